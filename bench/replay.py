@@ -25,8 +25,8 @@ from tercet.journal.chain import START, follow
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_many, replay_recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.replay import replay_many, replay_recording
+from tercet.replay.rules import RuleSource
 
 from .measurement import Target, cpu_seconds, show_targets
 from .workload import INTENT, STEPS, pack_of, plan_of

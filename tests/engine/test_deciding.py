@@ -9,10 +9,12 @@ import pytest
 
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
+from tercet.contracts.session import RoleLimit
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.config import RunConfig
 from tercet.core.decide import MAX_ASKED, SLOTS, decide
+from tercet.core.run import Run
 from tercet.core.state import State, Used
 from tercet.core.table import fold_event
 from tercet.engine import sessions as opening
@@ -21,13 +23,17 @@ from .happenings import intent, reviewed, started
 from .workshop import ASK, Workshop, plan, step
 
 
+def run_of(config: RunConfig, state: State) -> Run:
+    """A run in a state."""
+    return Run(config, state, tools=config.surface, limit_for=lambda _: RoleLimit(), blobs={}, facts={})
+
+
 class Case:
     """A run that carries out a plan, moved on by events."""
 
     def __init__(self, workshop: Workshop, proposed: Plan, **pack: Any) -> None:
         made = workshop.pack(**pack)
         self.setting: RunConfig = opening.setting_of(made, made.run_context(), ASK, None)
-        self.course = ExecutionPlan.of(proposed, self.setting.surface)
         dumped = proposed.model_dump(mode="json", exclude_defaults=True)
         self.state = State()
         self.happen(
@@ -70,7 +76,7 @@ class Case:
 
     def due(self) -> tuple[c.Command, ...]:
         """What is due."""
-        return decide(self.state, self.setting, self.course, {})
+        return decide(run_of(self.setting, self.state))
 
     def going(self) -> list[str]:
         """The steps that would go out now, in order."""
@@ -81,7 +87,7 @@ def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
     """Planner, decomposer, retriever and critic each get their turn; a run that halts or is over needs nothing."""
     state, setting = State(), Case(workshop, plan(step("a", None))).setting
     due = {
-        str(phase): decide(msgspec.structs.replace(state, phase=phase), setting, None, {})
+        str(phase): decide(run_of(setting, msgspec.structs.replace(state, phase=phase)))
         for phase in Phase
         if phase not in (Phase.ACT, Phase.CRITIQUE, Phase.REPAIR)
     }
@@ -95,7 +101,7 @@ def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
         "FAIL": (c.End(status="failed"),),
         "HALT": (),
     }
-    assert decide(msgspec.structs.replace(state, phase=Phase.FAIL, status="failed"), setting, None, {}) == ()
+    assert decide(run_of(setting, msgspec.structs.replace(state, phase=Phase.FAIL, status="failed"))) == ()
 
 
 @pytest.mark.req("R118")

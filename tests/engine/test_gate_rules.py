@@ -504,7 +504,7 @@ def test_what_nobody_may_say_is_dropped_where_it_is_heard(workshop: Workshop, ur
             result = await runtime.run(ASK, plan=WIPE, actor=ADA)
             gate = gate_of(result)
             to: dict[str, Any] = {"session": result.session_id, "gate": gate}
-            forged: dict[str, messages.Said] = {
+            forged: dict[str, messages.Message] = {
                 "own_gate": messages.Reply(**to, answer="approve", actor="ada", roles=("boss",)),
                 "role_missing": messages.Reply(**to, answer="approve", actor="dan"),
                 "wrong_digest": messages.Reply(**to, answer="approve", actor="bob", roles=("boss",), digest="x"),

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from tercet.core import codec
-from tercet.core import decide as deciding
-from tercet.engine import driver
+from tercet.core.resolve import calls, ending
+from tercet.engine import driver, values
 from tercet.engine.leases import Desk
-from tercet.engine.work import Work
 from tercet.executor import gateway
 from tercet.journal.errors import LeaseHeld
 from tercet.policy import schemas
@@ -83,8 +82,8 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
         outputs={"rows": rows, "count": {"$from": "b#/count"}},
     )
     watched = [
-        (gateway, "_usable"), (copy, "deepcopy"), (driver, "_write_json"), (deciding, "decide"), (codec, "encode"),
-        (Work, "intent"), (Work, "finish"), (Work, "score"), (Work, "end"),
+        (gateway, "_usable"), (copy, "deepcopy"), (values, "encode_json"), (driver, "decide"), (codec, "encode"),
+        (calls, "_intent"), (ending, "Results"), (ending, "score"), (ending, "finalize"),
     ]  # fmt: skip
 
     async def main() -> None:
@@ -98,7 +97,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
             assert result.outputs["count"] == len(result.outputs["rows"])
 
     workshop.run(main())
-    small = {"_usable", "_write_json"}  # of the second tool's small result
+    small = {"_usable", "encode_json"}  # of the second tool's small result
     copied = set[str]() if shape == "one string" else {"deepcopy"}  # a string need not be copied
     assert {name for _, name in watched} - {"deepcopy"} | copied == places.seen.keys()
     assert {name for name, seen in places.seen.items() if places.loop in seen} <= small

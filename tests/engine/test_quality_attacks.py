@@ -16,7 +16,7 @@ from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 from tercet.tools import ToolContext
 
 from .quality_desk import Carried, carry, desk, last, model, of, rewritten, told

@@ -15,7 +15,7 @@ from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 
 from .quality_desk import (
     BAD_TONE,

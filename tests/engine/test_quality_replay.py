@@ -13,12 +13,12 @@ from tercet.core import events as e
 from tercet.core import transcript
 from tercet.core.config import ExecutionPlan
 from tercet.core.outputs.judging import OutputReview
+from tercet.core.outputs.recorded_answers import Judged, Unrecorded, judge_again
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.critic.score import score
 from tercet.engine import sessions as opening
-from tercet.engine.outputs.rederiving import Judged, Unrecorded, judge_again
 from tercet.packs.pack import Pack
 
 from .quality_desk import (

@@ -17,8 +17,8 @@ from tercet.core import events as e
 from tercet.core.state import State, Used
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
-from tercet.engine.driver import LARGE
 from tercet.engine.session_reader import load_state
+from tercet.engine.values import LARGE
 from tercet.journal.errors import JournalCorrupt, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease, Position, StoredCheckpoint
 from tercet.tools import ToolContext

@@ -24,7 +24,7 @@ from tercet.journal.errors import JournalError
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
-from tercet.replay.replaying import replay
+from tercet.replay.replay import replay
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
 

@@ -188,7 +188,7 @@ class Client:
         return self.wrongs
 
 
-ReplayState: TypeAlias = Callable[[Client], AsyncGenerator[None]]
+Scene: TypeAlias = Callable[[Client], AsyncGenerator[None]]
 """What a client does. It yields once: what comes before is done over a connection that works."""
 
 
@@ -256,7 +256,7 @@ class Trials:
     journal: Journal
     faulty: FaultyDriver
 
-    async def run(self, scene: ReplayState, *faults: Fault) -> list[str]:
+    async def run(self, scene: Scene, *faults: Fault) -> list[str]:
         """Let a client play a scene while operations fail, counted from the scene's yield; what it found wrong."""
         client = Client(self.journal, f"tenant-{secrets.token_hex(8)}")
         await client.append("first")  # so that there is a connection
@@ -267,7 +267,7 @@ class Trials:
         await self.faulty.finish()
         return await client.check()
 
-    async def count(self, scene: ReplayState) -> int:
+    async def count(self, scene: Scene) -> int:
         """How many operations a scene takes where none fails."""
         assert await self.run(scene) == []
         return len(self.faulty.operations)
@@ -311,7 +311,7 @@ def test_every_operation_may_fail_once(
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_operations_may_fail_again_while_the_first_failure_is_handled(
-    postgres_url: str, scene: ReplayState
+    postgres_url: str, scene: Scene
 ) -> None:
     """A second loss on the careful path, at each of its statements, changes nothing of what is promised."""
 

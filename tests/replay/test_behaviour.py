@@ -21,8 +21,8 @@ from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, NewCheckpoint, StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 
 UNSORTED: dict[str, Any] = {
     "type": "object",

@@ -19,7 +19,7 @@ from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import BundleWriter
 from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 from tercet.replay.sources import load_bundle
 
 from .archive import make, split

@@ -26,8 +26,8 @@ from tercet.replay.agents import Agents
 from tercet.replay.guard import IoRefused
 from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 

@@ -18,7 +18,7 @@ from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 
 
 def told(workshop: Workshop, name: str) -> Recording:

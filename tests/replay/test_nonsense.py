@@ -27,7 +27,7 @@ from tercet.packs.pack import Pack
 from tercet.policy import schema_bounds, schemas
 from tercet.replay.comparison import LONGEST, brief
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay, replay_recording
+from tercet.replay.replay import replay, replay_recording
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
 

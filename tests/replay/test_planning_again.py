@@ -21,7 +21,7 @@ from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 
 _E = TypeVar("_E", bound=e.Event)
 

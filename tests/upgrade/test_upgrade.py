@@ -21,7 +21,7 @@ from tercet.engine.result import RunResult
 from tercet.engine.runtime import Runtime
 from tercet.engine.streams.nesting import Place
 from tercet.journal.protocol import Journal
-from tercet.replay.replaying import replay
+from tercet.replay.replay import replay
 from upgrade.sessions import BYPASS, WAITS, make_pack
 
 RECORDED = Path(__file__).parent / "0.1.0-rules-4.db.gz"

@@ -29,7 +29,7 @@ from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
 from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_many
+from tercet.replay.replay import replay_many
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden

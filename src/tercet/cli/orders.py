@@ -135,7 +135,7 @@ def extend(
     """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
     more = read_amounts(amounts)
 
-    def words(state: State, actor: Actor) -> messages.Said:
+    def words(state: State, actor: Actor) -> messages.Message:
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=note, value=more)

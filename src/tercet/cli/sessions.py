@@ -25,6 +25,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
 from tercet.core import effects as undoing
 from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
 from tercet.engine.checks.damage import DamagedSession, legible, row_fault
@@ -105,7 +106,8 @@ def standing_in(row: SessionRow) -> Standing:
     """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
-    return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
+    is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
+    return standing_of(status, details.ending, is_escalated=is_escalated, has_gates=bool(details.gates))
 
 
 def _row_json(row: SessionRow) -> dict[str, Any]:

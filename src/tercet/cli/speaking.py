@@ -18,7 +18,7 @@ from tercet.cli.people import Speaker
 from tercet.cli.screen import Screen
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.core.messages import Said
+from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox as mail
 from tercet.engine.leases import Desk
@@ -26,7 +26,7 @@ from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 
-Words = Callable[[State, Actor], Said]
+Words = Callable[[State, Actor], Message]
 """What is said to a session as it stands, by somebody."""
 
 

@@ -148,6 +148,11 @@ COMPENSATES = "~"
 """What the id of a compensating step begins with; the id of the step that it compensates follows."""
 
 
+def compensated_step(step_id: str) -> str:
+    """Return the id of the step that a compensating step compensates; empty for any other step."""
+    return step_id.removeprefix(COMPENSATES) if step_id.startswith(COMPENSATES) else ""
+
+
 class Plan(Authored):
     """A proposed list of steps, the outputs it declares, and the decisions it takes on the way."""
 

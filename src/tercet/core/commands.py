@@ -51,6 +51,13 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compensation: BoundCompensation | None = None
 
 
+class Await(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Wait for a call that has begun."""
+
+    step: str
+    attempt: int
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Take a note: its resolved parameters are its result."""
 
@@ -180,6 +187,63 @@ class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: str
 
 
+class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Ask a language model; what it may take is reserved."""
+
+    purpose: str
+    model: str
+    prompt: str
+    """The hash of the question."""
+    attempt: int
+    tokens: int
+    cost: int
+    timeout_ms: int
+    question: bytes = b""
+    """The question as it is stored beside the events."""
+
+
+class AwaitModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Wait for a language model that was asked."""
+
+    call: int
+    began: int
+
+
+class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Read a message from the inbox of the session."""
+
+    data: bytes
+    inbox: int
+    outside: bool = False
+    """Whether a process reads it that does not carry the session forward."""
+
+
+class Expire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """End a session whose time is over."""
+
+    outside: bool = False
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Stop here, so that the session can be resumed."""
+
+    reason: str
+    code: str = ""
+    by: str = ""
+    simulated_by: str = ""
+    inbox: int = 0
+    outside: bool = False
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Carry a session on in another process."""
+
+    owner: str
+    epoch: int
+    people: dict[str, Any] | None = None
+    """Who is who by now, where the list of people has changed."""
+
+
 Command: TypeAlias = (
     Propose
     | Reflect
@@ -188,6 +252,7 @@ Command: TypeAlias = (
     | Review
     | CheckRepeats
     | Dispatch
+    | Await
     | Note
     | Skip
     | Fault
@@ -209,4 +274,10 @@ Command: TypeAlias = (
     | Score
     | StopExhausted
     | End
+    | AskModel
+    | AwaitModel
+    | Receive
+    | Expire
+    | Pause
+    | Resume
 )

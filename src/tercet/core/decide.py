@@ -34,6 +34,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core.approval import (
     Resolved,
@@ -48,13 +49,13 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.core.fold.session import ESCALATED
 from tercet.core.identity import idempotency_key
 from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
+from tercet.core.run import Run
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
-from tercet.core.state import UNDO, Quality, State, StepState
+from tercet.core.state import Quality, State, StepState
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (
     NO_PROGRESS,
@@ -85,10 +86,9 @@ SMALL_NOTE_BYTES = 16 * 2**10
 """A note of at most this size is always accepted."""
 
 
-def decide(
-    state: State, setting: RunConfig, course: ExecutionPlan | None, blobs: Mapping[str, Any]
-) -> tuple[c.Command, ...]:
-    """The commands that are due; none means that the run waits, or is over."""
+def decide(run: Run) -> tuple[c.Command, ...]:
+    """Return the commands that are due; none means that the run waits, or is over."""
+    state, setting, course, blobs = run.state, run.config, run.plan, run.blobs
     if is_worn_out(state, setting):
         return () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
     match state.phase:
@@ -160,7 +160,7 @@ def is_worn_out(state: State, setting: RunConfig) -> bool:
 
 def is_escalated(state: State) -> bool:
     """Whether a run was handed to a person."""
-    return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+    return state.phase is Phase.HALT and state.escalation is not None
 
 
 def _is_handed_over(state: State) -> bool:
@@ -229,8 +229,8 @@ class Acting:
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(step) and not name.startswith(UNDO)
-        is_harmless = step.outcome != "done" or name.startswith(UNDO)
+            return is_looping(step) and not step.compensates
+        is_harmless = step.outcome != "done" or bool(step.compensates)
         is_excused = self.course.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.setting, step)
 
@@ -271,7 +271,7 @@ class Acting:
             return None
         if step.status == "unknown":
             return self._unknown(name, step)
-        return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
+        return self._back(name, step) if step.compensates else self._ready(name, step)
 
     def _back(self, name: str, step: StepState) -> c.Command:
         """Return the call that compensates a step, or what keeps it from being made.
@@ -283,9 +283,9 @@ class Acting:
             return (
                 self.ask_whether(name, step)
                 if step.is_unsettled
-                else c.Fault(step=name, code="budget_exceeded", reason=shortage)
+                else c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
             )
-        undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        undo = next(undo for undo in self.state.undo if name == undo.name)
         call = self.course.calls[name]
         if (unchecked := self._repeated(name, step, call, undo.params, undo.key)) is not None:
             return unchecked
@@ -359,7 +359,7 @@ class Acting:
             if step.id not in missing or self.state.steps[step.id].may_have_happened
         )
         proposed = (
-            self.course.steps[f"{UNDO}{undo.step}"]
+            self.course.steps[undo.name]
             for undo in self.state.undo
             if undo.bound is not None and undo.bound.proposed
         )
@@ -385,30 +385,17 @@ class Acting:
         others = (
             other
             for other in self.state.undo
-            if other.tool == undo.tool and self.state.steps[f"{UNDO}{other.step}"].status == "done"
+            if other.tool == undo.tool and self.state.steps[other.name].status == "done"
         )
         has_run = any(key in self.state.keys for key in keys)
         return has_run or any(self._keys(call, other.params, 0)[0] == keys[0] for other in others)
 
-    def _shortage_back(self, name: str, step: StepState) -> str | None:
-        """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
-        budget, used = self.setting.ctx.run_budget, self.state.used
-        later = [
-            f"{UNDO}{undo.step}"
-            for undo in self.state.undo
-            if undo.tool and undo.step != name.removeprefix(UNDO)
-        ]
+    def _shortage_back(self, name: str, step: StepState) -> budget.Shortage | None:
+        """Return what the budget has too little of for this compensation and those that are still to be made."""
+        later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
-        kept = step.cost if step.is_reserving else 0
-        return first_short(
-            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1 + len(due)),
-            (
-                "micro-cents",
-                budget.cost_microcents,
-                used.cost + used.reserved_cost - kept,
-                sum(self.course.calls[other].tool.cost_microcents for other in (name, *due)),
-            ),
-        )
+        needs = budget.needs_of_compensations(self.course.calls[other].tool for other in (name, *due))
+        return budget.find_shortage(self.state.used, self.setting.limits, needs, own=step)
 
     # --- unknown outcomes ---
 
@@ -562,7 +549,7 @@ class Acting:
                 return None
             if step.is_unsettled:
                 return self.ask_whether(name, step)
-            return c.Fault(step=name, code="budget_exceeded", reason=shortage)
+            return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
         repeats = step.earlier_calls if call.tool.once_per is not None else ()
         asked = Resolved(
             name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
@@ -592,7 +579,7 @@ class Acting:
             return None
         if step.checked != key:
             return c.CheckRepeats(step=name, params=params, key=key)
-        if step.earlier_calls and (once.then == "refuse" or name.startswith(UNDO)):
+        if step.earlier_calls and (once.then == "refuse" or step.compensates):
             reason = describe_repeat(call.tool, once, step.earlier_calls)
             return c.Fault(step=name, code=REPEATED, reason=reason)
         return None
@@ -739,39 +726,14 @@ class Acting:
             keys = self._keys(call, params, occurrence)
         return occurrence, keys[0]
 
-    def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
-        """Why the budget does not allow this call."""
-        budget, used = self.setting.ctx.run_budget, self.state.used
-        waits = max(0, step.not_before - self.state.at)
-        kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
-        back_calls, back_cost = self.course.way_back(call)
-        return first_short(
-            (
-                "tool calls",
-                budget.tool_calls,
-                used.tool_calls + used.reserved_calls + used.held_calls - step.hold_calls,
-                1 + back_calls,
-            ),
-            (
-                "tokens",
-                budget.tokens,
-                used.tokens + used.reserved_tokens - kept_tokens,
-                call.step.estimated_tokens,
-            ),
-            (
-                "tokens of the executor",
-                self.setting.executor_tokens,
-                used.tokens - used.model_tokens + used.reserved_tokens - kept_tokens,
-                call.step.estimated_tokens,
-            ),
-            (
-                "micro-cents",
-                budget.cost_microcents,
-                used.cost + used.reserved_cost - kept_cost + used.held_cost - step.hold_cost,
-                call.tool.cost_microcents + back_cost,
-            ),
-            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
-        )
+    def _shortage(self, step: StepState, call: EffectiveStep) -> budget.Shortage | None:
+        """Return what the budget has too little of for this call and its compensation."""
+        limits = self.setting.limits
+        if not limits:
+            return None
+        needs = budget.needs_of_call(call, budget.hold_of(call, self.course.tools))
+        waits = {"wall_clock_ms": max(0, step.not_before - self.state.at)}
+        return budget.find_shortage(self.state.used, limits, needs, own=step, also=waits)
 
     # --- approvals ---
 
@@ -830,14 +792,6 @@ def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     return c.Fault(step=step.id, code=code, reason=reason)
 
 
-def first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
-    """The first dimension that does not last, of unit, limit, what is spent and what is needed."""
-    for unit, limit, spent, needed in needs:
-        if limit is not None and spent + needed > limit:
-            return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
-    return None
-
-
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     return call.needs_person or bool(gates)
@@ -852,8 +806,8 @@ def can_retry(state: State, setting: RunConfig, step: StepState) -> bool:
 
 def has_retries(state: State, setting: RunConfig, step: StepState) -> bool:
     """Whether the budgets of the step and of the run have a retry left."""
-    budget = setting.ctx.run_budget
-    return step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
+    limits = setting.ctx.run_budget
+    return step.retries < limits.max_step_retries and state.used.retries < limits.max_retries
 
 
 def is_looping(step: StepState) -> bool:

@@ -9,56 +9,42 @@ the pack's list of people another login than the one that approved.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from tercet.contracts.effective import EffectiveStep
 from tercet.core.approval import accepting, dated_sources
 from tercet.core.config import RunConfig
 from tercet.core.events import Need
-from tercet.core.fold.base import ROLE_LOST
 from tercet.core.fold.gate import acceptances
-from tercet.core.state import UNDO, Answer, OpenGate, State
+from tercet.core.state import Answer, OpenGate, State
 
 Objection: TypeAlias = Callable[[Answer, tuple[str, ...]], str]
 """Why an approval does not count by now where one of these roles is asked for; empty if it does."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drift:
-    """Why an approved call must not be made any more."""
+def find_expired_evidence(state: State, config: RunConfig, call: EffectiveStep, now: int) -> str | None:
+    """Return the first piece of evidence that a call depends on and that has expired; None if all of it is valid."""
+    for ref in dated_sources(state, config, call) if config.expiry else ():
+        if config.expiry.get(ref, now + 1) <= now:
+            return ref
+    return None
 
-    code: str
-    reason: str
 
-
-def approved_drift(
-    state: State,
-    setting: RunConfig,
-    name: str,
-    call: EffectiveStep,
-    now: int,
-    objection: Objection,
-) -> Drift | None:
-    """The first thing that speaks against a call that was reviewed and approved; None if nothing does."""
-    for ref in dated_sources(state, setting, call) if setting.expiry else ():
-        if setting.expiry.get(ref, now + 1) <= now:
-            return Drift(code="evidence_expired", reason=f"the evidence {ref} has expired")
+def find_lost_approval(state: State, config: RunConfig, name: str, objection: Objection) -> str:
+    """Return why the approvals of a call no longer count, by what is known of people now; empty if they do."""
     for gate in state.approved.values():
         if name in gate.calls and (lost := _lost(gate, objection)):
-            return Drift(code=ROLE_LOST, reason=lost)
-    covering = _covering_gate(state, setting, name)
-    if covering is not None and (lost := _lost(covering, objection)):
-        return Drift(code=ROLE_LOST, reason=lost)
-    return None
+            return lost
+    covering = _covering_gate(state, config, name)
+    return "" if covering is None else _lost(covering, objection)
 
 
 def _covering_gate(state: State, setting: RunConfig, name: str) -> OpenGate | None:
     """Return the gate at which a proposed compensation was approved together with its step; None if it was not."""
-    bound = next((undo.bound for undo in state.undo if name == f"{UNDO}{undo.step}"), None)
+    bound = next((undo.bound for undo in state.undo if name == undo.name), None)
     if bound is None or bound.approved is None:
         return None
-    host = name.removeprefix(UNDO).partition("#")[0]
+    host = state.steps[name].compensates.partition("#")[0]
     given = [each for each in state.answers if each.answer == "approve" and each.step == host]
     known = setting.compiled.gates_by_name
     gates = (known[gate] for gate in bound.approved if gate in known)
@@ -69,14 +55,13 @@ def _covering_gate(state: State, setting: RunConfig, name: str) -> OpenGate | No
     )
 
 
-def accepted_drift(state: State, setting: RunConfig, objection: Objection) -> Drift | None:
-    """Why outputs that people have accepted must not be committed any more; None if nothing speaks against it."""
-    given, gate = acceptances(state), accepting(setting)
+def find_lost_acceptance(state: State, config: RunConfig, objection: Objection) -> str:
+    """Return why outputs that people have accepted must not be committed any more; empty if nothing speaks against it."""
+    given, gate = acceptances(state), accepting(config)
     if not given or gate is None:
-        return None
+        return ""
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum)}
-    lost = _lost(OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), objection)
-    return Drift(code=ROLE_LOST, reason=lost) if lost else None
+    return _lost(OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), objection)
 
 
 def _lost(gate: OpenGate, objection: Objection) -> str:

@@ -10,7 +10,7 @@ HEARTBEAT_MS = 30_000
 """How often a session gives a sign of life, where its start does not say."""
 
 
-def overdue(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
+def find_expired(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
     """The end of a session whose time is over, or that of a gate it waits at; None if there is time left."""
     if not state.is_started or state.phase in (Phase.COMMIT, Phase.FAIL):
         return None

@@ -23,10 +23,10 @@ from tercet.contracts.references import is_text
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
+from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
 from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
-from tercet.core.fold.gate import can_be_held, gate_for, has_set_values
-from tercet.core.fold.session import EXTENSIBLE, is_extension
+from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
 from tercet.core.modifications import (
     NOT_SETTABLE,
     SETTABLE,
@@ -34,14 +34,14 @@ from tercet.core.modifications import (
     is_replaced,
     place_of,
 )
-from tercet.core.state import UNDO, OpenGate, State
+from tercet.core.state import OpenGate, State
 from tercet.policy import schemas
 
 TEMPLATE = "template"
 """The name of the planner that proposes the pack's own plans."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Something that a person says to a session."""
 
     session: str
@@ -58,7 +58,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """Drawn when it is put into the inbox, so that no two messages have the same bytes there."""
 
 
-class Reply(Message, frozen=True, kw_only=True, tag="reply"):
+class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
     """An answer to a gate."""
 
     gate: str
@@ -72,27 +72,27 @@ class Reply(Message, frozen=True, kw_only=True, tag="reply"):
     """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
 
 
-class Pause(Message, frozen=True, kw_only=True, tag="pause"):
+class Pause(_Message, frozen=True, kw_only=True, tag="pause"):
     """Let go of the session once the calls under way have ended."""
 
 
-class Cancel(Message, frozen=True, kw_only=True, tag="cancel"):
+class Cancel(_Message, frozen=True, kw_only=True, tag="cancel"):
     """End the run without success."""
 
 
-class Extend(Message, frozen=True, kw_only=True, tag="extend"):
+class Extend(_Message, frozen=True, kw_only=True, tag="extend"):
     """Let the run use more."""
 
     more: dict[str, int]
 
 
-Said: TypeAlias = Reply | Pause | Cancel | Extend
+Message: TypeAlias = Reply | Pause | Cancel | Extend
 
 encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Said).decode
+_decode = msgspec.json.Decoder(Message).decode
 
 
-def decode(data: bytes) -> Said:
+def decode(data: bytes) -> Message:
     """A message as it was stored; raises `UsageError` for what is none here, as what a newer version has written."""
     try:
         return _decode(data)
@@ -187,7 +187,7 @@ def reply(
     )
 
 
-def event_of(said: Said, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
+def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
     """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
     at = max(now, state.at)
     if state.is_over:
@@ -240,7 +240,7 @@ def session_over(session: str, state: State) -> UsageError:
     )
 
 
-def demand_current_rules(said: Said, state: State) -> None:
+def demand_current_rules(said: Message, state: State) -> None:
     """Raises `UsageError` for an approval of a session with outdated rules: it would be void when the session goes on."""
     is_approval = isinstance(said, Reply) and said.answer in ("approve", "compensate")
     if is_approval and is_outdated(state.start.behaviour):
@@ -252,7 +252,7 @@ def demand_current_rules(said: Said, state: State) -> None:
         )
 
 
-def _demand_person(said: Said) -> None:
+def _demand_person(said: Message) -> None:
     """What a policy grants is recorded in its name: nobody else goes by such a one."""
     if said.actor.startswith(POLICY) or said.auth == "policy":
         raise UsageError(
@@ -262,7 +262,7 @@ def _demand_person(said: Said) -> None:
         )
 
 
-def demand_simulation(said: Said, state: State) -> None:
+def demand_simulation(said: Message, state: State) -> None:
     """Raise `UsageError` for what one person says as another, except in a development session."""
     is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
     if is_simulated and not state.start.dev:
@@ -273,7 +273,7 @@ def demand_simulation(said: Said, state: State) -> None:
         )
 
 
-def _demand_open(said: Said, state: State) -> None:
+def _demand_open(said: Message, state: State) -> None:
     """A run whose end is decided is neither paused nor cancelled nor extended."""
     if state.phase in (Phase.COMMIT, Phase.FAIL):
         raise UsageError(
@@ -479,7 +479,7 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
 
 def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _may_refuse(said, gate, state)
-    if gate.step.startswith(UNDO):
+    if is_of_compensation(state, gate):
         raise UsageError(
             f"gate {gate.id} is about a compensation, which can no longer be changed",
             code="compensation_fixed",

@@ -34,8 +34,8 @@ from tercet.core.fold import quality as quality_fold
 from tercet.core.fold import session as session_fold
 from tercet.core.fold import step as step_fold
 from tercet.core.fold import turn as turn_fold
-from tercet.core.fold.base import IllegalEvent, illegal
-from tercet.core.state import UNDO, State, Used
+from tercet.core.fold.base import Changes, IllegalEvent, illegal
+from tercet.core.state import State, Used
 
 P = Phase
 
@@ -113,10 +113,14 @@ def fold_event(state: State, event: e.Event) -> State:
     """The state after an event."""
     if state.is_over or state.phase not in TABLE[type(event)]:
         raise illegal(state, event, "the phase does not allow it")
-    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and not event.step.startswith(UNDO):
+    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and _is_planned(state, event.step):
         raise illegal(state, event, "the run has failed")
     moved = _HANDLERS[type(event)](state, event)
     now = max(state.at, event.at)
+    if isinstance(moved, dict):
+        if state.phase is P.ACT and state.status == "in_progress" and not state.gates:
+            return _advanced(state, moved, now)
+        moved = msgspec.structs.replace(state, **moved)
     is_outside = isinstance(event, _SAID) and event.outside
     status = _status(state, moved)
     if status != state.status and status not in TRANSITIONS[state.status]:
@@ -130,6 +134,22 @@ def fold_event(state: State, event: e.Event) -> State:
         active_since=0 if is_outside else _active_since(state, status, event, now),
         iterations=state.iterations + _counts(state, moved.phase),
     )
+
+
+def _advanced(state: State, changes: Changes, now: int) -> State:
+    """Return the state after an event that leaves phase and status as they are: what happens for every step."""
+    used: Used = changes.pop("used", state.used)
+    if state.active_since and now > state.active_since:
+        wall_clock = state.used.wall_clock + now - state.active_since
+        used = msgspec.structs.replace(used, wall_clock=wall_clock)
+    return msgspec.structs.replace(
+        state, position=state.position + 1, at=now, used=used, active_since=now, **changes
+    )
+
+
+def _is_planned(state: State, name: str) -> bool:
+    """Return whether this is a step of the plan, and no compensation."""
+    return name in state.steps and not state.steps[name].compensates
 
 
 def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
@@ -187,7 +207,7 @@ def _status(before: State, state: State) -> SessionStatus:
     return "awaiting_gate" if is_blocked and not is_due else "in_progress"
 
 
-_HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
+_HANDLERS: dict[type[Any], Callable[[State, Any], State | Changes]] = {
     e.SessionStarted: session_fold.session_started,
     e.SessionResumed: session_fold.session_resumed,
     e.SessionPaused: session_fold.session_paused,

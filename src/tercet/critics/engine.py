@@ -19,6 +19,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.turns import Turn, turns_of
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
 from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
@@ -32,7 +33,6 @@ from tercet.engine.result import RunResult
 from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import load_history
 from tercet.engine.subscription import Observer
-from tercet.engine.turns import Turn, turns_of
 from tercet.executor.clock import Clock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal

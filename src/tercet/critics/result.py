@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from tercet.core.events.turn import TurnAction
 from tercet.core.state import OpenGate
+from tercet.core.turns import Turn
 from tercet.critic.pluggable.stop import StopReason
 from tercet.critics.decision import Decision
 from tercet.critics.hooks import HookError
 from tercet.critics.proposal import decision_of
 from tercet.engine.result import RunResult
-from tercet.engine.turns import Turn
 
 
 @dataclass(frozen=True, kw_only=True)

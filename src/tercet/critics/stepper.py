@@ -20,6 +20,7 @@ from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.core.config import RunConfig
 from tercet.core.state import State
+from tercet.core.turns import Reflection, Sofar, Turn
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.patches import copy_state
 from tercet.critic.pluggable.stop import StopCriterion, StopReason, step_signature
@@ -29,7 +30,6 @@ from tercet.critics.hooks import Hooks, Moment
 from tercet.critics.judging import Judging, Turned
 from tercet.critics.memory import changed_fields, mark_stopped, recall_metadata
 from tercet.critics.proposal import decision_of, plan_of
-from tercet.engine.turns import Reflection, Sofar, Turn
 from tercet.models.model import Model
 from tercet.planner.template import PlanningError
 

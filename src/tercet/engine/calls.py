@@ -28,9 +28,9 @@ Stopping: TypeAlias = Callable[[Stop | None], None]
 class Calls:
     """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is told that one has ended."""
 
-    def __init__(self, around: Services, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
+    def __init__(self, services: Services, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
         self.tenure = tenure
-        self._around = around
+        self._services = services
         self._nudge = nudge
         self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
         self._over: list[tuple[e.Intent, Ended]] = []
@@ -47,13 +47,13 @@ class Calls:
             self._over.append((intent, ended))
             self._nudge()
 
-        tool = self._around.tools[intent.tool]
+        tool = self._services.tools[intent.tool]
         context = (
             self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position)
             if takes_context(tool)
             else None
         )
-        attempt = self._around.gateway.begin(
+        attempt = self._services.gateway.begin(
             tool,
             intent.params,
             context,
@@ -103,8 +103,8 @@ class Calls:
             root_session=start.root,
             owners=nesting.owners_of(start),
             depth=start.depth,
-            traceparent=self._around.subscription.traceparent(start, position),
-            progress=self._teller(start.run, step) if self._around.subscription.has_signal else unheard,
+            traceparent=self._services.subscription.traceparent(start, position),
+            progress=self._teller(start.run, step) if self._services.subscription.has_signal else unheard,
         )
 
     def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
@@ -114,13 +114,13 @@ class Calls:
         def tell(done: float, total: float | None = None, message: str = "") -> None:
             told = {"loop_id": run, "action": step, "done": done, "total": total, "message": message[:500]}
             with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
-                loop.call_soon_threadsafe(self._around.subscription.signal, "tool_progress", told)
+                loop.call_soon_threadsafe(self._services.subscription.signal, "tool_progress", told)
 
         return tell
 
     async def _withheld(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
         """Why a call is not made after all, looked at just before it."""
-        now = self._around.clock.now()
+        now = self._services.clock.now()
         if self.tenure.has_ended and not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if max(began, now) >= intent.deadline:
@@ -130,10 +130,10 @@ class Calls:
                 code="deadline",
                 is_retriable=intent.deadline > intent.at,
             )
-        if (stopped := self._around.board.stopped(intent.tool)) is not None:
+        if (stopped := self._services.stops.stopped(intent.tool)) is not None:
             stop(stopped)
             return NotHappened(error=stopped.reason, code=EMERGENCY_STOP)
-        if (waiting := self._around.crash("before_call")) is not None:
+        if (waiting := self._services.crash("before_call")) is not None:
             await waiting
         return None
 

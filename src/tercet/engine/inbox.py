@@ -13,10 +13,12 @@ import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.core import codec, messages
+from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.expiry import overdue
+from tercet.core.expiry import find_expired
 from tercet.core.fold.gate import DROPPED_KEPT
-from tercet.core.messages import Said, inbox_of
+from tercet.core.messages import Message, inbox_of
+from tercet.core.resolve.sessions import ForeignMessage, receive_message
 from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.engine.leases import POLL_MS, Desk, Held
@@ -27,7 +29,7 @@ from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
 
-async def post(journal: Journal, tenant: str, said: Said) -> int:
+async def post(journal: Journal, tenant: str, said: Message) -> int:
     """Put a message into the inbox of its session, and ring; its position there."""
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
     inbox = inbox_of(said.session)
@@ -41,33 +43,25 @@ async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
     return await read_all(journal, tenant, inbox_of(state.start.session), after=state.inbox)
 
 
-def heard(state: State, letters: list[Stored], now: int, *, outside: bool) -> Iterator[tuple[e.Event, State]]:
-    """The events that messages become, each with the state after it. A session that is over hears nothing more, and one
-    that is carried forward comes to rest before a wish to pause becomes an event."""
-    for letter in letters:
+def receive_all(
+    state: State, unread: list[Stored], now: int, *, outside: bool
+) -> Iterator[tuple[e.Event, State]]:
+    """Yield the event of each message with the state after it. A session that is over receives nothing more; one that this
+    process carries comes to rest before a pause becomes an event."""
+    for message in unread:
         if state.is_over:
             return
-        event = _event(letter, state, now, outside=outside)
+        try:
+            command = c.Receive(data=message.data, inbox=message.seq, outside=outside)
+            event = receive_message(state, command, now)
+        except ForeignMessage as error:
+            where = f"message {message.seq} of stream {inbox_of(state.start.session)}"
+            raise JournalCorrupt(where, error.message) from error
         if isinstance(event, e.SessionPaused) and not outside:
             yield event, state
             return
         state = fold_event(state, event)
         yield event, state
-
-
-def _event(letter: Stored, state: State, now: int, *, outside: bool) -> e.Event:
-    """What a message becomes: an event that fits, or the note that it did not."""
-    try:
-        said = messages.decode(letter.data)
-        if said.session != state.start.session:
-            raise JournalCorrupt(
-                f"message {letter.seq} of stream {inbox_of(state.start.session)}",
-                f"it was sent to session {said.session}",
-            )
-        return messages.event_of(said, state, now, inbox=letter.seq, outside=outside)
-    except UsageError as error:
-        at = max(now, state.at)
-        return e.MessageDropped(at=at, inbox=letter.seq, code=error.code, reason=error.message)
 
 
 async def answer_to(journal: Journal, tenant: str, state: State, position: int) -> State:
@@ -83,7 +77,7 @@ async def answer_to(journal: Journal, tenant: str, state: State, position: int) 
     return state
 
 
-async def deliver(desk: Desk, said: Said, held: Held) -> State:
+async def deliver(desk: Desk, said: Message, held: Held) -> State:
     """Say something to a session that this process does not carry: the state once it has become an event.
 
     Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
@@ -116,11 +110,11 @@ async def absorb(desk: Desk, session: str) -> State:
         state = before = await load_state(desk.journal, desk.tenant, session)
         events: list[e.Event] = []
         now = max(desk.clock.now(), state.at)
-        if (late := overdue(state, now, outside=True)) is not None:
+        if (late := find_expired(state, now, outside=True)) is not None:
             events.append(late)
             state = fold_event(state, late)
         letters = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
-        for event, after in heard(state, letters, now, outside=True):
+        for event, after in receive_all(state, letters, now, outside=True):
             events.append(event)
             state = after
         if events:
@@ -140,7 +134,7 @@ async def absorb(desk: Desk, session: str) -> State:
 async def touch(desk: Desk, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
     state = await load_state(desk.journal, desk.tenant, session)
-    if overdue(state, desk.clock.now()) is not None:
+    if find_expired(state, desk.clock.now()) is not None:
         with suppress(LeaseHeld):
             return await absorb(desk, session)
     return state

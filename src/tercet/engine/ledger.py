@@ -17,8 +17,9 @@ import msgspec
 
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.run import Run
+from tercet.core.same_calls import recent_claim
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
@@ -29,6 +30,24 @@ from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, Sess
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 
+
+_LABELS: dict[type[e.Event], Callable[[Any, State], str]] = {
+    e.PlanReviewed: lambda event, _: str(event.verdict.get("outcome", "")),
+    e.StepJudged: lambda _, __: "step",
+    e.RunReported: lambda _, __: "run",
+    e.TurnJudged: lambda _, __: "turn",
+    e.SessionExpired: lambda _, __: "expired",
+    e.SessionEnded: lambda event, _: event.status,
+    e.ExperienceDrawn: lambda _, after: str(after.phase),
+    e.SamplesDrawn: lambda _, after: str(after.phase),
+    e.TestsRun: lambda _, after: str(after.phase),
+    e.OutputsVerified: lambda _, after: str(after.phase),
+    e.OutputsAttacked: lambda _, after: str(after.phase),
+    e.OutputsCritiqued: lambda _, after: str(after.phase),
+    e.OutputsRepaired: lambda _, after: str(after.phase),
+    e.EvidenceFetched: lambda _, after: str(after.phase),
+}
+"""The label of the checkpoint that each verdict is written with."""
 
 _T = TypeVar("_T")
 
@@ -58,8 +77,8 @@ class Unit:
 class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
-    def __init__(self, around: Services, state: State, lease: Lease, *, tail_bytes: int = 0) -> None:
-        self.state = state
+    def __init__(self, around: Services, run: Run, lease: Lease, *, tail_bytes: int = 0) -> None:
+        self.run = run
         self.unit = Unit()
         self.log: list[e.Event] = []
         """The events that this process has written."""
@@ -67,7 +86,7 @@ class Ledger:
         """What the journal's bell said with the last append."""
         self._around = around
         self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
-        self._before_last = state
+        self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
         """`weight` is how many bytes of events this process has read or written."""
@@ -75,22 +94,36 @@ class Ledger:
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
         """What the session's row says, and since when."""
 
-    def record(self, event: e.Event) -> State:
-        """Fold an event, which the next write makes durable; a new phase is a checkpoint. Raises `IllegalEvent`."""
-        if (
-            event.at < self.state.at
-        ):  # it was begun before what was recorded meanwhile, such as a model's answer
-            event = msgspec.structs.replace(event, at=self.state.at)
-        after = fold_event(self.state, event)
-        self._before_last, self.state = self.state, after
-        self.unit.events.append(event)
-        if after.phase is not self._before_last.phase:
-            self.point(str(self.state.phase))
-        return self.state
+    @property
+    def state(self) -> State:
+        """The state of the run, with what is still to be written."""
+        return self.run.state
 
-    def point(self, verdict: str) -> None:
-        """A checkpoint at the end of this unit; of several only the last one says anything that the others do not."""
-        self.unit.verdict = verdict
+    def record(self, event: e.Event) -> None:
+        """Fold an event, which the next write makes durable; a verdict and a new phase are checkpoints. Raises
+        `IllegalEvent`."""
+        before = self.run.state
+        if event.at < before.at:  # it was begun before what was recorded meanwhile, such as a model's answer
+            event = msgspec.structs.replace(event, at=before.at)
+        after = self.run.fold(event)
+        self._before_last = before
+        unit = self.unit
+        unit.events.append(event)
+        if type(event) is e.Intent and event.tool:
+            self._claim(event)
+        if after.phase is not before.phase:
+            unit.verdict = str(after.phase)
+        if (label := _LABELS.get(type(event))) is not None:
+            # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
+            unit.verdict = label(event, after)
+
+    def _claim(self, intent: e.Intent) -> None:
+        """Claim the action of a call, which begins once the unit is durable."""
+        unit = self.unit
+        unit.claims.append(intent.key)
+        if (recent := recent_claim(intent, self._stream, self.state.position)) is not None:
+            unit.claims.append(recent)
+        unit.begin.append(intent)
 
     async def write(self, *, aside: Aside, is_folded: bool = False) -> Unit | None:
         """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""

@@ -10,7 +10,7 @@ from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
 from tercet.core import messages
 from tercet.core.events.gate import Answered
-from tercet.core.messages import Cancel, Extend, Pause, Said
+from tercet.core.messages import Cancel, Extend, Message, Pause
 from tercet.core.state import State
 from tercet.engine.result import RunResult
 
@@ -19,7 +19,7 @@ class People(ABC):
     """The side of a runtime that people speak to."""
 
     @abstractmethod
-    async def say(self, said: Said) -> RunResult:
+    async def say(self, said: Message) -> RunResult:
         """Say something to a session: how it stands once that has become an event."""
 
     @abstractmethod

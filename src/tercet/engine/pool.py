@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
-from tercet.core.expiry import overdue
+from tercet.core.expiry import find_expired
 from tercet.core.state import State
 from tercet.engine.driver import Driver
 from tercet.engine.leases import tick_ms
@@ -69,7 +69,7 @@ class DriverPool:
             is_reachable = False  # patience has ended: let the lease run out
             raise
         finally:
-            driver.dismiss()
+            driver.close()
             if self._drivers.get(session) is driver:  # and not the one that has taken it over
                 del self._drivers[session]
             if (
@@ -110,6 +110,6 @@ class DriverPool:
         except JournalError:
             return  # whoever appends will say more
         for driver in self:
-            if bell != self._heard or overdue(driver.state, driver.now()) is not None:
-                driver.look_into_inbox()
+            if bell != self._heard or find_expired(driver.state, driver.now()) is not None:
+                driver.check_inbox()
         self._heard = bell

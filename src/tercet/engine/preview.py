@@ -13,11 +13,11 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.relations import is_of_class
 from tercet.core.config import RunConfig
-from tercet.core.plans import read_plan
+from tercet.core.retrieval import steps_asking, with_refs
 from tercet.core.state import Used
 from tercet.engine.evidence import lookups as looking_up
 from tercet.engine.evidence.library import Library
-from tercet.engine.evidence.retrieval import Spent, retrieve, steps_asking
+from tercet.engine.evidence.retrieval import Spent, retrieve
 from tercet.evidence.store import Fact
 
 
@@ -57,7 +57,7 @@ async def preview_retrieval(
     after = setting.with_facts(found.facts) if found.facts else setting
     if deferred:
         after = replace(after, spec=_without_relations(after.spec, frozenset(deferred.values())))
-    retrieved = read_plan(found.event.plan) if found.event.plan else plan
+    retrieved = plan if found.refs is None else with_refs(plan, found.refs)
     return Preview(
         plan=retrieved,
         real=_without_refs(retrieved, standing_in) if standing_in else retrieved,

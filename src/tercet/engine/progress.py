@@ -11,8 +11,9 @@ from typing import Any
 from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
+from tercet.core import budget
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
 from tercet.engine.session_reader import load_history, load_state, restore
 from tercet.engine.subscription import Receive
@@ -28,14 +29,14 @@ _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvelope:
     """Return how far a session is, numbered by its position unless another number is given."""
     start = state.start
-    planned = {name: step for name, step in state.steps.items() if not name.startswith(UNDO)}
+    planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
     return ProgressEnvelope(
         session_id=session,
         progress_id=f"{session}.p{state.position if number is None else number}",
         emitted_at=timestamp(now),
         current_step=_current(state),
-        completed_step_count=sum(step.status in ("done", "skipped") for step in planned.values()),
+        completed_step_count=sum(step.status in ("done", "skipped") for step in planned),
         total_step_count=len(planned),
         budget_remaining=remaining(state, now),
         awaiting_gate=next(iter(state.gates), None),
@@ -52,20 +53,12 @@ def _current(state: State) -> str | None:
 
 def remaining(state: State, now: int) -> BudgetRemaining:
     """Return what is left of a session's budget, extensions included."""
-    used = state.used
     running = max(0, now - state.active_since) if state.active_since else 0
-    cost = _left(state, "cost_microcents", used.cost + used.reserved_cost + used.held_cost)
-    return BudgetRemaining(
-        tokens=_left(state, "tokens", used.tokens + used.reserved_tokens),
-        tool_calls=_left(state, "tool_calls", used.tool_calls + used.reserved_calls + used.held_calls),
-        cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT,
-        wall_clock_ms=_left(state, "wall_clock_ms", used.wall_clock + running),
-    )
-
-
-def _left(state: State, name: str, spent: int) -> int | None:
-    limit: int | None = state.start.budget.get(name)
-    return None if limit is None else max(0, limit + state.extended.get(name, 0) - spent)
+    limits = budget.limits_of(budget.budget_of(state))
+    left = budget.remaining(budget.add(state.used, wall_clock=running), limits)
+    shown = {name: left.get(name) for name in budget.EXTENSIBLE}
+    cost = shown.pop("cost_microcents")
+    return BudgetRemaining(cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT, **shown)
 
 
 def envelopes(show: Callable[[ProgressEnvelope], None], clock: Clock) -> Receive:

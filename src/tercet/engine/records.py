@@ -10,25 +10,13 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
+from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.errors import ReplayError
-from tercet.contracts.record import DecisionRecord
+from tercet.core.records import TRANSCRIPT
 from tercet.core.state import State
 from tercet.core.transcript import transcript
 from tercet.engine.session_reader import load_history
 from tercet.journal.protocol import Journal
-
-_APART = "transcript"
-
-
-def take_apart(record: DecisionRecord) -> tuple[str, bytes]:
-    """The hash of a record, and the bytes that are kept of it."""
-    fields = record.model_dump(mode="json", exclude_none=True)
-    entries = canonical_dump(fields.pop(_APART))
-    # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
-    before = canonical_dump({name: value for name, value in fields.items() if name < _APART})[:-1]
-    after = canonical_dump({name: value for name, value in fields.items() if name > _APART})[1:]
-    return hash_bytes(before + f',"{_APART}":'.encode() + entries + b"," + after), before + b"," + after
 
 
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
@@ -36,7 +24,7 @@ async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, 
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
     events = (await load_history(journal, tenant, state.start.session)).events
     entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
-    data = canonical({**kept, _APART: entries})
+    data = canonical({**kept, TRANSCRIPT: entries})
     if hash_bytes(data) != state.record:
         raise ReplayError(
             recorded=f"a record with hash {state.record[:20]}…",

@@ -34,10 +34,12 @@ from tercet.contracts.session import (
 )
 from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.contracts.trace_context import read_traceparent
+from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import messages
+from tercet.core.answers import Now
 from tercet.core.config import RunConfig
-from tercet.core.messages import Said
+from tercet.core.messages import Message
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.core.transcript import moment
@@ -56,6 +58,7 @@ from tercet.engine.models.session import Inquirer
 from tercet.engine.models.templates import TemplatePlanner
 from tercet.engine.notifications import Notifier
 from tercet.engine.people import People
+from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.pool import DriverPool
 from tercet.engine.records import read_record
 from tercet.engine.result import RunResult
@@ -70,7 +73,6 @@ from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind, demand_kind
 from tercet.engine.subscription import Observer, Signal, Subscription
 from tercet.engine.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
-from tercet.engine.work import AnyPlanner, Work
 from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import Retriever
@@ -375,7 +377,7 @@ class Runtime(People):
                 await proposing.propose(setting, ())  # a request that nobody can plan starts no session
             asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
             open_all(asking)  # nor does one whose models cannot be asked
-            work = Work(proposing, plan, limit_for=_limits(self.pack, setting))
+            planning = Planning(proposing, plan, limit_for=_limits(self.pack, setting))
             started = opening.started(
                 self.pack,
                 setting,
@@ -384,8 +386,8 @@ class Runtime(People):
                 now,
                 planner="" if proposing is None else proposing.name,
                 models=names_of(asking),
-                is_fallible=work.is_fallible,
-                is_stepwise=work.is_stepwise,
+                is_fallible=planning.is_fallible,
+                is_stepwise=planning.is_stepwise,
                 ttl_ms=ttl_ms,
                 is_shadow=shadow,
                 body=body,
@@ -399,11 +401,11 @@ class Runtime(People):
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
             tenure = await self._desk.acquire(session)
-            driver = self._driver(self.pack, setting, State(), tenure, work, clock)
+            driver = self._driver(self.pack, setting, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
-            if plan is not None:
+            if (given := planning.known_plan(driver.state, now)) is not None:
                 # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
-                driver.begin(work.given(plan, now))
+                driver.record(c.Propose(), given)
             return await self._carry_new(driver, owed, request, body, owner)
         raise AssertionError  # nothing that is owed swallows an exception
 
@@ -633,7 +635,7 @@ class Runtime(People):
             await self._pin(session, driver.state.start.library, setting.library_snapshot)
             event = opening.migrated(pack, setting, driver.state, moved.by, frozen)
             driver.begin(event, blobs=opening.kept_blobs(pack, frozen))
-        driver.look_into_inbox()
+        driver.check_inbox()
         return await self._carry(driver)
 
     async def _taken_over(
@@ -656,28 +658,24 @@ class Runtime(People):
         )
         if isinstance(proposing, Inquirer) and Phase.PLAN in (state.phase, state.halted_from):
             open_all(proposing.models)
-        work = Work(
-            proposing,
-            read_plan(state.plan) if is_callers else None,
-            limit_for=_limits(pack, setting),
-        )
-        driver = self._driver(pack, setting, state, tenure, work, clock, tail_bytes=restored.tail_bytes)
+        given = read_plan(state.plan) if is_callers else None
+        planning = Planning(proposing, given, limit_for=_limits(pack, setting))
+        driver = self._driver(pack, setting, state, tenure, planning, clock, tail_bytes=restored.tail_bytes)
         await driver.load_blobs()
         if not state.is_over:
             now = driver.now()
             # What was said before is heard before: resuming what was handed to a person would close their gate.
             letters = await mail.unread(self.journal, self.tenant, state)
-            for event, _ in mail.heard(state, letters, now, outside=True):
+            for event, _ in mail.receive_all(state, letters, now, outside=True):
                 driver.begin(event)
             people = self._roster.people
-            driver.begin(
-                e.SessionResumed(
-                    at=now,
+            driver.record(
+                c.Resume(
                     owner=lease.owner,
                     epoch=lease.epoch,
-                    in_flight=driver.state.in_flight,
                     people=None if people == state.start.people else people,
-                )
+                ),
+                Now(at=now),
             )
         return driver
 
@@ -713,7 +711,7 @@ class Runtime(People):
         setting: RunConfig,
         state: State,
         tenure: Tenure,
-        work: Work,
+        planning: Planning,
         clock: AnchoredClock,
         *,
         tail_bytes: int = 0,
@@ -725,9 +723,9 @@ class Runtime(People):
             breakers=self._breakers,
             tools=self._lines.bind(pack.tools) if pack is not self.pack else self._tools,
             lines=self._lines,
-            work=work,
+            planning=planning,
             draw=self._draw,
-            board=self._board,
+            stops=self._board,
             critics=self._critics or self._models.named(pack, pack.models.critic),
             repairers=self._repairers or self._models.named(pack, pack.models.repair),
             library=self._library,
@@ -752,7 +750,7 @@ class Runtime(People):
         """Somebody with the roles that they hold: by the pack's list, or by the caller's word where that counts."""
         return self._roster.known(as_actor(actor))
 
-    async def say(self, said: Said) -> RunResult:
+    async def say(self, said: Message) -> RunResult:
         """Say something to a session, whoever carries it: how it stands once that has become an event."""
         driver = self._keeper.get(said.session)
         if driver is not None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from tercet.core.drift import Objection
 from tercet.engine.evidence.library import Library
+from tercet.engine.planning import Planning
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.engine.subscription import Subscription
-from tercet.engine.work import Work
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
@@ -30,11 +30,11 @@ class Services:
     tools: dict[str, Tool]
     lines: Lines
     """The ways to what tools reach outside of this process."""
-    work: Work
+    planning: Planning
+    """The planner of the session, or the plan that its caller brought."""
     draw: Callable[[], float]
     """Draws from [0, 1): the jitter of retries."""
-    board: EmergencyStops
-    """What operators say to all runs: emergency stops."""
+    stops: EmergencyStops
     critics: Sequence[Model] = ()
     """The language models that judge outputs: the one to ask, and those that take its place."""
     repairers: Sequence[Model] = ()

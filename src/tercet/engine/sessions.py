@@ -20,9 +20,9 @@ from tercet.core.outputs.edge_cases import demand_maker
 from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams.nesting import ALONE, Place
-from tercet.engine.work import PLANNER_MISSING, AnyPlanner
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.packs.people import people_of

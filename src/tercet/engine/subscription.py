@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.engine.session_reader import load_history
 from tercet.journal.protocol import Journal, NewCheckpoint
 
@@ -167,7 +168,7 @@ class Subscription:
                 case e.SessionResumed():
                     recovered = len(event.in_flight)
                     self.signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
+                case e.StepSkipped() if compensated_step(event.step):
                     fields = {"action": event.step, "error": state.steps[event.step].error}
                     self.signal("compensation_failed", {"loop_id": run, **fields})
                 case e.GateOpened():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 
-class Rest:
+class Wakeup:
     """One waiter and any number of nudges; one that comes while nobody waits is not lost."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Future[None] | None = None
         self._is_nudged = False
 
-    def nudge(self, _: object = None) -> None:
+    def wake(self, _: object = None) -> None:
         """There is something to do: wake the waiter, or keep it from going to rest."""
         self._is_nudged = True
         if self._waiting is not None and not self._waiting.done():
@@ -23,7 +23,7 @@ class Rest:
         if not self._is_nudged:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
-            alarm = None if seconds is None else loop.call_later(seconds, self.nudge)
+            alarm = None if seconds is None else loop.call_later(seconds, self.wake)
             try:
                 await self._waiting
             finally:

@@ -18,8 +18,9 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionRules
 from tercet.core import codec
-from tercet.core import events as e
-from tercet.core.expiry import overdue
+from tercet.core import commands as c
+from tercet.core.expiry import find_expired
+from tercet.core.resolve.sessions import pause_session
 from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
@@ -149,7 +150,7 @@ class Watchdog:
                 self._doubtful_ms = max(self._doubtful_ms, left)
             return
         state = await load_state(desk.journal, desk.tenant, session)
-        if overdue(state, desk.clock.now()) is not None:
+        if find_expired(state, desk.clock.now()) is not None:
             state = await mail.absorb(desk, session)
             found.expired.append(session)
         if state.phase in (Phase.COMMIT, Phase.FAIL):
@@ -171,7 +172,7 @@ class Watchdog:
             before = await load_state(desk.journal, desk.tenant, session)
             if before.status != "in_progress" or before.phase in (Phase.COMMIT, Phase.FAIL):
                 return False
-            paused = e.SessionPaused(at=max(desk.clock.now(), before.at), reason=LOST, outside=True)
+            paused = pause_session(c.Pause(reason=LOST, outside=True), max(desk.clock.now(), before.at))
             after, fold = fold_event(before, paused), checkpoint.fold(before)
             await desk.journal.append(
                 Append(

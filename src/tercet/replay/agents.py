@@ -17,7 +17,7 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
-from tercet.engine.turns import RecalledStepper
+from tercet.engine.planning import RecalledStepper
 from tercet.replay.recording import Recording
 
 GROUP = "tercet.agents"

@@ -20,8 +20,8 @@ from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
 

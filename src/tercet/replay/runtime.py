@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from tercet.engine import runtime
 from tercet.replay.agents import Agents, Recalls
 from tercet.replay.outcome import ReplayReport
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_run
 
 

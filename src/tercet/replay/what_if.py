@@ -16,11 +16,11 @@ from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores, one_by_one
+from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import is_not_judgeable
-from tercet.replay.rulebook import RuleSource
-from tercet.replay.scene import ReplayState
-from tercet.replay.verdicts import Both, Said, as_builtins, both
+from tercet.replay.replay import is_not_judgeable
+from tercet.replay.rules import RuleSource
+from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, as_builtins, compare_verdict
 
 
 class JudgedAs(Published):
@@ -142,7 +142,7 @@ def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
 class _Judging:
     def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self._recording = recording
-        self._scene = ReplayState(recording, rulebook)
+        self._run = RecordedRun(recording, rulebook)
         self._compared = 0
         self._old: dict[str, float] = {}
         self._new: dict[str, float] = {}
@@ -155,21 +155,21 @@ class _Judging:
         self._last = _folded(events)
         for position, event in enumerate(events, 1):
             try:
-                found = both(self._scene, event)
+                found = compare_verdict(self._run, event)
                 if found is not None and (change := self._compared_as(position, event, found)) is not None:
                     return change
-                self._scene.fold(event)
+                self._run.fold(event)
             except TercetError as error:
                 if not isinstance(event, e.SessionStarted) or is_not_judgeable(error):
                     raise
                 return self._not_started(position, event, error)
         return self.told(outcome="unchanged")
 
-    def _compared_as(self, position: int, event: e.Event, found: Both) -> Rejudged | None:
+    def _compared_as(self, position: int, event: e.Event, found: BothVerdicts) -> Rejudged | None:
         self._compared += 1
         if found.old.scores:
             self._old, self._new = dict(found.old.scores), dict(found.new.scores)
-        if found.old.is_as(found.new):
+        if found.old.is_same(found.new):
             return None
         change = VerdictChange(
             position=position,
@@ -178,7 +178,7 @@ class _Judging:
             old=_as(found.old),
             new=_as(found.new),
         )
-        status = _status(self._scene.state, found)
+        status = _status(self._run.state, found)
         return self.told(outcome="changed", change=change, new_status=status)
 
     def _not_started(self, position: int, event: e.Event, error: TercetError) -> Rejudged:
@@ -223,11 +223,11 @@ def _folded(events: Iterable[e.Event]) -> State:
     return state
 
 
-def _as(said: Said) -> JudgedAs:
+def _as(said: VerdictWords) -> JudgedAs:
     return JudgedAs(verdict=said.verdict, details=as_builtins(said.details), reasons=said.reasons)
 
 
-def _status(state: State, found: Both) -> str:
+def _status(state: State, found: BothVerdicts) -> str:
     """How a session stands once the new verdict is in."""
     after = state if found.event is None else fold_event(state, found.event)
     match after.phase:

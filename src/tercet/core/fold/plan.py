@@ -17,12 +17,12 @@ from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
+from tercet.core.budget import add
 from tercet.core.fold.base import (
     MODIFIED,
     changed,
     demand,
     illegal,
-    more,
 )
 from tercet.core.fold.session import ending, escalated
 from tercet.core.modifications import is_replaced
@@ -181,7 +181,7 @@ def planning_failed(state: State, event: e.PlanningFailed) -> State:
         case "fail":
             return ending(failed, "failed", event.reason)
         case "replan":
-            return changed(failed, feedback=(event.reason,), used=more(state, replans=1))
+            return changed(failed, feedback=(event.reason,), used=add(state.used, replans=1))
         case "escalate":
             return escalated(failed, P.PLAN, event.reason)
 
@@ -203,7 +203,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         facts=facts,
-        used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
+        used=add(state.used, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 
 
@@ -234,7 +234,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     if outcome == "replan" and is_known:
         blamed = event.verdict.get("step_id")
         setbacks = (*state.setbacks, (blamed,) if blamed else ())
-        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=more(state, replans=1))
+        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=add(state.used, replans=1))
     if event.escalates and is_known:
         return escalated(refused, P.PLAN, "; ".join(reasons))
     return ending(refused, "failed", "; ".join(reasons))

@@ -19,6 +19,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.core.config import RunConfig
 from tercet.core.fold.base import MODIFIED
 from tercet.core.plans import read_plan
+from tercet.core.resolve.planning import NO_STEPS_LEFT, NO_TOOLS
 from tercet.core.state import State
 from tercet.critic.flow import trusted_results
 from tercet.critic.review import Review
@@ -30,8 +31,6 @@ from tercet.planner.revision import find_kept, find_kept_outputs
 from tercet.planner.template import PlanningError
 
 REPEATED = "plan_repeated"
-NO_TOOLS = "no_tools"
-NO_STEPS_LEFT = "no_steps_left"
 
 MAX_STEPS = 12
 """How many steps a model may write at a time."""

@@ -17,18 +17,22 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeV
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import canonical
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
-from tercet.core import events as e
+from tercet.core import budget
+from tercet.core import commands as c
+from tercet.core.answers import ModelReply, Now
 from tercet.core.backoff import delay_ms
 from tercet.core.config import RunConfig
-from tercet.core.decide import first_short
+from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used
-from tercet.engine.interruption import Interrupted, Interruptible, unless_interrupted
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.interruption import Interrupted, unless_interrupted
+from tercet.engine.values import encode_json
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
@@ -39,16 +43,12 @@ ResultT = TypeVar("ResultT")
 AskingRole: TypeAlias = Literal["planner", "critic"]
 """Who asks a language model: each has its own limits."""
 
-LARGE = 64 * 1024
-"""An answer of more bytes is stored as a blob."""
 LONGEST = 4 * 1024 * 1024
 """An answer of more characters is no answer."""
 
 LONGEST_WAIT_MS = 60_000
 """A model that asks to be left alone for longer is not asked again."""
 
-OVERDRAWN = "budget_exceeded"
-"""The code of a question that the budget has nothing left for."""
 INTERRUPTED = "stopped"
 """The code of a question that was given up because the session was let go of."""
 
@@ -68,37 +68,6 @@ def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
         return go_on()
     except StopIteration as ended:  # which no future can hold
         return _Ended(ended.value)
-
-
-class Bench(Interruptible, Protocol):
-    """What the driver lends to an interview."""
-
-    @property
-    def state(self) -> State:
-        """As the ledger has it."""
-        ...
-
-    @property
-    def setting(self) -> RunConfig:
-        """What the run is judged in."""
-        ...
-
-    def note(self, event: e.Event, *blobs: bytes) -> None:
-        """Record an event, and bytes that belong to it."""
-        ...
-
-    async def flush(self) -> None:
-        """Make durable what was recorded."""
-        ...
-
-    async def blob(self, digest: str) -> bytes:
-        """Bytes that were stored before."""
-        ...
-
-    @property
-    def is_let_go(self) -> bool:
-        """Whether nothing more may begin."""
-        ...
 
 
 @runtime_checkable
@@ -128,7 +97,7 @@ class ModelSession:
 
     def __init__(
         self,
-        bench: Bench,
+        session: ActiveSession,
         models: Sequence[Model],
         *,
         clock: Clock,
@@ -139,13 +108,13 @@ class ModelSession:
     ) -> None:
         """`threads` are for an inquiry that thinks long between two questions, and is pure; else it thinks in the loop."""
         self._threads = threads
-        self._bench = bench
+        self._session = session
         self._models = models
         self._clock = clock
         self._draw = draw
         self._limit = limit
         self._role: AskingRole = role
-        self._known = list(bench.state.replies)
+        self._known = list(session.run.state.replies)
         """Answers that are there from before, in the order in which they came."""
         self.faults: dict[str, str] = {}
         """Why nobody answered a question, by its number in this interview."""
@@ -175,7 +144,7 @@ class ModelSession:
         if self._threads is None:
             return _thought(go_on)
         loop = asyncio.get_running_loop()
-        return await unless_interrupted(self._bench, loop.run_in_executor(self._threads, _thought, go_on))
+        return await unless_interrupted(self._session, loop.run_in_executor(self._threads, _thought, go_on))
 
     async def _recorded(self, question: Question) -> Reply | None:
         """The answer to this question that was recorded before; none if nobody has answered it yet."""
@@ -183,7 +152,7 @@ class ModelSession:
         if found is None:
             return None
         self._known.remove(found)
-        text = msgspec.json.decode(await self._bench.blob(found.blob)) if found.blob else found.answer
+        text = msgspec.json.decode(await self._session.blob(found.blob)) if found.blob else found.answer
         return Reply(
             text=text,
             model=found.model,
@@ -200,7 +169,7 @@ class ModelSession:
         fault = ModelFault("there is no model to ask", code="model_refused")
         is_other_wanted = question.purpose == OTHER_MODEL and len(self._models) > 1
         for model in self._models[1:] if is_other_wanted else self._models:
-            for retry in range(self._bench.setting.ctx.run_budget.max_step_retries + 1):
+            for retry in range(self._session.run.config.ctx.run_budget.max_step_retries + 1):
                 if retry:
                     await self._pause(max(fault.wait_ms, delay_ms(Backoff(), retry - 1, self._draw)))
                 attempt = len(faults) + 1
@@ -220,33 +189,34 @@ class ModelSession:
     def _may_ask_again(self, fault: ModelFault) -> bool:
         """Whether the same model is worth another call: one that was too late would be again, and one that wants to be
         left alone for long is not waited for."""
-        has_retries = self._bench.state.used.retries < self._bench.setting.ctx.run_budget.max_retries
+        has_retries = (
+            self._session.run.state.used.retries < self._session.run.config.ctx.run_budget.max_retries
+        )
         is_near = fault.wait_ms <= LONGEST_WAIT_MS
         return fault.is_retriable and fault.model_code != "model_timeout" and has_retries and is_near
 
     async def _pause(self, ms: int) -> None:
-        await unless_interrupted(self._bench, self._clock.sleep(ms))
+        await unless_interrupted(self._session, self._clock.sleep(ms))
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
         """One call, with a fact before it and one behind it."""
         tokens, cost = question.reserved_tokens, _price(model, question)
         self._demand_budget(tokens, cost)
         timeout_ms = time_for(self._limit)
-        call, began = self._bench.state.asked + 1, self._clock.now()
-        asked = e.ModelAsked(
-            at=began,
-            call=call,
-            purpose=storable(question.purpose),
-            model=storable(model.name),
+        call, began = self._session.run.state.asked + 1, self._clock.now()
+        asking = c.AskModel(
+            purpose=question.purpose,
+            model=model.name,
             prompt=question.hash,
             attempt=attempt,
             tokens=tokens,
             cost=cost,
-            deadline=began + timeout_ms,
+            timeout_ms=timeout_ms,
+            question=canonical(question),
         )
-        self._bench.note(asked, canonical(question))
-        await self._bench.flush()
-        if self._bench.is_let_go:
+        self._session.record(asking, Now(at=began))
+        await self._session.flush()
+        if self._session.is_stopping:
             self._unanswered(call, "the session was let go of before", INTERRUPTED, began)
             raise Interrupted
         try:
@@ -268,13 +238,13 @@ class ModelSession:
 
     async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
         self._unanswered(call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost))
-        await self._bench.flush()
+        await self._session.flush()
 
     async def _answer(self, model: Model, question: Question, timeout_ms: int) -> Reply:
         """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await unless_interrupted(self._bench, model.ask(question))
+                return await unless_interrupted(self._session, model.ask(question))
         except TimeoutError as error:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
@@ -288,8 +258,8 @@ class ModelSession:
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
         """No call starts whose reservation exceeds what is left."""
-        bench = self._bench
-        short = shortage(bench.state.used, bench.setting, self._role, self._limit, tokens, cost)
+        run = self._session.run
+        short = shortage(run.state.used, run.config, self._role, self._limit, tokens, cost)
         if short is None:
             return
         told = f"a language model cannot be asked: {short}"
@@ -303,41 +273,28 @@ class ModelSession:
 
     async def _answered(self, call: int, reply: Reply, began: int) -> int:
         """Record an answer; how long it took."""
-        data = msgspec.json.encode(storable(reply.text))
-        is_large = len(data) > LARGE
+        data, blob = encode_json(storable(reply.text))
         now = self._clock.now()
-        answered = e.ModelAnswered(
+        answer = ModelReply(
             at=now,
-            call=call,
-            answer="" if is_large else storable(reply.text),
-            blob=hash_bytes(data) if is_large else "",
-            model=storable(reply.model),
-            # What a model reports is anybody's number, and less than nothing would add to the budget.
-            tokens_in=max(0, reply.tokens_in),
-            tokens_out=max(0, reply.tokens_out),
-            cost=max(0, reply.cost_microcents),
+            text=reply.text,
+            data=data,
+            blob=blob,
+            model=reply.model,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            cost=reply.cost_microcents,
             cut=reply.is_cut,
-            latency=max(0, now - began),
         )
-        self._bench.note(answered, *([data] if is_large else ()))
-        await self._bench.flush()
-        return answered.latency
+        self._session.record(c.AwaitModel(call=call, began=began), answer)
+        await self._session.flush()
+        return max(0, now - began)
 
     def _unanswered(
         self, call: int, error: str, code: str, began: int, *, tokens: int = 0, cost: int = 0
     ) -> None:
-        now = self._clock.now()
-        self._bench.note(
-            e.ModelAnswered(
-                at=now,
-                call=call,
-                error=storable(error),
-                code=code,
-                tokens_in=tokens,
-                cost=cost,
-                latency=max(0, now - began),
-            )
-        )
+        answer = ModelReply(at=self._clock.now(), error=error, code=code, tokens_in=tokens, cost=cost)
+        self._session.record(c.AwaitModel(call=call, began=began), answer)
 
 
 def time_for(limit: RoleLimit) -> int:
@@ -347,16 +304,11 @@ def time_for(limit: RoleLimit) -> int:
 
 def shortage(
     used: Used, setting: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
-) -> str | None:
-    """What the budget has too little of for a call of a model that would keep this much; None if there is enough."""
-    budget = setting.ctx.run_budget
-    taken = used.critic_tokens if role == "critic" else used.model_tokens - used.critic_tokens
-    return first_short(
-        ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
-        (f"tokens of the {role}", limit.tokens, taken, tokens),
-        ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
-        ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
-    )
+) -> budget.Shortage | None:
+    """Return what the budget has too little of for a call of a model that would reserve this much."""
+    limits = budget.limits_of(setting.ctx.run_budget, {role: limit.tokens})
+    needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
+    return budget.find_shortage(used, limits, needs)
 
 
 def _unusable(model: Model, reply: Reply) -> ModelFault | None:

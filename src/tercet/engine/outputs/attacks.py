@@ -25,11 +25,11 @@ from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
 from tercet.core.outputs.judging import OutputReview
 from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.trials import Trials, filled
 from tercet.engine.services import Services
-from tercet.engine.thinking import Desk
 from tercet.policy import schemas
 
 LONGEST = 16 * 1024
@@ -39,14 +39,14 @@ LONGEST = 16 * 1024
 class Attacks:
     """Attacks the outputs of one session."""
 
-    def __init__(self, desk: Desk, around: Services, trials: Trials) -> None:
-        self._desk = desk
-        self._around = around
+    def __init__(self, session: ActiveSession, services: Services, trials: Trials) -> None:
+        self._session = session
+        self._services = services
         self._trials = trials
 
     async def make(self, matter: OutputReview, number: int) -> e.OutputsAttacked:
         """What an attack brought to light; raises `Interrupted` if the session is let go of meanwhile."""
-        attack, now = matter.rules.attacks[number], self._desk.now()
+        attack, now = matter.rules.attacks[number], self._session.now()
         if (why := self._trials.refusal(matter, attack.tool, Spent(), now)) is not None:
             return _unmade(attack, number, now, why)
         try:
@@ -54,7 +54,7 @@ class Attacks:
         except PointerError as error:
             return _unmade(attack, number, now, f"the outputs do not have what is attacked: {error}")
         interview = self._interview()
-        cases = _known(await self._desk.events(), number) or await self._cases(
+        cases = _known(await self._session.events(), number) or await self._cases(
             matter, attack, params, interview
         )
         if not cases:
@@ -68,7 +68,7 @@ class Attacks:
         self, matter: OutputReview, attack: Attack, params: JsonObject, interview: ModelSession
     ) -> tuple[EdgeCase, ...]:
         """Every case of an attack: those with a probe in them, those of a model, and those at the edges of the schema."""
-        tool = self._around.tools[attack.tool]
+        tool = self._services.tools[attack.tool]
         schema = attack.schema_for(tool)
         limit = matter.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
         wanted = partial(_is_wanted, attack, tool, params)
@@ -81,21 +81,21 @@ class Attacks:
         return _distinct(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]
 
     def _interview(self) -> ModelSession:
-        around = self._around
+        services = self._services
         return ModelSession(
-            self._desk,
-            around.critics,
-            clock=around.clock,
-            draw=around.draw,
-            limit=around.work.limit_for("critic"),
+            self._session,
+            services.critics,
+            clock=services.clock,
+            draw=services.draw,
+            limit=services.planning.limit_for("critic"),
             role="critic",
         )
 
     async def _try(
         self, matter: OutputReview, number: int, params: JsonObject, cases: Sequence[EdgeCase]
     ) -> e.OutputsAttacked:
-        attack, began = matter.rules.attacks[number], self._desk.now()
-        cost = self._around.tools[attack.tool].cost_microcents
+        attack, began = matter.rules.attacks[number], self._session.now()
+        cost = self._services.tools[attack.tool].cost_microcents
         tried: list[EdgeOutcome] = []
         error = ""
         for index, case in enumerate(cases):
@@ -107,14 +107,14 @@ class Attacks:
             ended = await self._trials.call(matter, attack.tool, {**params, attack.case: case.input}, step)
             tried.append(_outcome(case, ended))
         return e.OutputsAttacked(
-            at=self._desk.now(),
+            at=self._session.now(),
             number=number,
             tool=attack.tool,
             tried=tuple(each.model_dump(mode="json", exclude_defaults=True) for each in tried),
             error=error,
             calls=len(tried),
             cost=len(tried) * cost,
-            latency=self._desk.now() - began,
+            latency=self._session.now() - began,
         )
 
 

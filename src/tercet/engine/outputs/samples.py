@@ -21,10 +21,10 @@ from tercet.core.decide import needs_approval
 from tercet.core.outputs import judging as quality
 from tercet.core.outputs.judging import OutputReview
 from tercet.core.required_gates import gates_of
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.outputs.trials import Trials
 from tercet.engine.services import Services
-from tercet.engine.thinking import Desk
 
 LONGEST = 256 * 1024
 """A sample of more bytes is not compared: all of them stand in one event."""
@@ -40,19 +40,19 @@ class Source(NamedTuple):
 class Sampling:
     """Draws samples of an output of one session."""
 
-    def __init__(self, desk: Desk, around: Services, trials: Trials) -> None:
-        self._desk = desk
-        self._around = around
+    def __init__(self, session: ActiveSession, services: Services, trials: Trials) -> None:
+        self._session = session
+        self._services = services
         self._trials = trials
 
     async def draw(self, matter: OutputReview) -> e.SamplesDrawn:
         """The samples, and what they agree on; raises `Interrupted` if the session is let go of meanwhile."""
-        wanted, began = matter.sampled, self._desk.now()
+        wanted, began = matter.sampled, self._session.now()
         source = find_source(matter, wanted.into)
         if source is None:
             none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
             return quality.vote_on(matter, none)
-        tool = self._around.tools.get(source.call.tool)
+        tool = self._services.tools.get(source.call.tool)
         price = tool.cost_microcents if tool is not None else 0
         drawn: list[Any] = [matter.outputs.get(wanted.into)]
         calls, error = 0, self._refusal(matter, source)
@@ -63,20 +63,20 @@ class Sampling:
                 calls += 1
                 error = await self._sample(matter, source, drawn)
         event = e.SamplesDrawn(
-            at=self._desk.now(),
+            at=self._session.now(),
             step=source.call.step_id,
             tool=source.call.tool,
             samples=tuple(drawn),
             error=error,
             calls=calls,
             cost=calls * price,
-            latency=self._desk.now() - began,
+            latency=self._session.now() - began,
         )
         return quality.vote_on(matter, event)
 
     def _refusal(self, matter: OutputReview, source: Source) -> str:
         """Why the step may not be called again without asking anybody."""
-        course, name = self._desk.course, source.call.step_id
+        course, name = self._session.run.plan, source.call.step_id
         if course is None or name not in course.calls:
             return f"{name} is no step of the plan"
         if why := _too_long(matter.outputs.get(matter.sampled.into)):

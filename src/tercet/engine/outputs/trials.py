@@ -20,12 +20,12 @@ from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.judging import OutputReview
 from tercet.critic.outputs.junit import read_junit
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.interruption import unless_interrupted
 from tercet.engine.services import Services
-from tercet.engine.thinking import Desk
 
 OUTPUT = "$output"
 """The key of a parameter that stands for a part of the outputs."""
@@ -34,37 +34,38 @@ OUTPUT = "$output"
 class Trials:
     """Calls tools on the outputs of one session."""
 
-    def __init__(self, desk: Desk, around: Services, calls: Calls) -> None:
-        self._desk = desk
-        self._around = around
+    def __init__(self, session: ActiveSession, services: Services, calls: Calls) -> None:
+        self._session = session
+        self._services = services
         self._calls = calls
 
     def refusal(self, matter: OutputReview, name: str, spent: Spent, began: int) -> str | None:
         """Why a tool may not be called on the outputs now, after what was spent since `began`; None if it may."""
-        tool = self._around.tools.get(name)
+        tool = self._services.tools.get(name)
         if tool is None or name not in matter.setting.surface or tool.mode is not ApprovalMode.READ_ONLY:
             return f"{name} is no read_only tool of this run"
         if tool.gates:
             return f"{name} waits for a person, and nobody can be asked here"
-        if self._around.board.stopped(name) is not None:
+        if self._services.stops.stopped(name) is not None:
             return f"an operator stopped {name}"
-        used = self._desk.state.used
-        used = msgspec.structs.replace(used, wall_clock=used.wall_clock + self._desk.now() - began)
-        return shortage(used, matter.setting, tool, spent)
+        used = self._session.run.state.used
+        used = msgspec.structs.replace(used, wall_clock=used.wall_clock + self._session.now() - began)
+        short = shortage(used, matter.setting, tool, spent)
+        return None if short is None else str(short)
 
     async def call(
         self, matter: OutputReview, name: str, params: dict[str, Any], step: str, key: str = ""
     ) -> Ended:
         """Call a tool that may be called. Raises `Interrupted` if the session is let go of meanwhile."""
-        tool, now = self._around.tools[name], self._desk.now()
+        tool, now = self._services.tools[name], self._session.now()
         context = self._calls.context(matter.state.start, step, key or step, 1, now + tool.timeout_ms)
-        calling = self._around.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
+        calling = self._services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
         # It changes nothing, so one that is given up is simply called again by whoever goes on.
-        return await unless_interrupted(self._desk, calling)
+        return await unless_interrupted(self._session, calling)
 
     async def test(self, matter: OutputReview, number: int) -> e.TestsRun:
         """What a test command says of the outputs."""
-        command, now = matter.rules.tests[number], self._desk.now()
+        command, now = matter.rules.tests[number], self._session.now()
         if (why := self.refusal(matter, command.tool, Spent(), now)) is not None:
             return _untested(command, number, now, why)
         try:
@@ -74,12 +75,12 @@ class Trials:
         ended = await self.call(matter, command.tool, params, f"tests:{number}")
         result, error = _read(ended, command.report)
         return e.TestsRun(
-            at=self._desk.now(),
+            at=self._session.now(),
             number=number,
             tool=command.tool,
             result=result,
             error=error,
-            cost=self._around.tools[command.tool].cost_microcents,
+            cost=self._services.tools[command.tool].cost_microcents,
             latency=ended.latency_ms,
         )
 

@@ -17,7 +17,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.core import effects as undoing
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.engine.session_reader import load_state
@@ -81,7 +81,7 @@ def _diagnosis(state: State) -> Iterator[str]:
     if state.verdict.get("outcome") in ("reject", "replan"):
         yield from state.verdict.get("reasons", ())
     for name, step in state.steps.items():
-        if step.status == "failed" and not name.startswith(UNDO):
+        if step.status == "failed" and not step.compensates:
             yield f"step {name}: {step.error or 'it failed'}"
     for name, why in state.missing.items():
         yield f"output {name}: {why}"

@@ -8,7 +8,7 @@ import msgspec
 from pydantic import ValidationError
 
 from tercet.contracts.errors import TercetError
-from tercet.core.messages import Said
+from tercet.core.messages import Message
 from tercet.engine.streams.artifacts import Settlement
 from tercet.engine.streams.experience import Lesson
 from tercet.engine.streams.feedback import read_entry
@@ -54,7 +54,7 @@ def _is_stop(data: bytes, tenant: str, _: str) -> bool:
 
 
 def _is_message(data: bytes, _: str, session: str) -> bool:
-    return msgspec.json.decode(data, type=Said).session == session
+    return msgspec.json.decode(data, type=Message).session == session
 
 
 def _is_loss(data: bytes, tenant: str, session: str) -> bool:

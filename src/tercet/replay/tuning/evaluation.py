@@ -14,7 +14,7 @@ from tercet.packs.pack import Pack
 from tercet.packs.surfaces import read_value
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import RuleSource
+from tercet.replay.rules import RuleSource
 from tercet.replay.tuning.frozen import CandidateRefused, apply, tunable
 from tercet.replay.tuning.guardrails import Evidence, Guardrail, hold
 from tercet.replay.tuning.measuring import Measure, Outcome, measure_recorded

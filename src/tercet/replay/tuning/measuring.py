@@ -21,23 +21,27 @@ from tercet.contracts.tuning import FLOORS
 from tercet.core import codec
 from tercet.core import commands as c
 from tercet.core import events as e
+from tercet.core.answers import Answer, History
 from tercet.core.decide import is_escalated
 from tercet.core.messages import TEMPLATE
+from tercet.core.outputs.recorded_answers import Unrecorded
 from tercet.core.plans import read_plan
-from tercet.engine.evidence.retrieval import carried_over
+from tercet.core.resolve import resolve
+from tercet.core.retrieval import carried_over
 from tercet.engine.models.planners import TaskPlanner
 from tercet.engine.models.templates import fill_template
+from tercet.engine.planning import answer_failure
 from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
+from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import RuleSource
-from tercet.replay.scene import ReplayState
-from tercet.replay.tuning.critique import Unanswered, judged
-from tercet.replay.verdicts import Both, both
+from tercet.replay.rules import RuleSource
+from tercet.replay.tuning.critique import judged
+from tercet.replay.verdict_changes import BothVerdicts, compare_verdict
 
 _MOST_STEPS = 8
 
@@ -96,7 +100,7 @@ def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
         found = Enactment(recording, rulebook)
         try:
             return found.outcome()
-        except Unanswered:
+        except Unrecorded:
             return found.untold("a model would be asked something else")
         except TercetError as error:
             return found.untold(f"it cannot be judged: {error.message}")
@@ -116,7 +120,7 @@ class Enactment:
     """A recorded run, taken as far under another pack as its record tells."""
 
     def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
-        self.scene = ReplayState(recording, rulebook)
+        self.scene = RecordedRun(recording, rulebook)
         self._recording = recording
         self._rulebook = rulebook
         self._pack = rulebook.instead
@@ -130,8 +134,8 @@ class Enactment:
                 return self._expired(position)
             if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
                 return self.untold("the pack would plan otherwise", is_elsewhere=True)
-            found = both(self.scene, event) or judged(self.scene, event)
-            if found is not None and not found.old.is_as(found.new):
+            found = compare_verdict(self.scene, event) or judged(self.scene, event)
+            if found is not None and not found.old.is_same(found.new):
                 return self._concluded(position, event, found)
             self._note_loss(event)
             self.scene.fold(event)
@@ -165,7 +169,7 @@ class Enactment:
         pack = self._pack
         if event.origin != "planner" or pack is None or event.planner not in (TEMPLATE, TaskPlanner.name):
             return True
-        state, setting = self.scene.state, self.scene.setting
+        state, setting = self.scene.state, self.scene.run.config
         request = setting.compiled.request
         try:
             if event.planner == TaskPlanner.name:
@@ -226,7 +230,7 @@ class Enactment:
             return self._outcome_now("escalated" if is_escalated(state) else state.status, 0)
         return self.untold("it is not over", is_elsewhere=True)
 
-    def _concluded(self, position: int, event: e.Event, found: Both) -> Outcome:
+    def _concluded(self, position: int, event: e.Event, found: BothVerdicts) -> Outcome:
         """How it ends after another verdict, if that follows by itself."""
         if found.event is None:
             return self.untold(f"{event_type(event)} would be {found.new.verdict}")
@@ -255,15 +259,18 @@ class Enactment:
         other plan once one was refused."""
         scene, due = self.scene, self.scene.commands()
         if any(isinstance(command, c.Score) for command in due):
-            args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
-            scene.fold(scene.work.score(*args))
+            self._fold(c.Score(), History(at=at, events=scene.events))
             return True
         is_template = scene.state.start.planner == TEMPLATE and bool(scene.state.feedback)
         if is_template and any(isinstance(command, c.Propose) for command in due):
             error = PlanningError("the template knows no other plan")
-            scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
+            self._fold(c.Propose(), answer_failure(None, error, scene.run, at))
             return True
         return False
+
+    def _fold(self, command: c.Command, answer: Answer) -> None:
+        for event in resolve(self.scene.run, command, answer).events:
+            self.scene.fold(event)
 
     def _outcome_now(self, status: str, position: int) -> Outcome:
         state, last = self.scene.state, self._events[position - 1] if position else self._events[-1]
@@ -284,7 +291,7 @@ class Enactment:
         )
 
     def _risky(self) -> tuple[str, ...]:
-        tools = self.scene.tools
+        tools = self.scene.run.tools
         return tuple(
             event.tool
             for event in self.scene.events
@@ -298,7 +305,7 @@ def _was_escalated(events: list[e.Event]) -> bool:
     return any(isinstance(event, e.GateOpened) and event.kind == "escalation" for event in events)
 
 
-def _is_below_floor(scene: ReplayState) -> bool:
+def _is_below_floor(scene: RecordedRun) -> bool:
     """Whether it was policy, safety, schema or approval that refused a run."""
     verdict = scene.state.verdict
     if verdict.get("outcome") == "reject":

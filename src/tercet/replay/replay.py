@@ -20,16 +20,15 @@ from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents, Recalls
+from tercet.replay.answers import Derived, derive
 from tercet.replay.bundle.manifest import facts_of
 from tercet.replay.comparison import NOTHING, brief, compare, event_type, not_due
-from tercet.replay.derivations import VERDICTS, derive
-from tercet.replay.derivations.derived import Derived
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.pool import on_all_cores, one_by_one
+from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording, load
-from tercet.replay.rulebook import RuleSource
-from tercet.replay.scene import ReplayState
+from tercet.replay.rules import RuleSource
 
 
 async def replay(
@@ -98,7 +97,7 @@ class _Job:
 class _Replay:
     def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self._recording = recording
-        self._scene = ReplayState(recording, rulebook)
+        self._run = RecordedRun(recording, rulebook)
         self._rederived: Counter[type[e.Event]] = Counter()
         self._facts: Counter[tuple[type[e.Event], str]] = Counter()
         self._compared = 0
@@ -107,14 +106,14 @@ class _Replay:
 
     def report(self) -> ReplayReport:
         difference = self._difference()
-        state, scene = self._scene.state, self._scene
+        state = self._run.state
         return ReplayReport(
             outcome="replay_equal" if difference is None else "replay_different",
             session_id=self._recording.session,
-            run_id=str(state.start.run),
-            pack=str(state.start.pack),
+            run_id=state.start.run,
+            pack=state.start.pack,
             status=state.status,
-            events=len(scene.events),
+            events=len(self._run.events),
             checkpoints=self._compared,
             verdicts_rederived=sum(n for kind, n in self._rederived.items() if kind in VERDICTS),
             verdicts_as_facts=sum(n for (kind, _), n in self._facts.items() if kind in VERDICTS),
@@ -122,7 +121,7 @@ class _Replay:
             facts=tuple(
                 Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
             ),
-            behaviour=tuple(state.start.behaviour),
+            behaviour=state.start.behaviour,
             difference=difference,
         )
 
@@ -143,16 +142,16 @@ class _Replay:
             event = codec.decode(data)
         except CodecError as error:
             return _unreadable(position, error)
-        before = self._scene.state.at
+        before = self._run.state.at
         try:
-            derived = derive(self._scene, event)
+            derived = derive(self._run, event)
             if derived is None:
                 return not_due(position, event, self._due())
             if not _is_as_recorded(derived, event, data) and (
                 found := compare(position, event, derived.event)
             ):
                 return found
-            self._scene.fold(event)
+            self._run.fold(event)
             if self._is_strict and event.at < before:
                 return _earlier(position, event, before)
         except IllegalEvent as error:
@@ -168,7 +167,7 @@ class _Replay:
 
     @property
     def _is_strict(self) -> bool:
-        return Behaviour.STRICT_CALLS in self._scene.state.start.behaviour
+        return Behaviour.STRICT_CALLS in self._run.state.start.behaviour
 
     def _count(self, event: e.Event, derived: Derived) -> None:
         if derived.fact:
@@ -178,7 +177,7 @@ class _Replay:
 
     def _due(self) -> str:
         """What should have come instead."""
-        commands = self._scene.commands() if self._scene.state.is_started else ()
+        commands = self._run.commands() if self._run.events else ()
         return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
 
     def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:
@@ -186,12 +185,12 @@ class _Replay:
         if stored.kind == "point":
             self._without_point = None
         try:
-            is_same = checkpoint.is_taken_of(self._scene.state, stored)
+            is_same = checkpoint.is_taken_of(self._run.state, stored)
         except ReplayError as error:
             return _other_checkpoint(stored, error.recorded, error.expected)
         if is_same:
             return None
-        here = checkpoint.summary(self._scene.state).hex()[:20]
+        here = checkpoint.summary(self._run.state).hex()[:20]
         return _other_checkpoint(stored, stored.hash[:27], f"the {stored.kind} of state {here}")
 
     def _missing_point(self) -> Difference | None:
@@ -213,7 +212,7 @@ class _Replay:
         """A field in which the manifest of the bundle contradicts the events."""
         if (manifest := self._recording.manifest) is None:
             return None
-        for field, expected in facts_of(self._scene.state).items():
+        for field, expected in facts_of(self._run.state).items():
             if (recorded := getattr(manifest, field)) != expected:
                 return Difference(
                     position=len(self._recording.events),
@@ -227,9 +226,9 @@ class _Replay:
 
     def _unfinished(self) -> Difference | None:
         """An event that was appended together with the last one, and is not there."""
-        if not self._scene.owed:
+        if not self._run.owed:
             return None
-        owed = self._scene.owed[0]
+        owed = self._run.owed[0]
         return Difference(
             position=len(self._recording.events) + 1,
             event=event_type(owed),
@@ -248,6 +247,24 @@ def is_not_judgeable(error: Exception) -> bool:
     """
     return isinstance(error, IoRefused) or (isinstance(error, UsageError) and error.code in _NOT_HERE)
 
+
+VERDICTS: frozenset[type[e.Event]] = frozenset(
+    {
+        e.PlanReviewed,
+        e.StepRefused,
+        e.StepJudged,
+        e.LoopGuardTripped,
+        e.GateOpened,
+        e.ApprovalGranted,
+        e.RunReported,
+        e.TurnJudged,
+        e.OutputsVerified,
+        e.OutputsCritiqued,
+        e.OutputsRepaired,
+        e.SessionEnded,
+    }
+)
+"""The events that a report counts as verdicts."""
 
 _WITH_POINT = (e.PlanReviewed, e.StepJudged, e.RunReported, e.SessionEnded)
 """The verdicts that are always written together with a point."""

@@ -13,7 +13,7 @@ from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.engine import sessions as opening
 from tercet.engine.evidence.library import NO_SHELF, Shelf
-from tercet.engine.turns import RecalledStepper
+from tercet.engine.planning import RecalledStepper
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.core import events as e
-from tercet.core.config import RunConfig
 from tercet.core.events.turn import TurnAction
 from tercet.core.plans import read_plan
 from tercet.critic.pluggable.outcome import StepOutcome
@@ -60,38 +59,6 @@ class Reflection:
     patch: JsonObject = field(default_factory=dict[str, Any])
     metadata: JsonObject = field(default_factory=dict[str, Any])
     left_out: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class Stepper(Protocol):
-    """An agent that decides one turn at a time, in the place of a planner.
-
-    Each plan that it proposes is one turn. What it proposes is asked of it as of any planner, by `propose`, or by `inquire`
-    if it asks language models.
-    """
-
-    name: str
-
-    @property
-    def decision(self) -> JsonObject:
-        """The last decision, as it shall be recorded."""
-        ...
-
-    async def begin(self, setting: RunConfig, turns: Sequence[Turn]) -> None:
-        """Come to where these turns lead: none for a new run. Called once in each process, before anything else."""
-        ...
-
-    async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
-        """Take in what a turn brought, let it be judged, and say what follows."""
-        ...
-
-
-class RecalledStepper(Stepper, Protocol):
-    """An agent whose recorded turns are judged again. Promised: its critics are pure, and nothing is decided."""
-
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
-        """Always raises `PlanningError`."""
-        ...
 
 
 def is_recorded_whole(decision: JsonObject) -> bool:
