@@ -27,8 +27,7 @@ from tercet.core.effects import rollback
 from tercet.core.expiry import find_expired
 from tercet.core.state import TERMINAL, State
 from tercet.engine import inbox as mail
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_state
+from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
 from tercet.replay.replay import replay

@@ -20,8 +20,7 @@ from tercet.core.messages import inbox_of
 from tercet.core.state import State
 from tercet.core.table import fold_event
 from tercet.engine import checkpoint
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_history, load_state, restore
+from tercet.engine.session_reader import load_history, load_state, read_record, restore
 from tercet.engine.streams.lost_history import mark_lost
 from tercet.engine.streams.stops import STREAM
 from tercet.journal.database import DatabaseJournal

@@ -8,8 +8,7 @@ import pytest
 
 from engine.workshop import ADA, Workshop
 from tercet.contracts.errors import NotSent, UsageError
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_state
+from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.streams import artifacts
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalClosed

@@ -60,11 +60,10 @@ from tercet.engine.notifications import Notifier
 from tercet.engine.people import People
 from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.pool import DriverPool
-from tercet.engine.records import read_record
 from tercet.engine.result import RunResult
 from tercet.engine.roster import Roster
 from tercet.engine.services import Services
-from tercet.engine.session_reader import Restored, load_state, restore
+from tercet.engine.session_reader import Restored, load_state, read_record, restore
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.lost_history import demand_history

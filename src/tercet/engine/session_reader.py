@@ -1,26 +1,33 @@
-"""Reading sessions from a journal: their state, the events that led there, and their checkpoints.
+"""Reading sessions from a journal: their state, the events that led there, their checkpoints and records.
 
 Everything that is read is checked against the chain, the recorded end and the name of its stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
+import msgspec
+
+from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.records import TRANSCRIPT
 from tercet.core.state import State
 from tercet.core.table import fold_event
+from tercet.core.transcript import transcript
 from tercet.engine import checkpoint
 from tercet.journal.errors import JournalCorrupt
-from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
+from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 
 _UNSTARTED = State()
+_PAGE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +134,36 @@ async def load_history(
     found = await read_checkpoints(journal, tenant, session) if has_checkpoints else ()
     points = tuple(each for each in found if each.seq <= end)
     return History(session=session, before=before, stored=tuple(stored), checkpoints=points)
+
+
+async def list_rows(
+    journal: Journal, tenant: str, *, intent: str | None = None, status: str | None = None
+) -> AsyncIterator[SessionRow]:
+    """Yield every session of a tenant, newest first, or those with an intent or a status."""
+    before: str | None = None
+    while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
+        for row in page:
+            if intent in (None, row.intent):
+                yield row
+        before = page[-1].session_id
+
+
+async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
+    """Return the decision record of a session that is over; raises `ReplayError` if it does not have the recorded hash.
+
+    It is stored without its transcript, which the events hold already: so the results of a long run are not stored twice.
+    """
+    kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
+    events = (await load_history(journal, tenant, state.start.session)).events
+    entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
+    data = canonical({**kept, TRANSCRIPT: entries})
+    if hash_bytes(data) != state.record:
+        raise ReplayError(
+            recorded=f"a record with hash {state.record[:20]}…",
+            expected=f"one with hash {hash_bytes(data)[:20]}…",
+            check="the journal was changed, or this version reads its events differently",
+        )
+    return msgspec.json.decode(data)
 
 
 async def read_checkpoints(journal: Journal, tenant: str, session: str) -> list[StoredCheckpoint]:

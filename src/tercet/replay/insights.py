@@ -14,11 +14,9 @@ from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
 from tercet.core.state import State
 from tercet.critic.outputs.similarity import token_similarity
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_state
+from tercet.engine.session_reader import list_rows, load_state, read_record
 from tercet.engine.streams.feedback import Feedback, read_feedback
 from tercet.journal.protocol import Journal
-from tercet.replay.sources import list_rows
 
 ALIKE = 0.35
 """From which likeness on two corrections of one place say the same."""

@@ -14,8 +14,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.record import FeedbackEntry
 from tercet.contracts.shape import JsonObject, Published
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_state
+from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 

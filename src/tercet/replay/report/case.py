@@ -19,8 +19,7 @@ from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.records import read_record
-from tercet.engine.session_reader import load_history
+from tercet.engine.session_reader import load_history, read_record
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal
