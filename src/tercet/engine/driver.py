@@ -35,10 +35,8 @@ from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
 from tercet.engine.leases import Tenure
-from tercet.engine.ledger import Ledger, Unit
-from tercet.engine.progress import envelope
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import spectate
+from tercet.engine.ledger import Ledger
+from tercet.engine.services import Services
 from tercet.engine.streams.stops import Stop
 from tercet.engine.values import encode_value
 from tercet.engine.wakeup import Wakeup
@@ -395,19 +393,7 @@ class Driver:
             self.calls.begin(intent, self.state.start, self.now(), stop=self.stop_for, position=position)
         if self._readers:
             self._answer_readers()
-        self._publish(unit)
-
-    def _publish(self, unit: Unit) -> None:
-        """Tell subscribers what became durable."""
-        services, state = self.services, self.state
-        contained = partial(spectate, services.signal)
-        if services.tell is not untold:
-            for event in unit.events:
-                contained("tell_failed", state.start.run, partial(services.tell, state, event))
-        if services.observers is not None:
-            services.observers.wrote(state, unit.events, unit.checkpoints)
-        if (show := services.progress) is not None:
-            contained("progress_failed", state.start.run, lambda: show(envelope(state, self.now())))
+        self.services.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     async def _aside(self, work: Callable[[], _T]) -> _T:
         """Run pure work, in a thread if the session's values are large, so that leases are renewed meanwhile."""

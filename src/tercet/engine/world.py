@@ -301,7 +301,9 @@ class World:
             if accepted := accepted_memories(state):
                 await library.remember(start.tenant, start.session, accepted, session.now())
         except TercetError as error:
-            self._services.signal("memory_failed", {"loop_id": start.run, "error": error.message})
+            self._services.subscription.signal(
+                "memory_failed", {"loop_id": start.run, "error": error.message}
+            )
 
 
 _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]] = {
