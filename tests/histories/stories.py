@@ -17,9 +17,9 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 from tercet.contracts.policy import Policy
 from tercet.critics import CriticResult, Decision, Engine, critic
-from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 FACT = Evidence.model_validate(

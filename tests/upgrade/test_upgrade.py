@@ -18,10 +18,10 @@ from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
 from tercet.core import events as e
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
 from tercet.engine.streams.nesting import Place
 from tercet.journal.protocol import Journal
 from tercet.replay.replay import replay
+from tercet.runtime import Runtime
 from upgrade.sessions import BYPASS, WAITS, make_pack
 
 RECORDED = Path(__file__).parent / "0.1.0-rules-4.db.gz"
