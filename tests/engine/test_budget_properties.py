@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.tools import ToolContext
 
 from .crowd import SCENES, UNDO, Played, Scene, play

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from tercet.core import codec
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.checkpoint import fold, is_taken_of, read_fold
 from tercet.journal.protocol import StoredCheckpoint
 

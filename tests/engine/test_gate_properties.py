@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.packs.pack import Pack
 
 from .crowd import GATES, SCENES, TOOLS, Played, Scene, play

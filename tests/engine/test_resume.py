@@ -14,8 +14,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine.session_reader import load_state
 from tercet.engine.values import LARGE

@@ -9,8 +9,8 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import session_reader
 from tercet.engine.session_reader import load_history, load_state, restore
 from tercet.journal.errors import JournalCorrupt

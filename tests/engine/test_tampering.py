@@ -16,9 +16,9 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.messages import inbox_of
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine.session_reader import load_history, load_state, read_record, restore
 from tercet.engine.streams.lost_history import mark_lost

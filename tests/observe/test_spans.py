@@ -8,8 +8,8 @@ import pytest
 
 from engine.test_machine import wander
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.subscription import ReleasedSession
 from tercet.observe.spans import Span, roots, weave
 

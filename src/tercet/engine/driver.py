@@ -30,7 +30,7 @@ from tercet.core.fold.base import NOT_MADE, STOPPED
 from tercet.core.resolve import resolve
 from tercet.core.resolve.made import Made
 from tercet.core.retrieval import read_facts
-from tercet.core.run import Run
+from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
@@ -92,7 +92,8 @@ class Driver:
             blobs=self._blobs,
             facts=self._facts,
         )
-        self.ledger = Ledger(services, self.run, tenure.lease, tail_bytes=tail_bytes)
+        self.run.waiting = WaitingCalls()
+        self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)
         self.calls = Calls(services, tenure, nudge=self._wakeup.wake)
         # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
@@ -220,8 +221,8 @@ class Driver:
         while True:
             wake: int | None = None
             position = run.state.position
-            due = partial(decide, run)
-            for command in due() if self._blob_bytes <= HEAVY else await self._in_thread(due):
+            is_light = self._blob_bytes <= HEAVY
+            for command in decide(run) if is_light else await self._in_thread(lambda: tuple(decide(run))):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.services.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)

@@ -16,11 +16,11 @@ from tercet.core import codec, messages
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.expiry import find_expired
+from tercet.core.fold.apply import fold_event
 from tercet.core.fold.gate import DROPPED_KEPT
 from tercet.core.messages import Message, inbox_of
 from tercet.core.resolve.sessions import ForeignMessage, receive_message
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.leases import POLL_MS, Desk, Held
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state

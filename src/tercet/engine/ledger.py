@@ -20,34 +20,18 @@ from tercet.core import events as e
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim
 from tercet.core.state import State
+from tercet.core.table import TABLE
 from tercet.engine import checkpoint
+from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
 from tercet.engine.session_reader import load_history
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
+from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 
-
-_LABELS: dict[type[e.Event], Callable[[Any, State], str]] = {
-    e.PlanReviewed: lambda event, _: str(event.verdict.get("outcome", "")),
-    e.StepJudged: lambda _, __: "step",
-    e.RunReported: lambda _, __: "run",
-    e.TurnJudged: lambda _, __: "turn",
-    e.SessionExpired: lambda _, __: "expired",
-    e.SessionEnded: lambda event, _: event.status,
-    e.ExperienceDrawn: lambda _, after: str(after.phase),
-    e.SamplesDrawn: lambda _, after: str(after.phase),
-    e.TestsRun: lambda _, after: str(after.phase),
-    e.OutputsVerified: lambda _, after: str(after.phase),
-    e.OutputsAttacked: lambda _, after: str(after.phase),
-    e.OutputsCritiqued: lambda _, after: str(after.phase),
-    e.OutputsRepaired: lambda _, after: str(after.phase),
-    e.EvidenceFetched: lambda _, after: str(after.phase),
-}
-"""The label of the checkpoint that each verdict is written with."""
 
 _T = TypeVar("_T")
 
@@ -77,7 +61,7 @@ class Unit:
 class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
-    def __init__(self, around: Services, run: Run, lease: Lease, *, tail_bytes: int = 0) -> None:
+    def __init__(self, around: Services, run: Run, tenure: Tenure, *, tail_bytes: int = 0) -> None:
         self.run = run
         self.unit = Unit()
         self.log: list[e.Event] = []
@@ -85,7 +69,8 @@ class Ledger:
         self.bell = 0
         """What the journal's bell said with the last append."""
         self._around = around
-        self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._tenure = tenure
+        self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
@@ -113,7 +98,7 @@ class Ledger:
             self._claim(event)
         if after.phase is not before.phase:
             unit.verdict = str(after.phase)
-        if (label := _LABELS.get(type(event))) is not None:
+        if (label := TABLE[type(event)].label) is not None:
             # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
             unit.verdict = label(event, after)
 
@@ -166,13 +151,15 @@ class Ledger:
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
     ) -> Position:
+        first = self._tenure.request()
         try:
-            return await self._around.journal.append(
+            position = await self._around.journal.append(
                 Append(
                     tenant=self._tenant,
                     stream=self._stream,
                     expected=self.state.position - len(unit.events),
-                    epoch=self._epoch,
+                    epoch=None if first else self._epoch,
+                    lease=first,
                     events=encoded,
                     checkpoints=checkpoints,
                     blobs=tuple(unit.blobs),
@@ -185,6 +172,8 @@ class Ledger:
                 "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
             )
             raise
+        self._tenure.confirm()
+        return position
 
     def _row(self) -> SessionRow | None:
         """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""

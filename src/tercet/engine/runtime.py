@@ -399,7 +399,7 @@ class Runtime(People):
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
-            tenure = await self._desk.acquire(session)
+            tenure = self._desk.begin(session)
             driver = self._driver(self.pack, setting, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:

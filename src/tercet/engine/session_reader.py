@@ -17,9 +17,9 @@ from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.records import TRANSCRIPT
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.core.transcript import transcript
 from tercet.engine import checkpoint
 from tercet.journal.errors import JournalCorrupt

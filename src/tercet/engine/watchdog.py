@@ -20,9 +20,9 @@ from tercet.contracts.session import SessionRules
 from tercet.core import codec
 from tercet.core import commands as c
 from tercet.core.expiry import find_expired
+from tercet.core.fold.apply import fold_event
 from tercet.core.resolve.sessions import pause_session
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine import inbox as mail
 from tercet.engine.leases import Desk

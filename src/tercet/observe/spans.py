@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.subscription import CALL, ReleasedSession
 from tercet.observe import attributes as a
 from tercet.observe.attributes import Attributes

@@ -15,8 +15,8 @@ from math import log2
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import compensated_step
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
 from tercet.replay.report.wording import Wording
