@@ -122,9 +122,10 @@ class Step(Authored):
     @cached_property
     def is_written_out(self) -> bool:
         """Whether the parameters are values as they stand, so that there is nothing to resolve."""
-        return all(
-            type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
-        )
+        for found in self.found:
+            if type(found) is not references.Leaf or references.LITERAL in found.place:
+                return False
+        return True
 
     def resolved_to(self, params: JsonObject, refs: tuple[str, ...]) -> Self:
         """Return this step with these parameters as literals, and with this evidence pinned."""
@@ -193,7 +194,7 @@ class Plan(Authored):
         problems = [
             *duplicate_ids([step.id for step in self.steps]),
             *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
-            *named_problems(self.outputs, ("outputs",)),
+            *named_problems(self.outputs, ("outputs",), self.found_outputs),
             *named_problems(self.memory, ("memory",)),
         ]
         if problems:
@@ -204,6 +205,11 @@ class Plan(Authored):
     def output_names(self) -> tuple[str, ...]:
         """Every output that this plan declares, bound or by name only."""
         return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
+
+    @cached_property
+    def found_outputs(self) -> list[references.Found]:
+        """The references and literals in the outputs, scanned once."""
+        return references.scan(self.outputs)
 
     @cached_property
     def graph(self) -> graph.Graph:
