@@ -22,7 +22,7 @@ from tercet.core.table import fold_event
 from tercet.engine import checkpoint
 from tercet.engine import sessions as opening
 from tercet.engine.records import read_record
-from tercet.engine.streams.lost_history import mark_lost
+from tercet.engine.streams.kinds import mark_lost
 from tercet.engine.streams.stops import STREAM
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalCorrupt, Loss

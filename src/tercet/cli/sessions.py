@@ -30,7 +30,7 @@ from tercet.core.state import TERMINAL, State
 from tercet.core.table import fold_event
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import DamagedSession, legible, row_fault
+from tercet.engine.checks.journal import DamagedSession, legible, row_fault
 from tercet.engine.records import read_record
 from tercet.engine.rows import details_of
 from tercet.executor.clock import SystemClock

@@ -21,7 +21,7 @@ from tercet.cli.stats_view import show_figures
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
 from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import DamagedSession, describe_damage, row_fault
+from tercet.engine.checks.journal import DamagedSession, describe_damage, row_fault
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of

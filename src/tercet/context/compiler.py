@@ -14,7 +14,7 @@ from tercet.context.admission import admit, demand_distinct, is_expired, snapsho
 from tercet.context.packing import demand_room
 from tercet.context.surface import surface_of
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.buckets import estimate_tokens
+from tercet.contracts.buckets import BUCKETS, Bucket, BucketUse, TokenLimits, estimate_tokens
 from tercet.contracts.context import (
     USUAL_TIERS,
     CompiledContext,
@@ -28,7 +28,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
-from tercet.contracts.shown import shown_instructions, shown_request
+from tercet.contracts.shown import shown_evidence, shown_instructions, shown_request, shown_tool
 from tercet.packs.pack import Pack
 
 
@@ -222,3 +222,25 @@ def _application(policy: Policy) -> str:
 
 def _entry(kind: LedgerKind, name: str, reason: str, *, admitted: bool = True) -> LedgerEntry:
     return LedgerEntry(kind=kind, name=name, admitted=admitted, reason=reason)
+
+
+def measure(compiled: CompiledContext, decision: DecisionSpec, limits: TokenLimits) -> tuple[BucketUse, ...]:
+    """How many tokens each part of a context takes of those that the pack gives it."""
+    return tuple(
+        BucketUse(bucket=bucket, used=_used(bucket, compiled, decision), limit=limits.of(bucket))
+        for bucket in BUCKETS
+    )
+
+
+def _used(bucket: Bucket, compiled: CompiledContext, decision: DecisionSpec) -> int:
+    match bucket:
+        case "instructions":
+            return estimate_tokens(shown_instructions(decision, compiled.gates, compiled.policies))
+        case "tools":
+            return sum(estimate_tokens(shown_tool(tool)) for tool in compiled.offered.values())
+        case "evidence":
+            return sum(
+                estimate_tokens(shown_evidence(fact)) for fact in compiled.evidence.values() if fact.is_shown
+            )
+        case "request":
+            return 0 if compiled.request is None else estimate_tokens(shown_request(compiled.request))

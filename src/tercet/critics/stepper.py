@@ -27,8 +27,7 @@ from tercet.critic.pluggable.stop import StopCriterion, StopReason, step_signatu
 from tercet.critics.agent import Agent, prompted, settled
 from tercet.critics.decision import Decision, DecisionError, is_readable, read_decision
 from tercet.critics.hooks import Hooks, Moment
-from tercet.critics.judging import Judging, Turned
-from tercet.critics.memory import changed_fields, mark_stopped, recall_metadata
+from tercet.critics.judging import Judging, Turned, changed_fields, mark_stopped, recall_metadata
 from tercet.critics.proposal import decision_of, plan_of
 from tercet.models.model import Model
 from tercet.planner.template import PlanningError

@@ -12,7 +12,7 @@ from tercet.core.fold.base import ANSWERS
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
 from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import DamagedSession, describe_damage
+from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow

@@ -68,7 +68,7 @@ from tercet.engine.services import Services, untold
 from tercet.engine.spectators import Signal, contained, spectate, unmeasured
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.artifacts import Artifact
-from tercet.engine.streams.lost_history import demand_history
+from tercet.engine.streams.kinds import demand_history
 from tercet.engine.streams.nesting import ALONE, Place
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind, demand_kind

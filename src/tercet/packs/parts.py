@@ -26,7 +26,7 @@ from tercet.contracts.session import RoleLimit, RoleName, SessionRules
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.tuning import TuningRules
-from tercet.packs.model_choice import ModelChoice
+from tercet.packs.header import ModelChoice
 
 Kind = Literal[
     "tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal", "server"

@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_gate, unknown_tool
+from tercet.packs.checks import Check, Problems, unknown_gate, unknown_tool
 from tercet.packs.checks.schema_paths import fields_of
 from tercet.packs.parts import PACK, Parts
 

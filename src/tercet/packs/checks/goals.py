@@ -5,9 +5,8 @@ from __future__ import annotations
 from tercet.contracts import references
 from tercet.contracts.references import Reference
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems
+from tercet.packs.checks import Check, Problems, unknown_gate
 from tercet.packs.checks.method_values import bound
-from tercet.packs.checks.names import unknown_gate
 from tercet.packs.checks.step_values import classes_exist, parameters_fit, results_have
 from tercet.packs.checks.templates import decision_of, output_missing, unknown_intent
 from tercet.packs.parts import Parts

@@ -13,8 +13,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import as_object
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import did_you_mean, unknown_fact, unknown_gate
+from tercet.packs.checks import Check, Problems, did_you_mean, unknown_fact, unknown_gate
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 

@@ -13,8 +13,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.critic.reading import pinned
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import did_you_mean, unknown_gate, unknown_tool
+from tercet.packs.checks import Check, Problems, did_you_mean, unknown_gate, unknown_tool
 from tercet.packs.checks.step_values import PLACEHOLDER, classes_exist, parameters_fit, results_have
 from tercet.packs.parts import Parts
 from tercet.policy.expressions import ExpressionError, compile_planner, yields_boolean

@@ -23,7 +23,7 @@ from tercet.contracts.control import (
     rounded,
 )
 from tercet.contracts.quality import RepairStrategy
-from tercet.repair.control.noise import mean_square_floor
+from tercet.repair.control.stability import mean_square_floor
 
 STALL_FROM = 3
 """After so many repairs an error that hardly changes counts as stalled."""

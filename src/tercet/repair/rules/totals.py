@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from tercet.contracts.shape import JsonObject, as_object
-from tercet.contracts.spoken_totals import find_totals
-from tercet.contracts.totals import to_decimal, total_names, totals_in, worked_totals
+from tercet.contracts.totals import find_totals, to_decimal, total_names, totals_in, worked_totals
 from tercet.repair.edits import Edit
 from tercet.repair.materials import Materials
 from tercet.repair.regions import Region, parent_of, text_at, texts, value_at, window

@@ -8,8 +8,12 @@ leads both ways is how a private address is reached by chance.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 from tercet.contracts.errors import NotSent
@@ -58,3 +62,19 @@ async def _resolved(target: Endpoint, resolve: Resolver) -> Sequence[str]:
     if not found:
         raise NotSent(f"{target.host} was not found: {fault}", code="host_not_found")
     return found
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """The world as it is, unless a test hands in another."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """Read at each call."""
+    resolve: Resolver = ask_system
+    tls: ssl.SSLContext | None = None
+    """Whom to trust; None for whom the operating system trusts."""
+    now: Callable[[], datetime] = _now

@@ -14,11 +14,10 @@ from tercet.contracts.extras import install_words
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import as_list, as_object
 from tercet.tools.context import ToolContext
-from tercet.tools.http.answer import read_value
+from tercet.tools.http.answer import AGAIN, outcome_of, read_retry_after, read_value
 from tercet.tools.http.exchange import REDIRECT_REFUSED, Answered, Bounds, Lost, Sending, exchange
-from tercet.tools.http.outcome import AGAIN, outcome_of, read_retry_after
+from tercet.tools.http.resolution import World
 from tercet.tools.http.service import Operation, Service
-from tercet.tools.http.world import World
 from tercet.tools.openapi.operations import Interface, Placed
 from tercet.tools.secrets import Redaction, read_secret
 from tercet.tools.tool import Tool

@@ -9,8 +9,8 @@ from typing import Any
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import JsonObject
 from tercet.tools.declaration import split, with_trust
+from tercet.tools.http.resolution import World
 from tercet.tools.http.service import Operation, Service
-from tercet.tools.http.world import World
 from tercet.tools.openapi.calling import make_call
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, read_interface
