@@ -95,7 +95,7 @@ def amount_of(item: JsonObject) -> Decimal | None:
     if line is not None:
         return line
     price, count = _find(item, _PRICES), count_of(item)
-    if price is None or _has_beside(item):
+    if price is None or any(_word_set(key) & _BESIDE for key in item):
         return None
     return price if count is None else price * count
 
@@ -124,10 +124,6 @@ def _find(item: JsonObject, names: frozenset[str]) -> Decimal | None:
         and (number := to_decimal(value)) is not None
     ]
     return found[0] if len(found) == 1 else None
-
-
-def _has_beside(members: JsonObject) -> bool:
-    return any(_word_set(key) & _BESIDE for key in members)
 
 
 def work_out(members: JsonObject) -> Worked | None:

@@ -59,16 +59,12 @@ def _behind(plan: Plan, blamed: Collection[str]) -> set[str]:
 
 def _joined(assignment: Assignment, before: Plan, steps: tuple[Step, ...]) -> Iterable[Step]:
     """The new steps; the first of them waits for what the steps that it takes the place of had waited for."""
-    if not steps or "depends_on" in _said(steps[0]):
+    if not steps or "depends_on" in steps[0].model_fields_set:
         return steps
     gone = [index for index, step in enumerate(before.steps) if step.id not in assignment.kept]
     waited = {before.steps[p].id for index in gone for p in before.graph.predecessors[index]}
     needed = tuple(name for name in assignment.kept if name in waited)
     return (steps[0].model_copy(update={"depends_on": needed}), *steps[1:]) if needed else steps
-
-
-def _said(step: Step) -> set[str]:
-    return step.model_fields_set
 
 
 def _named(values: list[object]) -> set[str]:

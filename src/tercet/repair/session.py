@@ -161,16 +161,12 @@ def _opened(case: RepairCase) -> tuple[Open, ...]:
 def _with_history(each: Open, history: RepairLog) -> Open:
     """A defect that was repaired in vain before is not repaired in the same way again."""
     tried = {
-        _key(entry)
+        f"{entry.note.partition(':')[0] if entry.means == 'rule' else 'model'}:{entry.strategy}"
         for entry in history.entries
         if (entry.defect.dimension, entry.defect.description)
         == (each.defect.dimension, each.defect.description)
     }
     return replace(each, tried=each.tried | tried)
-
-
-def _key(entry: RepairEntry) -> str:
-    return f"{entry.note.partition(':')[0] if entry.means == 'rule' else 'model'}:{entry.strategy}"
 
 
 def decide(state: RepairState) -> Command:

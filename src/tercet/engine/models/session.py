@@ -200,7 +200,7 @@ class ModelSession:
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
         """One call, with a fact before it and one behind it."""
-        tokens, cost = question.reserved_tokens, _price(model, question)
+        tokens, cost = question.reserved_tokens, max(0, model.price(question))
         self._demand_budget(tokens, cost)
         timeout_ms = time_for(self._limit)
         call, began = self._session.run.state.asked + 1, self._clock.now()
@@ -323,7 +323,3 @@ def _unusable(model: Model, reply: Reply) -> ModelFault | None:
     if not reply.text.strip():
         return ModelFault(f"{model.name} answered nothing", code="model_empty")
     return None
-
-
-def _price(model: Model, question: Question) -> int:
-    return max(0, model.price(question))

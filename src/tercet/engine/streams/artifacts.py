@@ -42,21 +42,17 @@ async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     if state.status in ("paused", "awaiting_gate"):
         return _halt(state, stored).model_copy(update={"provenance": origin})
     if state.status == "completed":
-        return _result(origin, state, trail)
+        return AgentResult(
+            output=state.outputs,
+            provenance=origin,
+            audit=audit_of(trail),
+            content_hash=digest(state.outputs),
+        )
     failure = _failure(state, stored, await rollback_result(journal, tenant, state))
     return failure.model_copy(update={"provenance": origin})
 
 
 # --- COMMIT ---
-
-
-def _result(origin: Provenance, state: State, trail: Trail) -> AgentResult:
-    return AgentResult(
-        output=state.outputs,
-        provenance=origin,
-        audit=audit_of(trail),
-        content_hash=digest(state.outputs),
-    )
 
 
 # --- FAIL ---
