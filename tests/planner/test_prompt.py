@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.context import KnownResult, ToolManifestEntry
-from tercet.contracts.fence import visible
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.pasted import visible
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question

@@ -21,7 +21,7 @@ from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import PLANNER_NAMES
 from tercet.engine.runtime import Runtime
 from tercet.packs import Pack
-from tercet.planner.placeholders import PlanningError
+from tercet.planner.sources import PlanningError
 
 
 @dataclass(frozen=True, kw_only=True)

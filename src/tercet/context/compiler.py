@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tercet.context.admission import admit, demand_distinct, is_expired, snapshot_of
-from tercet.context.packing import demand_room
+from tercet.context.admission import admit, demand_distinct, demand_room, is_expired, snapshot_of
 from tercet.context.surface import surface_of
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.buckets import BUCKETS, Bucket, BucketUse, TokenLimits, estimate_tokens

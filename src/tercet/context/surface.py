@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tercet.context.packing import Packed, fill, overflow
+from tercet.context.admission import Packed, fill, overflow
 from tercet.contracts.buckets import estimate_tokens
 from tercet.contracts.context import LedgerEntry, RunContext, ToolManifestEntry
 from tercet.contracts.decision import DecisionSpec

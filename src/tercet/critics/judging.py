@@ -27,8 +27,7 @@ from tercet.critic.pluggable.metadata import detached, metadata_of, read_metadat
 from tercet.critic.pluggable.patches import apply_patches, copy_state, restore
 from tercet.critic.pluggable.result import CriticResult, Escalation
 from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, critic_stop
-from tercet.critics.agent import Agent, prompted
-from tercet.critics.hooks import Hooks, Moment
+from tercet.critics.hooks import Agent, Hooks, Moment, prompted
 
 
 def recordable(found: Mapping[Any, Any], what: str) -> tuple[JsonObject, tuple[str, ...]]:

@@ -52,9 +52,8 @@ from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.engine.leases import LEASE_MS, Desk, Held, Tenure
 from tercet.engine.lists import ListedGate, ListedSession, open_gates
-from tercet.engine.models.named import MODEL, NamedModels, OpenModel, names_of, open_all
 from tercet.engine.models.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
-from tercet.engine.models.session import Inquirer
+from tercet.engine.models.session import MODEL, Inquirer, NamedModels, OpenModel, names_of, open_all
 from tercet.engine.models.templates import TemplatePlanner
 from tercet.engine.notifying import Notifier
 from tercet.engine.observing import Observer, Observers
@@ -87,7 +86,7 @@ from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.tools import ToolContext
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 _WHILE_OPEN = frozenset(
     ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_notifier", "_watchdog")

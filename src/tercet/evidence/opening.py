@@ -7,8 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import EvidenceStore
 from tercet.journal.opening import short_of_slashes

@@ -7,8 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.observe.sampling import Sampling
 
 LOOPBACK = "127.0.0.1"

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
 from tercet.packs.checks.authority import AUTHORITY_CHECKS
-from tercet.packs.checks.decisions import DECISION_CHECKS
+from tercet.packs.checks.decisions import DECISION_CHECKS, GOAL_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
-from tercet.packs.checks.goals import GOAL_CHECKS
 from tercet.packs.checks.limits import LIMIT_CHECKS, SESSION_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS

@@ -118,12 +118,12 @@ def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...]
     tools, code = read_tools(draft, pack_file)
     # What calls services and programs takes a while to import, and most packs have neither.
     if draft.has(HTTP_FILE):
-        from tercet.packs.http_file import read_services  # noqa: PLC0415 - see above
+        from tercet.packs.outside_files import read_services  # noqa: PLC0415 - see above
 
         more, declared = read_services(draft)
         tools, code = (*tools, *more), {**code, **declared}
     if draft.has(COMMANDS_FILE):
-        from tercet.packs.command_file import read_commands  # noqa: PLC0415 - see above
+        from tercet.packs.outside_files import read_commands  # noqa: PLC0415 - see above
 
         more, declared = read_commands(draft)
         tools, code = (*tools, *more), {**code, **declared}

@@ -19,7 +19,7 @@ from tercet.contracts.shape import Authored
 from tercet.packs.declarations import SERVERS, explain, read_servers
 from tercet.packs.folder import Draft
 from tercet.packs.mcp_tables import ServerTable
-from tercet.tools.mcp.definition import Change, Definition, compare
+from tercet.tools.mcp.server import Change, Definition, compare
 
 LOCK_FILE = "mcp.lock.json"
 

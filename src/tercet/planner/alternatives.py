@@ -19,7 +19,7 @@ from tercet.contracts.tasks import Goal
 from tercet.planner.binding import bind
 from tercet.planner.htn import Decomposition, Node, Site, Tried, leaves
 from tercet.planner.knowledge import Case, Knowledge
-from tercet.planner.network import lay_out
+from tercet.planner.partial_order import lay_out
 from tercet.planner.template import PlanningError
 
 Setback = tuple[str, ...]

@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any
 
 from tercet.contracts.errors import PlanError
-from tercet.contracts.fence import show
+from tercet.contracts.pasted import show
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.question import Reply

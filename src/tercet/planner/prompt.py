@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tercet.contracts.evidence import meets
-from tercet.contracts.fence import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.mode import Trust
+from tercet.contracts.pasted import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.plan import Step
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import as_list, as_object

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.fence import Data, Piece, find_mark, is_whole, join, show
+from tercet.contracts.pasted import Data, Piece, find_mark, is_whole, join, show
 from tercet.contracts.plain import not_plain
 from tercet.contracts.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question

@@ -20,10 +20,20 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.quality import Consensus, Defect, RepairEntry, RepairLog, RootCauseClass
 from tercet.contracts.repair import Impression, LeftDefect, LoopBreak, LoopMemory, RepairResult, RepairRules
 from tercet.contracts.shape import JsonObject
-from tercet.repair.case import RepairCase
+from tercet.repair.case import (
+    Answered,
+    Ask,
+    Check,
+    Checked,
+    Command,
+    End,
+    Fact,
+    Faulted,
+    Fetch,
+    Fetched,
+    RepairCase,
+)
 from tercet.repair.causes import TYPICAL, classify
-from tercet.repair.commands import Answered, Ask, Check, Checked, Command, End, Fact, Faulted, Fetch, Fetched
-from tercet.repair.edits import Edit, follow_edit, splice_all
 from tercet.repair.escalation import EXHAUSTED, LOOPED, escalate
 from tercet.repair.loops import LADDER, impression_of, notice, rung_of
 from tercet.repair.materials import Materials
@@ -37,7 +47,7 @@ from tercet.repair.prompts import (
     write_question,
 )
 from tercet.repair.rates import chance
-from tercet.repair.regions import WHOLE, Region, locate
+from tercet.repair.regions import WHOLE, Edit, Region, follow_edit, locate, splice_all
 from tercet.repair.rules import propose
 from tercet.repair.strategies import Option, choose, model_options
 

@@ -16,7 +16,7 @@ from tercet.core.state import State
 from tercet.critic.outputs.similarity import token_similarity
 from tercet.engine import sessions as opening
 from tercet.engine.records import read_record
-from tercet.engine.streams.feedback import Feedback, read_feedback
+from tercet.engine.streams.experience import Feedback, read_feedback
 from tercet.journal.protocol import Journal
 from tercet.replay.sources import list_rows
 

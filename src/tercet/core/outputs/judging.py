@@ -31,10 +31,18 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Rubric
+from tercet.contracts.rubric import (
+    MEASURED_ELSEWHERE,
+    CritiqueInput,
+    CritiqueTask,
+    EdgeOutcome,
+    QualityRules,
+    Rubric,
+    SelfConsistency,
+    TestCommand,
+)
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.trust import with_dotted
@@ -60,10 +68,9 @@ from tercet.repair.confidence import DEFAULT_WEIGHTS, estimate
 from tercet.repair.control import steering
 from tercet.repair.escalation import FEEDBACK, Resources
 from tercet.repair.exit import ExitFacts, exit_decision
-from tercet.repair.forms import SCHEMA, diagnose_form, form_of, is_form_mended
 from tercet.repair.materials import Materials
 from tercet.repair.mending import IsGone, mend, with_feedback
-from tercet.repair.rechecking import gone_by
+from tercet.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
 
 TESTS = "tests"
 """The dimension of a defect that a test has found."""

@@ -23,7 +23,7 @@ from tercet.engine.ledger import ROW_MS
 from tercet.engine.rows import each_once
 from tercet.engine.sessions import request_claim
 from tercet.engine.streams import artifacts, nesting
-from tercet.engine.streams.feedback import feedback_of
+from tercet.engine.streams.experience import feedback_of
 from tercet.engine.streams.kinds import lost_of
 from tercet.journal.errors import JournalBusy, JournalClosed, JournalFull, JournalUnavailable, LeaseHeld
 from tercet.journal.protocol import SessionRow

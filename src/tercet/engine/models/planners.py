@@ -12,14 +12,14 @@ from tercet.contracts.tasks import Goal
 from tercet.contracts.trust import input_marks, with_dotted
 from tercet.core.config import RunConfig
 from tercet.core.messages import TEMPLATE
-from tercet.engine.models.named import LOCAL, MODEL, NamedModels
 from tercet.engine.models.planner import ModelPlanner
+from tercet.engine.models.session import LOCAL, MODEL, NamedModels
 from tercet.engine.models.templates import TemplatePlanner
 from tercet.packs.pack import Pack
 from tercet.planner.alternatives import Setback, propose
 from tercet.planner.knowledge import Knowledge
 from tercet.planner.partial_order import Arrangement, arrange
-from tercet.planner.placeholders import Placeholders, PlanningError
+from tercet.planner.sources import Placeholders, PlanningError
 
 PlannerName = Literal["template", "htn", "model", "local"]
 PLANNER_NAMES: tuple[PlannerName, ...] = ("template", "htn", "model", "local")

@@ -16,8 +16,7 @@ import orjson
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
 from tercet.contracts.pointer import PointerError
-from tercet.contracts.quality_rules import Attack
-from tercet.contracts.rubric import EdgeCase, EdgeOutcome, Probe
+from tercet.contracts.rubric import Attack, EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e
@@ -28,7 +27,7 @@ from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
-from tercet.engine.outputs.trials import Trials, filled
+from tercet.engine.outputs.samples import Trials, filled
 from tercet.engine.services import Services
 from tercet.policy import schemas
 

@@ -14,13 +14,13 @@ import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
-from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
+from tercet.contracts.record import AgentResult, FailureReport, HaltRecord
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.core import effects as undoing
 from tercet.core.state import UNDO, State
 from tercet.core.transcript import moment
 from tercet.engine import sessions as opening
-from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal, StoredCheckpoint
 from tercet.journal.side_stream import name_owner, read_all

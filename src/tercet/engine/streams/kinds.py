@@ -11,11 +11,10 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.core.messages import Message
 from tercet.core.state import TERMINAL
 from tercet.engine.streams.artifacts import Settlement
-from tercet.engine.streams.experience import Lesson
-from tercet.engine.streams.feedback import read_entry
+from tercet.engine.streams.experience import Lesson, read_entry
 from tercet.engine.streams.nesting import Share
-from tercet.engine.streams.repeats import KIND as REPEATS
-from tercet.engine.streams.repeats import Claim
+from tercet.engine.streams.recent_calls import KIND as REPEATS
+from tercet.engine.streams.recent_calls import Claim
 from tercet.engine.streams.stops import STREAM as STOPS
 from tercet.engine.streams.stops import Stop
 from tercet.executor.breaker import Circuit

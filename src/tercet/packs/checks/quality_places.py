@@ -9,13 +9,12 @@ from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
 from tercet.contracts.problem import Problem
-from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.rubric import QualityRules, TestCommand
 from tercet.contracts.shape import as_list, as_object
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts
-from tercet.repair.rules.sections import Blank, blanks_in, strays_in
+from tercet.repair.rules.texts import Blank, blanks_in, strays_in
 
 _OUTPUT = "$output"
 _RESULT = "result"

@@ -16,8 +16,7 @@ from tercet.contracts.plan import StepKind
 from tercet.contracts.problem import Problem
 from tercet.contracts.references import Place, Token
 from tercet.critic.provenance import SOURCES
-from tercet.packs.checks import Check, Problems, did_you_mean
-from tercet.packs.checks.schema_paths import named_fields
+from tercet.packs.checks import Check, Problems, did_you_mean, named_fields
 from tercet.packs.parts import Parts
 from tercet.policy.comparisons import Comparison, compared_texts, reads_list_order
 from tercet.policy.expressions import CALL, COMPREHENSIONS, PLAN, STEP, ExpressionError, Scope, compile_rule

@@ -15,8 +15,14 @@ from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.arguments import certain_faults
-from tercet.packs.checks import Problems, did_you_mean, unknown_parameter
-from tercet.packs.checks.schema_paths import fields_of, missing_field, named_fields
+from tercet.packs.checks import (
+    Problems,
+    did_you_mean,
+    fields_of,
+    missing_field,
+    named_fields,
+    unknown_parameter,
+)
 from tercet.packs.parts import Parts
 from tercet.planner.template import PLACEHOLDER
 

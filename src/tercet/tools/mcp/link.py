@@ -26,8 +26,7 @@ from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
 from tercet.tools.mcp import http, stdio
-from tercet.tools.mcp.definition import Definition
-from tercet.tools.mcp.server import ServerSpec
+from tercet.tools.mcp.server import Definition, ServerSpec
 from tercet.tools.secrets import MIN_LENGTH, Redaction
 
 LEAST = 4
