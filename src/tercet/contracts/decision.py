@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.plain import PlainObject
+from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.relations import FieldSpec, Relation
-from tercet.contracts.rubric import QualityRules
 from tercet.contracts.shape import Authored, Score
 
 OnFailure = Literal["compensate", "ask", "keep"]

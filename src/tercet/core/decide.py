@@ -32,7 +32,7 @@ from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
-from tercet.contracts.rubric import QualityRules, TestCommand
+from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
 from tercet.core import commands as c
 from tercet.core.approval import (

@@ -3,6 +3,8 @@
     start · decide · act · reduce · critic · check_stop  (again for each step)  · end
 
 What a hook raises is kept and told with the result; the run goes on.
+
+Here is also what an agent is to the Engine, and how its code is called.
 """
 
 from __future__ import annotations

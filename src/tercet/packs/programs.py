@@ -3,6 +3,8 @@
 A bare program name is looked for on the machine's search path and belongs to the machine. A path belongs to the pack: the
 program itself and every file that the fixed arguments name is hashed, and one outside of the folder is refused unless the pack
 lists it, because it could change after a call of it was approved.
+
+Here is also what the files that declare tools outside of Python share: tables with spots, rows of faults, unique names.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.rubric import QualityRules, RubricDimension
+from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.rubric import RubricDimension
 from tercet.contracts.session import SessionRules
 from tercet.contracts.tasks import Method, TaskLibrary
 from tercet.contracts.tuning import (

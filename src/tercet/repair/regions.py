@@ -3,6 +3,8 @@
 A location is written `/letter` for a member, `/letter#char=120,164` for characters of a text and `/letter#line=7` for a
 line of it, counted from 1. `@120-164`, `:120-164`, `@L7` and `:7` do as well, and a text may be named by its file, as
 tests do: `total.py:7`. What is there decides: a member whose name looks like a range is that member.
+
+An edit changes an output at one place: the rest stays as it is, byte for byte, and that is looked at afterwards.
 """
 
 from __future__ import annotations

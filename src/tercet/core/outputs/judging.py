@@ -31,18 +31,10 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules, SelfConsistency, TestCommand
 from tercet.contracts.question import Inquiry
 from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import (
-    MEASURED_ELSEWHERE,
-    CritiqueInput,
-    CritiqueTask,
-    EdgeOutcome,
-    QualityRules,
-    Rubric,
-    SelfConsistency,
-    TestCommand,
-)
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeOutcome, Rubric
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.contracts.trust import with_dotted

@@ -14,8 +14,8 @@ import msgspec
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.quality import Defect, RepairEntry
+from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.repair import LeftDefect
-from tercet.contracts.rubric import QualityRules
 from tercet.contracts.shape import JsonObject
 from tercet.core.config import RunConfig
 from tercet.core.state import Round, State

@@ -3,6 +3,8 @@
 A planner that thinks with models is a generator that yields questions. Each call of a model is two facts in the journal:
 before it what is kept of the budget for it, after it what it answered and took. An answer that is there already, since
 the process before this one died on the way to the plan, is not asked for again.
+
+Models are opened by their names when they are first needed, and closed with the runtime that opened them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import orjson
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
 from tercet.contracts.pointer import PointerError
-from tercet.contracts.rubric import Attack, EdgeCase, EdgeOutcome, Probe
+from tercet.contracts.quality_rules import Attack
+from tercet.contracts.rubric import EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e

@@ -20,8 +20,8 @@ from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.pointer import PointerError
+from tercet.contracts.quality_rules import TestCommand
 from tercet.contracts.references import Reference, scan
-from tercet.contracts.rubric import TestCommand
 from tercet.contracts.run import Outcome, ToolCall
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e

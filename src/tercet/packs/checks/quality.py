@@ -10,8 +10,8 @@ from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
+from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.references import Reference, scan
-from tercet.contracts.rubric import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.shape import as_object
 from tercet.packs.checks import Check, Problems, did_you_mean, unknown_fact, unknown_gate
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged

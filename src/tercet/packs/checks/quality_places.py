@@ -9,8 +9,8 @@ from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
 from tercet.contracts.problem import Problem
+from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.repair import SectionTemplate
-from tercet.contracts.rubric import QualityRules, TestCommand
 from tercet.contracts.shape import as_list, as_object
 from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts

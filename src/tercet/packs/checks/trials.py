@@ -10,7 +10,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.rubric import Attack, QualityRules, TestCommand
+from tercet.contracts.quality_rules import Attack, QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
 from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter, unknown_tool
 from tercet.packs.parts import Parts

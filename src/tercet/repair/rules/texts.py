@@ -1,9 +1,12 @@
-"""Taking a claim out that nothing supports: its sentence, or its item of a list, and what joined it to the next one.
+"""Rules for texts: take out a claim that nothing supports, work a total out again, add a section that is missing.
 
 Of an output that is an object, a member that the schema does not ask for.
 
 Where taking it out would leave a hole, nothing is done: a section without words, or a next sentence that begins with
 `this` and would then speak of something else. Such a claim is a model's to mend.
+
+A claim goes with its sentence, or its item of a list, and what joined it to the next one. A total is what evidence states,
+or its items come to, or those beside it. A section comes out of the words that are declared for it.
 """
 
 from __future__ import annotations
