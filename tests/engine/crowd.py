@@ -24,7 +24,7 @@ from tercet.core.state import OpenGate, State
 from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, BOB, CLEO, DAN, LEA, Death, Workshop, events, plan, step

@@ -19,7 +19,7 @@ from tercet.core.state import State
 from tercet.engine.result import RunResult
 from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 from .workshop import ADA, ASK, BOB, Death, Workshop
 

@@ -19,7 +19,7 @@ from tercet.contracts.relations import Relation
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 from .desk import LETTER, RULES, assignment
 

@@ -28,7 +28,7 @@ from tercet.critics.decision import Decision, DecisionError, decision_of, is_rea
 from tercet.critics.hooks import Agent, Hooks, Moment, prompted, settled
 from tercet.critics.judging import Judging, Turned, changed_fields, mark_stopped, recall_metadata
 from tercet.models.model import Model
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 TASK = "task"
 """The field of a request that holds a task that is a text."""

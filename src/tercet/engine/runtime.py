@@ -52,9 +52,14 @@ from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.engine.leases import LEASE_MS, Desk, Held, Tenure
 from tercet.engine.lists import ListedGate, ListedSession, open_gates
-from tercet.engine.models.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
+from tercet.engine.models.planners import (
+    PLANNER_NAMES,
+    PlannerName,
+    TaskPlanner,
+    TemplatePlanner,
+    choose_planner,
+)
 from tercet.engine.models.session import MODEL, Inquirer, NamedModels, OpenModel, names_of, open_all
-from tercet.engine.models.templates import TemplatePlanner
 from tercet.engine.notifying import Notifier
 from tercet.engine.observing import Observer, Observers
 from tercet.engine.people import People

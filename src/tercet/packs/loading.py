@@ -13,7 +13,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
+from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import Plan
+from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
 from tercet.packs.declarations import (
     ALL_DECLARED,
@@ -35,8 +37,36 @@ from tercet.packs.header import PackFile
 from tercet.packs.mcp_tools import read_mcp_tools
 from tercet.packs.parts import PACK, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
-from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
+
+TEMPLATES = "templates"
+
+
+def read_templates(draft: Draft) -> tuple[Plan, ...]:
+    """The templates of the folder in the order of their file names."""
+    found: dict[str, Plan] = {}
+    for name in draft.list_files(TEMPLATES, ".json"):
+        text = draft.read_text(name)
+        if text is None:
+            continue
+        try:
+            plan = load_plan(text)
+        except PlanError as error:
+            for problem in error.problems:
+                draft.note(problem.code, problem.message, problem.remedy, file=name, place=problem.place)
+            continue
+        if plan.intent is None or plan.intent in found:
+            fault = (
+                "a template names the intent that it is for"
+                if plan.intent is None
+                else f"there is another template for {plan.intent}"
+            )
+            draft.note("template_intent", fault, 'give it an "intent" of its own', file=name)
+            continue
+        draft.spots[f"template {plan.intent}"] = Spot(name)
+        found[plan.intent] = plan
+    return tuple(found.values())
+
 
 _TOML_FILES = (
     PACK_FILE,

@@ -22,7 +22,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.plan_schema import answer_schema
 from tercet.planner.sentences import find_sentences, holds_pasted, show_sentence
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 PROMPT_TOO_LONG = "prompt_too_long"
 _CUTS = (4_000, 1_000, 300, 80)

@@ -42,7 +42,7 @@ from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.repair.mending import OTHER_MODEL
 
 ResultT = TypeVar("ResultT")

@@ -11,8 +11,14 @@ from tercet.contracts.references import Reference
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems, fields_of, unknown_gate, unknown_tool
 from tercet.packs.checks.method_values import bound
-from tercet.packs.checks.step_values import classes_exist, parameters_fit, results_have
-from tercet.packs.checks.templates import decision_of, output_missing, unknown_intent
+from tercet.packs.checks.templates import (
+    classes_exist,
+    decision_of,
+    output_missing,
+    parameters_fit,
+    results_have,
+    unknown_intent,
+)
 from tercet.packs.parts import PACK, Parts
 
 
