@@ -104,10 +104,7 @@ class _Measuring:
             return root
         if not fragment.startswith("/"):
             return self._named.get(f"#{fragment}")
-        try:
-            return as_object(pointer.follow(root, _unquote(fragment)))
-        except pointer.PointerError:
-            return None
+        return as_object(pointer.value_at(root, _unquote(fragment)))
 
     def _in_place(self, schema: JsonObject) -> Iterator[JsonObject]:
         """The subschemas that apply to the same value as a schema."""

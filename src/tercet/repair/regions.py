@@ -20,7 +20,7 @@ import orjson
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import InternalError, UsageError
-from tercet.contracts.pointer import PointerError
+from tercet.contracts.pointer import PointerError, value_at
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
 _RANGE = re.compile(r"(?P<place>.*?)[@#:](?:char=)?(?P<start>[0-9]{1,9})[-,:](?P<end>[0-9]{1,9})", re.DOTALL)
@@ -62,14 +62,6 @@ class Heading:
     level: int
     start: int
     end: int
-
-
-def value_at(output: Any, place: str) -> Any:
-    """What is at a pointer; None if nothing is."""
-    try:
-        return pointer.follow(output, place)
-    except PointerError:
-        return None
 
 
 def is_there(output: Any, place: str) -> bool:

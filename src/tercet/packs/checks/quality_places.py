@@ -115,7 +115,7 @@ def _sections(rules: QualityRules | None) -> tuple[SectionTemplate, ...]:
 def _lack(parts: Parts, decision: DecisionSpec, blank: Blank) -> str | None:
     """Why nothing in the pack can fill a blank; None where something may."""
     facts = [fact for fact in parts.evidence if meets(blank.classification, fact.classification)]
-    if any(_has(fact.content, blank.place) for fact in facts):
+    if any(pointer.value_at(fact.content, blank.place) is not None for fact in facts):
         return None
     if facts:
         return f"no fact of the class {blank.classification} has anything at {blank.place or 'its top'}"
@@ -134,13 +134,6 @@ def _elsewhere(parts: Parts, decision: DecisionSpec) -> Iterator[str]:
         yield from (*tool.requires_evidence, *tool.attests)
     for plan in parts.templates:
         yield from (query.classification for step in plan.steps for query in step.evidence_queries)
-
-
-def _has(content: Any, place: str) -> bool:
-    try:
-        return pointer.follow(content, place) is not None
-    except pointer.PointerError:
-        return False
 
 
 def _unfilled(parts: Parts, place: str, message: str) -> Problem:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tercet.contracts.pointer import value_at
 from tercet.contracts.prose import goes_on, is_only_headings
 from tercet.contracts.quality import Defect
 from tercet.contracts.repair import SectionTemplate
@@ -34,7 +35,6 @@ from tercet.repair.regions import (
     splice,
     text_at,
     texts,
-    value_at,
     window,
 )
 
