@@ -33,9 +33,8 @@ from tercet.packs.declarations import (
 )
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
-from tercet.packs.header import PackFile
 from tercet.packs.mcp_tools import read_mcp_tools
-from tercet.packs.parts import PACK, Parts, Spot
+from tercet.packs.parts import PACK, PackFile, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.tools.tool import Tool
 

@@ -34,8 +34,7 @@ from tercet.repair.case import (
     RepairCase,
 )
 from tercet.repair.causes import TYPICAL, classify
-from tercet.repair.escalation import EXHAUSTED, LOOPED, escalate
-from tercet.repair.loops import LADDER, impression_of, notice, rung_of
+from tercet.repair.escalation import EXHAUSTED, LADDER, LOOPED, escalate, impression_of, notice, rung_of
 from tercet.repair.materials import Materials
 from tercet.repair.prompts import (
     Errand,

@@ -27,7 +27,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from tercet.contracts.errors import NotSent, UsageError
 from tercet.contracts.shape import JsonObject, as_object
-from tercet.tools.context import ToolContext
+from tercet.tools.tool import ToolContext
 
 _ATOMS = (str, int, float, bool, NoneType, Any, object, list, dict)
 _SHELLS = (list, dict, Union, UnionType)

@@ -4,7 +4,16 @@
 its noise from recorded repairs, and `is_stable` and `kp_bound` say which gains a pack may declare.
 """
 
-from tercet.repair.control.controller import escalation_after, quality_of, step, strategy_for
+from tercet.repair.control.controller import (
+    character_of,
+    escalation_after,
+    is_stable,
+    kp_bound,
+    noise_floor,
+    quality_of,
+    step,
+    strategy_for,
+)
 from tercet.repair.control.estimation import (
     LEAST_SAMPLE,
     estimate,
@@ -13,7 +22,6 @@ from tercet.repair.control.estimation import (
     trajectories,
 )
 from tercet.repair.control.prediction import apply, closed_cost, iterations_to_reach, predict
-from tercet.repair.control.stability import character_of, is_stable, kp_bound, noise_floor
 
 __all__ = [
     "LEAST_SAMPLE",

@@ -21,8 +21,7 @@ from tercet.contracts.control import (
     StopReason,
     rounded,
 )
-from tercet.repair.control.controller import quality_of, step
-from tercet.repair.control.stability import character_of, kp_bound, noise_floor
+from tercet.repair.control.controller import character_of, kp_bound, noise_floor, quality_of, step
 
 
 @dataclass(frozen=True, kw_only=True)

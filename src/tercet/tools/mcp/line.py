@@ -22,11 +22,10 @@ from mcp_types import CONNECTION_CLOSED
 
 from tercet.contracts.errors import GatewayError, NotDone, NotSent
 from tercet.contracts.plain import storable
-from tercet.tools.context import ToolContext
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import McpServer, compare
 from tercet.tools.pinned_files import find_changed
-from tercet.tools.tool import Tool
+from tercet.tools.tool import Tool, ToolContext
 
 OUTCOME = "tercet/outcome"
 """In the `_meta` of an error answer: `not_done` states that the effect did not happen."""

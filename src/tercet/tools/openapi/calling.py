@@ -13,7 +13,6 @@ from urllib.parse import quote
 from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable, install_words
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.tools.context import ToolContext
 from tercet.tools.http.answer import AGAIN, outcome_of, read_retry_after, read_value
 from tercet.tools.http.exchange import REDIRECT_REFUSED, Answered, Bounds, Lost, Sending, exchange
 from tercet.tools.http.resolution import World
@@ -21,7 +20,7 @@ from tercet.tools.http.service import Operation, Service
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, Placed, read_interface
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool, split, with_trust
+from tercet.tools.tool import Tool, ToolContext, split, with_trust
 
 _JOINED = {"simple": ",", "form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
