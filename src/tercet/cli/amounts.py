@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tercet.contracts.errors import UsageError
-from tercet.core.fold.session import EXTENSIBLE
+from tercet.core.budget import EXTENSIBLE
 from tercet.core.messages import demand_extension
 
 

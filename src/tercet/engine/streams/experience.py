@@ -29,8 +29,7 @@ from tercet.contracts.run import Run
 from tercet.contracts.shape import JsonObject, Published
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.repair.control.estimation import estimate
@@ -276,7 +275,7 @@ async def add_feedback(
             code="no_correction",
             remedy="say what is wrong with the result, and what would have been right",
         )
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     if not state.is_over or not state.record:
         raise UsageError(
             f"session {session} is not over: it is {state.status}",

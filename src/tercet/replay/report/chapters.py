@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, StepState
-from tercet.core.table import fold_event
 
 
 @dataclass(frozen=True, kw_only=True)

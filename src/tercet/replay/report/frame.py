@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tercet.core import events as e
-from tercet.core.fold.session import ESCALATED
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Row, Tone
 from tercet.replay.report.timeline import crashes
@@ -68,7 +67,7 @@ def _open(state: State) -> Standing:
         return _standing("waiting", "wait", "What the run has produced waits for a person to accept it.")
     if state.status == "awaiting_gate":
         return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
-    if state.status == "paused" and state.reason.startswith(ESCALATED):
+    if state.status == "paused" and state.escalation is not None:
         return _standing("escalated", "bad", "The run could not go on by itself, and was handed to a person.")
     if state.status == "paused":
         return _standing("paused", "wait", "The run was let go of, and can be carried on where it stood.")
@@ -82,7 +81,7 @@ def _standing(word: str, tone: Tone, meaning: str) -> Standing:
 
 def reason(state: State) -> str:
     """Why it stands there, where that says more than the sentence."""
-    told = state.reason.removeprefix(ESCALATED)
+    told = state.reason if state.escalation is None else state.escalation
     return "" if state.status == "completed" and not state.partial else told
 
 
@@ -118,8 +117,8 @@ def _facts(case: Case, wording: Wording) -> Iterator[Row]:
 def figures(case: Case) -> tuple[Figure, ...]:
     """The run in a few numbers."""
     state = case.state
-    planned = [name for name in state.steps if not name.startswith(UNDO)]
-    done = sum(state.steps[name].status in ("done", "skipped") for name in planned)
+    planned = [step for step in state.steps.values() if not step.compensates]
+    done = sum(step.status in ("done", "skipped") for step in planned)
     people = {(a.actor, a.gate) for a in state.answers if a.answer == "approve"}
     lost = crashes(case.events)
     plans = sum(isinstance(event, e.PlanProposed) for event in case.events)
