@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from tercet.critic.verify import verify
     from tercet.packs.pack import Pack
     from tercet.runtime import RunResult, Runtime, RuntimeOptions
-    from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
     from tercet.tools.reconcile import Absent, Happened, Unknown
-    from tercet.tools.tool import Tool
+    from tercet.tools.tool import Tool, ToolContext
 
 __version__ = "0.1.0"
 
@@ -58,7 +57,7 @@ _HOME = {
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
-    "ToolContext": "tercet.tools.context",
+    "ToolContext": "tercet.tools.tool",
     "Unknown": "tercet.tools.reconcile",
     "consolidate": "tercet.critic.consolidate",
     "score": "tercet.critic.score",

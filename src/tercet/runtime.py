@@ -52,10 +52,14 @@ from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.engine.leases import LEASE_MS, Desk, Held, Tenure
 from tercet.engine.lists import ListedGate, ListedSession, open_gates
-from tercet.engine.models.named import MODEL, NamedModels, OpenModel, names_of, open_all
-from tercet.engine.models.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
-from tercet.engine.models.session import Inquirer
-from tercet.engine.models.templates import TemplatePlanner
+from tercet.engine.models.planners import (
+    PLANNER_NAMES,
+    PlannerName,
+    TaskPlanner,
+    TemplatePlanner,
+    choose_planner,
+)
+from tercet.engine.models.session import MODEL, Inquirer, NamedModels, OpenModel, names_of, open_all
 from tercet.engine.notifications import Notifier
 from tercet.engine.people import People
 from tercet.engine.planning import AnyPlanner, Planning
@@ -66,7 +70,7 @@ from tercet.engine.services import Services
 from tercet.engine.session_reader import Restored, load_state, read_record, restore
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.artifacts import Artifact
-from tercet.engine.streams.lost_history import demand_history
+from tercet.engine.streams.kinds import demand_history
 from tercet.engine.streams.nesting import ALONE, Place
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind, demand_kind
@@ -91,7 +95,7 @@ from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_run
 from tercet.tools import ToolContext
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 _WHILE_OPEN = frozenset(
     ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_subscription", "_watchdog")

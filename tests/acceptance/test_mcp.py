@@ -29,7 +29,7 @@ from tercet.runtime import Runtime
 from tercet.tools.mcp import McpServer, stdio
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import ServerSpec
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 LIMIT_S = 600
 

@@ -23,7 +23,7 @@ from tercet.core.config import RunConfig
 from tercet.core.state import OpenGate, State
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 

@@ -18,7 +18,7 @@ from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.engine.result import RunResult
 from tercet.journal.opening import open_journal
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
 
 from .workshop import ADA, ASK, BOB, Death, Workshop

@@ -12,7 +12,7 @@ import pytest
 from tercet.contracts.errors import NotDone, NotSent
 from tercet.runtime import Runtime
 from tercet.tools import Tool, ToolContext
-from tercet.tools.outside import Line
+from tercet.tools.tool import Line
 
 from .workshop import ASK, Workshop, plan, step
 

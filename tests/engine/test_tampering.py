@@ -21,7 +21,7 @@ from tercet.core.messages import inbox_of
 from tercet.core.state import State
 from tercet.engine import checkpoint
 from tercet.engine.session_reader import load_history, load_state, read_record, restore
-from tercet.engine.streams.lost_history import mark_lost
+from tercet.engine.streams.kinds import mark_lost
 from tercet.engine.streams.stops import STREAM
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalCorrupt, Loss

@@ -17,7 +17,8 @@ from tercet.evidence.opening import open_evidence
 from tercet.evidence.ranking import Match, Totals, best, score
 from tercet.evidence.store import EvidenceStore, NewFact
 from tercet.evidence.words import MOST_WORDS, indexed
-from tercet.testing.evidence_backend import fact, new_tenant, take
+from tercet.testing.evidence_backend import fact, take
+from tercet.testing.expectation import new_tenant
 
 ODD = st.sampled_from(
     ["AND", "OR", "NOT", "NEAR(", '"', "'", "*", "^", ":", "(", ")", "-", "+", "&", "|", "!", "<->", "\0", "\\", "%", "_", "$1", "?", ";", "--",

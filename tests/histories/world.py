@@ -22,7 +22,7 @@ from tercet.engine.result import RunResult
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal, Lease
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
 from tercet.testing.clock import EPOCH_MS, VirtualClock
 from tercet.tools import Tool, ToolContext

@@ -20,7 +20,7 @@ from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import PLANNER_NAMES
 from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
-from tercet.planner.placeholders import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
 
 

@@ -28,7 +28,7 @@ from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.critic.waits import Wait, find_waits
 from tercet.engine.evidence.library import Library
-from tercet.engine.models.templates import fill_template
+from tercet.engine.models.planners import fill_template
 from tercet.engine.preview import preview_retrieval
 from tercet.engine.sessions import setting_of
 from tercet.executor.clock import SystemClock

@@ -21,7 +21,7 @@ from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
 from tercet.engine.session_reader import list_rows, load_state
-from tercet.engine.streams.feedback import Feedback, add_feedback, find_feedback, read_feedback
+from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, listed, printable
-from tercet.engine.streams.feedback import Feedback
+from tercet.engine.streams.experience import Feedback
 from tercet.replay.insights import Insight
 
 

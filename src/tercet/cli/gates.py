@@ -25,7 +25,7 @@ from tercet.contracts.gate import HandOff
 from tercet.core import events as e
 from tercet.core.messages import session_of
 from tercet.core.state import OpenGate, State
-from tercet.engine.checks.damage import DamagedSession
+from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock

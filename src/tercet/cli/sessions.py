@@ -28,7 +28,7 @@ from tercet.core import events as e
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
-from tercet.engine.checks.damage import DamagedSession, legible, row_fault
+from tercet.engine.checks.journal import DamagedSession, legible, row_fault
 from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock

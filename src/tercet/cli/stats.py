@@ -19,7 +19,7 @@ from tercet.cli.sessions import damaged_row, standing_in
 from tercet.cli.stats_view import show_figures
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
-from tercet.engine.checks.damage import DamagedSession, describe_damage, row_fault
+from tercet.engine.checks.journal import DamagedSession, describe_damage, row_fault
 from tercet.engine.session_reader import list_rows, load_history
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal

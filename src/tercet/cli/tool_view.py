@@ -13,9 +13,8 @@ from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, printable
 from tercet.contracts.errors import PackError
 from tercet.packs.loading import read_folder
-from tercet.packs.pins import Pins, read_pins
-from tercet.tools.mcp.definition import Change, Definition
-from tercet.tools.mcp.server import McpServer, ServerSpec, tool_name
+from tercet.packs.lock import Pins, read_pins
+from tercet.tools.mcp.server import Change, Definition, McpServer, ServerSpec, tool_name
 from tercet.tools.tool import Tool
 
 _SHOWN = 2_000

@@ -20,11 +20,9 @@ from tercet.cli.text import count
 from tercet.cli.tool_view import change_json, list_json, show_changes, show_tools
 from tercet.core.transcript import timestamp
 from tercet.executor.clock import SystemClock
-from tercet.packs.lock import LOCK_FILE, write_lock
+from tercet.packs.lock import LOCK_FILE, Pins, read_pins, taken, write_lock
 from tercet.packs.mcp_tables import ServerTable
-from tercet.packs.pins import Pins, read_pins, taken
-from tercet.tools.mcp.definition import Change, Definition
-from tercet.tools.mcp.server import demand_sdk
+from tercet.tools.mcp.server import Change, Definition, demand_sdk
 
 LIST_EXAMPLES = """\
 tercet tools list examples/mcp

@@ -23,7 +23,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 from tercet.cli.tune_view import show_nothing, show_proposal
 from tercet.contracts.errors import UsageError
-from tercet.engine.streams.feedback import read_feedback
+from tercet.engine.streams.experience import read_feedback
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
 from tercet.replay.tuning.evaluation import Evaluation

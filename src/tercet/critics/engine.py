@@ -23,8 +23,7 @@ from tercet.core.turns import Turn, turns_of
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
 from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
-from tercet.critics.agent import Agent, asks_models, demand_agent
-from tercet.critics.hooks import AnyHook, Hooks, Moment
+from tercet.critics.hooks import Agent, AnyHook, Hooks, Moment, asks_models, demand_agent
 from tercet.critics.result import EngineResult, tell
 from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, RecalledSteps, task_of
 from tercet.critics.toolbox import demand_tools, pack_of

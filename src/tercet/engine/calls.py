@@ -19,7 +19,7 @@ from tercet.engine.streams.stops import Stop
 from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal.errors import JournalError, LeaseLost
 from tercet.tools import ToolContext
-from tercet.tools.context import unheard
+from tercet.tools.tool import unheard
 
 Stopping: TypeAlias = Callable[[Stop | None], None]
 """Told that nothing more may be called: the lease is lost, or an operator says so."""

@@ -10,7 +10,7 @@ from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
-from tercet.engine.checks.damage import DamagedSession, describe_damage
+from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.recent_calls import RecentCall

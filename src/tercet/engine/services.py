@@ -16,7 +16,7 @@ from tercet.executor.gateway import Gateway
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.tools import Tool
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.loop import OutputCommand, QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure
 from tercet.engine.services import Services
-from tercet.engine.streams.repeats import Repeats
+from tercet.engine.streams.recent_calls import Repeats
 from tercet.engine.values import encode_value
 from tercet.evidence.store import Fact
 from tercet.journal.errors import JournalError

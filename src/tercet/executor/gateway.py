@@ -248,7 +248,7 @@ async def _run(function: Callable[[], Any], threads: ToolThreads, check: Check |
     refusal = None if check is None else await check()
     if refusal is not None:
         raise _Withheld(refusal)
-    if _is_async(function):
+    if _is_coroutine_function(function.func if isinstance(function, partial) else function):
         return await _contain(function())
     answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
     return await _contain(answer) if inspect.isawaitable(answer) else answer
@@ -285,10 +285,6 @@ def _may_be_from_user() -> bool:
     """
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def _is_async(function: Callable[[], Any]) -> bool:
-    return _is_coroutine_function(function.func if isinstance(function, partial) else function)
 
 
 @lru_cache(maxsize=4_096)

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.contracts.trace_context import read_traceparent
 from tercet.core.state import State
 

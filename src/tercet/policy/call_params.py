@@ -159,10 +159,8 @@ class _Walk:
         return found
 
     def _target(self, ref: str) -> Any:
-        try:
-            return pointer.follow(self._root, ref.removeprefix("#"))
-        except pointer.PointerError:  # a schema elsewhere, which is not at hand
-            return None
+        # None for a schema elsewhere, which is not at hand
+        return pointer.value_at(self._root, ref.removeprefix("#"))
 
 
 def _only(found: Iterator[Any]) -> Any:

@@ -15,7 +15,7 @@ from tercet.contracts.shape import Absent, JsonObject, Published, as_object
 from tercet.core.state import State
 from tercet.critic.outputs.similarity import token_similarity
 from tercet.engine.session_reader import list_rows, load_state, read_record
-from tercet.engine.streams.feedback import Feedback, read_feedback
+from tercet.engine.streams.experience import Feedback, read_feedback
 from tercet.journal.protocol import Journal
 
 ALIKE = 0.35

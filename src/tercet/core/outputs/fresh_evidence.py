@@ -13,7 +13,7 @@ from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.repair.causes import TYPICAL, Circumstances, classify
-from tercet.repair.loops import LADDER
+from tercet.repair.escalation import LADDER
 from tercet.repair.regions import locate, text_at
 
 MOST_QUERIES = 8

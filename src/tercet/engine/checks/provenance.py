@@ -200,12 +200,8 @@ def cost_by_phase(states: Sequence[State]) -> dict[CostPhase, PhaseCost]:
     }
     for before, after in pairwise(states):
         if before.used != after.used:
-            _add(spent[_purpose(before)], before.used, after.used)
+            _add(spent[_PURPOSES[before.halted_from or before.phase]], before.used, after.used)
     return {purpose: PhaseCost.model_validate(amounts) for purpose, amounts in spent.items()}
-
-
-def _purpose(state: State) -> CostPhase:
-    return _PURPOSES[state.halted_from or state.phase]
 
 
 def _add(amounts: dict[str, int], before: Used, after: Used) -> None:

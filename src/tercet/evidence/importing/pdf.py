@@ -6,7 +6,7 @@ import io
 import logging
 import warnings
 
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import extra_missing
 from tercet.evidence.importing.texts import Unreadable
 
 

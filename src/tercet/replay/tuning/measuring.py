@@ -28,13 +28,12 @@ from tercet.core.outputs.recorded_answers import Unrecorded
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import carried_over
-from tercet.engine.models.planners import TaskPlanner
-from tercet.engine.models.templates import fill_template
+from tercet.engine.models.planners import TaskPlanner, fill_template
 from tercet.engine.planning import answer_failure
 from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.recorded_run import RecordedRun
