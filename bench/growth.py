@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.canonical import canonical
-from tercet.runtime.runtime import Runtime
+from tercet.engine.runtime import Runtime
 
 from . import workload
 from .measurement import Target, show_targets

@@ -18,15 +18,15 @@ import statistics
 import time
 
 from tercet import Request, Runtime
-from tercet.journal import codec
+from tercet.core import codec
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.journal.chain import START, follow
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_many, replay_recording
-from tercet.replay.rulebook import Rulebook
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
+from tercet.replay.replay import replay_many, replay_recording
+from tercet.replay.rules import RuleSource
 
 from .measurement import Target, cpu_seconds, show_targets
 from .workload import INTENT, STEPS, pack_of, plan_of
@@ -55,13 +55,13 @@ def parse(stored: list[Stored]) -> State:
     follow(START, stored, stream="bench")
     state = State()
     for each in stored:
-        state = evolve(state, codec.decode(each.data))
+        state = fold_event(state, codec.decode(each.data))
     return state
 
 
 def costs(recording: Recording, stored: list[Stored], rounds: int) -> tuple[float, float]:
     """How much replay costs against parsing, and against nothing but decoding the events."""
-    rulebook = Rulebook()
+    rulebook = RuleSource()
 
     def replay() -> None:
         follow(START, stored, stream="bench")

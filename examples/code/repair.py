@@ -28,11 +28,11 @@ from typing import Any, NamedTuple
 from tercet import Actor, Request, Runtime, TercetError
 from tercet.contracts.question import Question, Reply
 from tercet.contracts.shape import as_object
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.result import RunResult
 from tercet.models.model import Model
 from tercet.packs import Pack
-from tercet.runtime.result import RunResult
-from tercet.runtime.state import State
 
 PACK = Path(__file__).resolve().parent
 

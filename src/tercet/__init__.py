@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
     from tercet.critic.verify import verify
+    from tercet.engine.runtime import RunResult
     from tercet.packs.pack import Pack
     from tercet.replay.runtime import Runtime
-    from tercet.runtime.runtime import RunResult
     from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
     from tercet.tools.reconcile import Absent, Happened, Unknown
@@ -53,7 +53,7 @@ _HOME = {
     "Request": "tercet.contracts.request",
     "RunBudget": "tercet.contracts.budget",
     "RunContext": "tercet.contracts.context",
-    "RunResult": "tercet.runtime.runtime",
+    "RunResult": "tercet.engine.runtime",
     "Runtime": "tercet.replay.runtime",
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",

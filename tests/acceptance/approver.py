@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tercet import Actor, TercetError
+from tercet.core.state import OpenGate
+from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
-from tercet.runtime.runtime import Runtime
-from tercet.runtime.state import OpenGate
 from tercet.testing.crash_points import doom, plant
 
 from . import effects

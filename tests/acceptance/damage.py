@@ -27,8 +27,8 @@ from typing import Any
 from rich.table import Table
 
 from tercet import Actor, TercetError
-from tercet.runtime.runtime import Runtime
-from tercet.runtime.state import TERMINAL
+from tercet.core.state import TERMINAL
+from tercet.engine.runtime import Runtime
 from tercet.testing.crash_points import POINTS
 
 from . import effects, worker

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from rich.table import Table
 
 from plugins.postgres import PostgresServer, StopMode, start_server
-from tercet.runtime.state import TERMINAL
+from tercet.core.state import TERMINAL
 from tercet.testing.crash_points import POINTS
 
 from . import approver, effects

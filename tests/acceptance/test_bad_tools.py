@@ -19,11 +19,11 @@ import pytest
 from acceptance.vanishing import VARIABLE, vanish
 from tercet import Actor, DecisionSpec, Pack, Plan, Request, ToolContext, tool
 from tercet.contracts.errors import UsageError
-from tercet.journal.codec import CodecError
+from tercet.core.codec import CodecError
+from tercet.core.state import State
+from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import NewerJournal
 from tercet.journal.protocol import Append
-from tercet.runtime.runtime import RunResult, Runtime
-from tercet.runtime.state import State
 
 OPERATOR = Actor(id="user_operator")
 LEASE_MS = 2_000

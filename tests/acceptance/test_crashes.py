@@ -13,11 +13,11 @@ from acceptance.tally import problems_of
 from acceptance.trial import RANDOM, Trial, run_trial
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.journal.opening import open_journal
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
 from tercet.testing.crash_points import POINTS, CrashPlan
 
 EVERYWHERE = tuple(f"{point}:1" for point in POINTS)
@@ -105,7 +105,7 @@ async def _taken_over_in(url: str, tenant: str) -> set[Phase]:
     for event in events:
         if isinstance(event, e.SessionResumed):
             phases.add(state.phase)
-        state = evolve(state, event)
+        state = fold_event(state, event)
     return phases
 
 

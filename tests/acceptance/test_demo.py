@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.opening import open_journal
 
 ROOT = Path(__file__).parents[2]

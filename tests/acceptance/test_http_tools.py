@@ -11,11 +11,11 @@ import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.engine.result import RunResult
+from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
-from tercet.runtime.result import RunResult
-from tercet.runtime.runtime import Runtime
 from tercet.tools import Tool
 from tercet.tools.http.world import World
 from tools.loopback import Behave, Heard, Loopback, respond, saying, serving

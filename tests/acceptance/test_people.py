@@ -10,7 +10,7 @@ import pytest
 from acceptance.tally import problems_of
 from acceptance.trial import Found, Trial, run_trial
 from acceptance.witness import warrant
-from tercet.journal import events as e
+from tercet.core import events as e
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -20,16 +20,18 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.contracts.plan import compensated_step
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.effects import rollback
+from tercet.core.expiry import find_expired
+from tercet.core.state import TERMINAL, State
+from tercet.engine import inbox as mail
+from tercet.engine import sessions as opening
+from tercet.engine.records import read_record
+from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
-from tercet.replay.replaying import replay
-from tercet.runtime import mail, opening
-from tercet.runtime.driver import LARGE
-from tercet.runtime.expiry import overdue
-from tercet.runtime.records import read_record
-from tercet.runtime.state import TERMINAL, UNDO, State
-from tercet.runtime.undoing import rollback
+from tercet.replay.replay import replay
 from tercet.testing import crash_points
 
 from . import approver, clocks, effects, worker
@@ -174,9 +176,9 @@ async def _is_ending(trial: Trial) -> bool:
         state = (await opening.restore(journal, trial.name, rows[0].session_id)).state
         now = int(time.time() * 1000)
         letters = await mail.unread(journal, trial.name, state)
-        for _, after in mail.heard(state, letters, now, outside=True):
+        for _, after in mail.receive_all(state, letters, now, outside=True):
             state = after
-        return bool(state.ending) or overdue(state, now) is not None
+        return bool(state.ending) or find_expired(state, now) is not None
 
 
 async def state_of(trial: Trial) -> State | None:
@@ -275,8 +277,8 @@ async def look(trial: Trial, found: Found) -> None:
     """Count the effects; where the run came to its end, look for blind repeats in the journal, and read the record."""
     happened = effects.read(trial.effects)
     found.steps = Counter(effect.step for effect in happened)
-    found.effects = sum(not effect.step.startswith(UNDO) for effect in happened)
-    found.undone = len({effect.step for effect in happened if effect.step.startswith(UNDO)})
+    found.effects = sum(not compensated_step(effect.step) for effect in happened)
+    found.undone = len({effect.step for effect in happened if compensated_step(effect.step)})
     found.unapproved = sum(not effect.warrant for effect in happened)
     found.duplicates = len(happened) - len({effect.key for effect in happened})
     if found.is_lost:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tercet import Actor, TercetError
-from tercet.runtime.runtime import Runtime
+from tercet.engine.runtime import Runtime
 from tercet.testing.crash_points import plant
 
 from .acting import Scene, crash_plan

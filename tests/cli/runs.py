@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from tercet.runtime.messages import inbox_of
+from tercet.core.messages import inbox_of
 
 from .harness import REFUNDS
 

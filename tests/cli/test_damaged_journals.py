@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.chain import ZERO, extend_chain
 from tercet.replay.bundle.manifest import StreamEntry, encode_manifest
 from tercet.replay.bundle.reading import open_bundle

@@ -5,15 +5,16 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+import msgspec
 import pytest
 
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import show_gate
 from tercet.cli.screen import Screen
-from tercet.journal.events import Need
-from tercet.journal.events.gate import GateKind
-from tercet.runtime.recent_calls import RecentCall
-from tercet.runtime.state import Answer, OpenGate, State
+from tercet.core.events import Need
+from tercet.core.events.gate import GateKind
+from tercet.core.state import NOT_STARTED, Answer, OpenGate, State
+from tercet.engine.streams.recent_calls import RecentCall
 
 from .harness import REFUNDS, Tercet
 from .office import FACT, POST, READ, SEND, Office
@@ -153,7 +154,9 @@ def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.Cap
         id="ses_1.g1", kind=kind, step=HOSTILE, names=(HOSTILE,), needs={HOSTILE: Need(roles=(HOSTILE,), quorum=2)},
         digest=HOSTILE, covers={HOSTILE: HOSTILE}, shown=shown, at=1, expires=10**13, approvals=(answer,),
     )  # fmt: skip
-    start = {"actor": {"id": HOSTILE}, "request": {"intent": HOSTILE, "input": {HOSTILE: HOSTILE}}}
+    start = msgspec.structs.replace(
+        NOT_STARTED, actor={"id": HOSTILE}, request={"intent": HOSTILE, "input": {HOSTILE: HOSTILE}}
+    )
     recent = RecentCall(
         session=HOSTILE, step=HOSTILE, at=1, identical=False, outcome="unknown", params={HOSTILE: HOSTILE}
     )

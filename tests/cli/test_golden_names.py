@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runtime.workshop import ADA, ASK, Workshop, plan, step
-from tercet.journal import codec
-from tercet.journal import events as e
+from engine.workshop import ADA, ASK, Workshop, plan, step
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append
 from tercet.replay.bundle.exporting import export_run

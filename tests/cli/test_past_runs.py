@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.exit import Weights
+from tercet.engine.streams.experience import RECENT, Experience, Lesson, enforce, recall, teach
 from tercet.journal.opening import open_journal
 from tercet.repair.confidence import DEFAULT_WEIGHTS
-from tercet.runtime.experience import RECENT, Experience, Lesson, enforce, recall, teach
 
 from .harness import REFUNDS, Tercet
 from .runs import Kitchen

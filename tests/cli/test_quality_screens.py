@@ -7,14 +7,14 @@ import unicodedata
 
 import pytest
 
-from runtime.test_quality_best import mend
-from runtime.workshop import Workshop
+from engine.test_quality_best import mend
+from engine.workshop import Workshop
 from tercet.cli.exit_view import score_text
 from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.core import events as e
 from tercet.critic.outputs.consistency import vote_exactly
-from tercet.journal import events as e
 
 from .harness import Tercet
 from .studio import Studio

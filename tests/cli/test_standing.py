@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tercet.cli.standing import Commands
-from tercet.runtime.state import OpenGate, State
+from tercet.core.state import OpenGate, State
 
 COMMANDS = Commands(journal="sqlite:///tercet.db", pack="my-pack")
 ALL = ("extend", "replan", "accept_partial", "abandon")

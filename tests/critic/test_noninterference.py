@@ -30,7 +30,7 @@ from critic import naive
 from critic.authority_strategies import authority_cases
 from critic.naive import Case
 from critic.strategies import Doc, examples
-from runtime.workshop import ADA, Workshop
+from engine.workshop import ADA, Workshop
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import NotDone

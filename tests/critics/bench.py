@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tercet.contracts.request import Actor
 from tercet.critics import Decision, Engine, EngineResult, StepRecord
-from tercet.replay.replaying import replay
+from tercet.replay.replay import replay
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, tool
 

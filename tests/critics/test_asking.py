@@ -11,9 +11,9 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.question import Message, ModelFault, Question, Reply
+from tercet.core import events as e
 from tercet.critics import Decision, Engine, Hook, MaxTokens, Moment, Stage, StopReason, critic
-from tercet.journal import events as e
-from tercet.runtime import opening
+from tercet.engine import sessions as opening
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 

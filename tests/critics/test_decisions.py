@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import UsageError
+from tercet.core import events as e
 from tercet.critics import Action, Decision, DecisionError, Engine, StopReason, critic
 from tercet.critics.decision import read_decision
-from tercet.journal import events as e
-from tercet.runtime import opening
+from tercet.engine import sessions as opening
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 

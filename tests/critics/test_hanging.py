@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tercet.core import messages
 from tercet.critics import Decision, Engine, StopReason, critic
+from tercet.engine import inbox as mail
 from tercet.journal.memory import MemoryJournal
-from tercet.replay.replaying import replay
-from tercet.runtime import mail, messages
+from tercet.replay.replay import replay
 from tercet.testing.clock import VirtualClock
 
 from .bench import ADA, BOB, Scripted, act, counted, last, play

@@ -12,7 +12,7 @@ import pytest
 
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
-from tercet.replay.replaying import replay
+from tercet.replay.replay import replay
 from tercet.replay.sources import list_rows
 
 

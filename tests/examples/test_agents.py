@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from tercet.contracts.question import ModelFault, Question, Reply
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.critics import StopReason
-from tercet.journal import events as e
+from tercet.engine import sessions as opening
 from tercet.journal.opening import open_journal
-from tercet.runtime import opening
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -128,7 +128,7 @@ def test_a_real_model_decides_and_every_call_is_reviewed(tmp_path: Path) -> None
     result, events = asyncio.run(ask())
     state, passed = State(), set[str]()
     for event in events:
-        state = evolve(state, event)
+        state = fold_event(state, event)
         if isinstance(event, e.PlanReviewed) and event.verdict["outcome"] == "ok":
             passed.add(event.hash)
         assert not isinstance(event, e.Intent) or state.plan_hash in passed

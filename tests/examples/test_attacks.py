@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 from examples.attacks import DESKS, MORE, Attack, Desk
 from tercet.cli.main import app
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.opening import open_journal
 from tercet.packs import Pack
 from tercet.replay.sources import list_rows

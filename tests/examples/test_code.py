@@ -16,7 +16,7 @@ import pytest
 
 from tercet import Actor, Request, Runtime
 from tercet.contracts.question import Message, Question, Reply
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.packs import Pack
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from tercet import Actor, Request, Runtime
 from tercet.cli.main import app
 from tercet.contracts.errors import UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.engine.result import RunResult
 from tercet.packs import Pack
-from tercet.runtime.result import RunResult
 
 LETTERS = Path(__file__).parents[2] / "examples" / "letters"
 CLERK, EDITOR = Actor(id="user_desk"), Actor(id="user_editor")

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from tercet.cli.main import app
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
+from tercet.engine import sessions as opening
 from tercet.journal.opening import open_journal
 from tercet.packs import Pack, check
-from tercet.runtime import opening
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
 
 LOCAL = Path(__file__).parents[2] / "examples" / "local"
 ASKED = (
@@ -67,7 +67,7 @@ def test_a_real_model_proposes_and_the_critic_has_the_last_word(
     state, passed = State(), set[str]()
     events = asyncio.run(read(journal, session))
     for event in events:
-        state = evolve(state, event)
+        state = fold_event(state, event)
         if isinstance(event, e.PlanReviewed) and event.verdict["outcome"] == "ok":
             passed.add(event.hash)
         assert not isinstance(event, e.Intent) or state.plan_hash in passed
@@ -76,7 +76,7 @@ def test_a_real_model_proposes_and_the_critic_has_the_last_word(
     assert 1 <= len(asked) == len(answered) <= 1 + replans
     assert {event.model for event in asked} == {"local:smollm2-135m"}
     assert state.used.tokens == sum(event.tokens_in + event.tokens_out for event in answered)
-    assert state.used.tokens <= state.start["budget"]["tokens"]
+    assert state.used.tokens <= state.start.budget["tokens"]
     assert (state.used.reserved_tokens, state.used.replans <= replans) == (0, True)
     assert changes(library) in ([], [("ln_7", 14)])
     assert passed or not changes(library)

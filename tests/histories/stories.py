@@ -7,19 +7,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from critics.bench import Scripted, act, counted
-from runtime.quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, TONE, WRITE, desk, model
-from runtime.quality_desk import mended as rewriting
-from runtime.test_runs import Script
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, TONE, WRITE, desk, model
+from engine.quality_desk import mended as rewriting
+from engine.test_runs import Script
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 from tercet.contracts.policy import Policy
 from tercet.critics import CriticResult, Decision, Engine, critic
+from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
-from tercet.runtime.runtime import Runtime
 from tercet.tools import ToolContext
 
 FACT = Evidence.model_validate(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 
 ABORT = e.Abort(at=5, step="s1", attempt=2, outcome="unknown", error="lost")
 

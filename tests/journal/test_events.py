@@ -9,8 +9,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 
 TYPES: tuple[type[Any], ...] = get_args(e.Event)
 
@@ -85,7 +85,7 @@ def test_the_words_of_the_journal_are_these() -> None:
 def test_the_page_on_the_journal_names_every_event() -> None:
     """Whoever reads a journal without Tercet finds each type in the table, and no other."""
     page = (Path(__file__).parents[2] / "docs" / "journal.md").read_text(encoding="utf-8")
-    table = page.partition("The events of a session")[2].partition("`tercet.journal.events`")[0]
+    table = page.partition("The events of a session")[2].partition("`tercet.core.events`")[0]
     assert set(re.findall("`([A-Za-z_]+)`", table.partition("|---|")[2])) == TAGS
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 
 from .receiver import Receiver, receiving
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.workshop import Workshop, plan, step
+from engine.workshop import Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.plan import Plan
 from tercet.packs.pack import Pack

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.observe import Telemetry, TelemetrySettings
 from tercet.observe import instruments as i
 

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.test_machine import wander
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.test_machine import wander
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.engine import sessions as opening
+from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.observe import Figures, Recorded, Sampling, Telemetry, TelemetrySettings, figures
 from tercet.observe import instruments as i
-from tercet.runtime import opening
-from tercet.runtime.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .receiver import Receiver, read_page

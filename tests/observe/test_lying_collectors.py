@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
 from tercet.observe.otlp import collector_address

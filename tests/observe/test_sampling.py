@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.happenings import started
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.happenings import started
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import UsageError
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
 
 from .receiver import Receiver
 from .shop import PLAN, pack_of
@@ -39,14 +39,14 @@ def test_a_higher_rate_takes_what_a_lower_one_takes(run: str, one: float, other:
 
 def test_what_somebody_will_ask_about_is_always_wanted() -> None:
     """A gate, a failure, or a caller who traces its request: such runs are wanted at any rate, others are not."""
-    none, begun = Sampling(0.0), evolve(State(), started())
+    none, begun = Sampling(0.0), fold_event(State(), started())
     assert not none.wants(begun)
     assert none.wants(msgspec.structs.replace(begun, opened=1))
     assert none.wants(msgspec.structs.replace(begun, status="failed"))
     assert none.wants(msgspec.structs.replace(begun, ending="cancelled"))
-    traced = {**begun.start, "traceparent": SAMPLED}
+    traced = msgspec.structs.replace(begun.start, traceparent=SAMPLED)
     assert none.wants(msgspec.structs.replace(begun, start=traced))
-    quiet = {**begun.start, "traceparent": f"{SAMPLED[:-1]}0"}
+    quiet = msgspec.structs.replace(begun.start, traceparent=f"{SAMPLED[:-1]}0")
     assert not none.wants(msgspec.structs.replace(begun, start=quiet))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.workshop import ADA, BOB, Workshop, plan, step
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.workshop import ADA, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.request import Actor, Request
 from tercet.observe import Sampling, Telemetry, TelemetrySettings

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from runtime.test_machine import wander
-from tercet.journal import events as e
+from engine.test_machine import wander
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
+from tercet.engine.observing import Tenure
 from tercet.observe.spans import Span, roots, weave
-from tercet.runtime.machine import evolve
-from tercet.runtime.observing import Tenure
-from tercet.runtime.state import State
 
 HISTORIES = 500
 
@@ -26,7 +26,7 @@ def fold(events: list[e.Event]) -> State:
     """The state after these events."""
     state = State()
     for event in events:
-        state = evolve(state, event)
+        state = fold_event(state, event)
     return state
 
 
@@ -73,7 +73,7 @@ def tenures(history: list[e.Event]) -> list[Tenure]:
             if resting.status in ("paused", "awaiting_gate") and left >= first:
                 found.append(Tenure(state=resting, events=history[:left], first=first))
             first = position
-        state = evolve(state, event)
+        state = fold_event(state, event)
     return [*found, Tenure(state=state, events=history, first=first)]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.contracts.question import ModelFault
 from tercet.observe import Sampling, Telemetry, TelemetrySettings

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
+from engine.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
 from tercet.critics import Decision, Engine
+from tercet.engine.result import RunResult
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
-from tercet.runtime.result import RunResult
 from tercet.tools import ToolContext, tool
 
 from .receiver import Receiver, attributes_of

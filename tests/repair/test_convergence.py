@@ -24,7 +24,7 @@ from tercet.repair.forms import form_of
 from tercet.repair.materials import Materials
 from tercet.repair.mending import command_bound
 from tercet.repair.rechecking import gone_by
-from tercet.repair.session import begin, decide, evolve
+from tercet.repair.session import begin, decide, fold_event
 
 from .generated import RETURNS, Planted, letters
 from .letter import KEY, LETTER, ORDER, OUTPUT, SCHEMA
@@ -77,7 +77,7 @@ def repair(
             assert command.result.tokens == 0
             return command.result
         assert isinstance(command, Check)
-        state = evolve(state, Checked(is_gone=is_gone(command.output, command.defect)))
+        state = fold_event(state, Checked(is_gone=is_gone(command.output, command.defect)))
     raise AssertionError("the phase did not end within its bound")
 
 

@@ -13,7 +13,7 @@ from tercet.repair.case import RepairCase
 from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fetch, Fetched
 from tercet.repair.escalation import Resources
 from tercet.repair.loops import impression_of, is_like, notice, similarity
-from tercet.repair.session import begin, decide, evolve
+from tercet.repair.session import begin, decide, fold_event
 
 RULES = RepairRules(loop_window=3)
 WORDS = " ".join(f"word{number}" for number in range(200))
@@ -118,13 +118,13 @@ def phase(
         match command:
             case Ask():
                 asked.append(command)
-                state = evolve(state, Answered(text='{"replacement": "four words of text"}', tokens=1))
+                state = fold_event(state, Answered(text='{"replacement": "four words of text"}', tokens=1))
             case Fetch():
                 asked.append(command)
                 fresh = Evidence(id=f"kg:new:{len(asked)}#snapshot_s", content="something new")
-                state = evolve(state, Fetched(evidence=(fresh,)))
+                state = fold_event(state, Fetched(evidence=(fresh,)))
             case Check():
-                state = evolve(state, Checked(is_gone=False))
+                state = fold_event(state, Checked(is_gone=False))
     return command.result, asked
 
 

@@ -34,7 +34,7 @@ from tercet.repair.exit import ExitFacts, exit_decision
 from tercet.repair.materials import Materials
 from tercet.repair.mending import command_bound, mend, with_feedback
 from tercet.repair.rates import record
-from tercet.repair.session import begin, decide, evolve
+from tercet.repair.session import begin, decide, fold_event
 
 from .letter import drive
 
@@ -214,8 +214,8 @@ def test_rules_go_on_when_no_token_is_left() -> None:
     given = case(
         BUG, leak, output={**OUTPUT, "note": "password: hunter22"}, rules=RepairRules(max_tokens=5_000)
     )
-    state = evolve(begin(given), Answered(text=answer("result += line"), tokens=5_000))
-    state = evolve(evolve(state, Checked(is_gone=True)), Checked(is_gone=True))
+    state = fold_event(begin(given), Answered(text=answer("result += line"), tokens=5_000))
+    state = fold_event(fold_event(state, Checked(is_gone=True)), Checked(is_gone=True))
     command = decide(state)
     assert isinstance(command, End)
     assert (command.result.outcome, command.result.output["note"]) == ("repaired", "password: [redacted]")
@@ -337,7 +337,7 @@ def test_a_fact_that_answers_nothing_is_refused() -> None:
     state = begin(case(BUG))
     for fact in (Checked(is_gone=True), Fetched()):
         with pytest.raises(UsageError, match="does not answer Ask"):
-            evolve(state, fact)
+            fold_event(state, fact)
 
 
 # ---- any sequence of verdicts ----------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ def test_every_phase_ends_within_its_bounds(data: st.DataObject) -> None:
             case Fetch():
                 fact = Fetched(evidence=(FACT,), elapsed_ms=elapsed)
         facts.append(fact)
-        state = evolve(state, fact)
+        state = fold_event(state, fact)
         commands += 1
         assert commands < command_bound(given)
         assert state.attempts <= rules.max_attempts
@@ -421,7 +421,7 @@ def test_every_phase_ends_within_its_bounds(data: st.DataObject) -> None:
     assert (result.outcome == "repaired") == (result.escalation is None)
     again = begin(given)
     for fact in facts:
-        again = evolve(again, fact)
+        again = fold_event(again, fact)
     assert again == state
 
 

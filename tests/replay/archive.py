@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.journal.protocol import Append, Journal, NewCheckpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 
 
 @pytest.fixture

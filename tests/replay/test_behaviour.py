@@ -7,21 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.quality_desk import FACT, GOOD, WRITE, desk, last, of
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.quality_desk import FACT, GOOD, WRITE, desk, last, of
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.outputs import judging as quality
+from tercet.engine import checkpoint
+from tercet.engine.sessions import restore
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, NewCheckpoint, StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import Rulebook
-from tercet.runtime import checkpoint, quality
-from tercet.runtime.opening import restore
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 
 UNSORTED: dict[str, Any] = {
     "type": "object",
@@ -86,7 +87,7 @@ def test_an_old_run_is_judged_under_the_old_rule(workshop: Workshop, monkeypatch
     assert remedy(recording) == "do.it takes zeal, amount"
     # What the session has kept does not tell the old order, so this takes the pack itself.
     bare = msgspec.structs.replace(recording, blobs={})
-    assert replay_recording(bare, Rulebook((pack,))).difference is None
+    assert replay_recording(bare, RuleSource((pack,))).difference is None
 
 
 @pytest.mark.req("R271", "R273")
@@ -96,7 +97,7 @@ def test_a_new_run_is_judged_under_the_new_rule(workshop: Workshop, monkeypatch:
     assert remedy(recording) == "do.it takes amount, zeal"
     assert replay_recording(recording).difference is None
     bare = msgspec.structs.replace(recording, blobs={})
-    assert replay_recording(bare, Rulebook((pack,))).difference is None
+    assert replay_recording(bare, RuleSource((pack,))).difference is None
 
 
 def test_the_number_of_the_rule_decides_and_nothing_else(
@@ -107,7 +108,7 @@ def test_the_number_of_the_rule_decides_and_nothing_else(
     started = codec.decode(recording.events[0])
     older = codec.encode(msgspec.structs.replace(started, behaviour=()))
     other = msgspec.structs.replace(recording, events=(older, *recording.events[1:]), blobs={})
-    found = replay_recording(other, Rulebook((pack,))).difference
+    found = replay_recording(other, RuleSource((pack,))).difference
     assert found is not None
     assert (found.event, found.field) == ("plan_reviewed", "verdict.remedy")
     assert (found.recorded, found.expected) == ("do.it takes amount, zeal", "do.it takes zeal, amount")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.contracts.errors import UsageError
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import open_bundle

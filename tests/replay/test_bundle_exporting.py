@@ -16,12 +16,13 @@ from uuid import uuid4
 import pytest
 
 from critics.bench import Scripted, act, counted, run
-from runtime.workshop import ADA, Workshop, plan, step
+from engine.workshop import ADA, Workshop, plan, step
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.request import Request
+from tercet.core import events as e
 from tercet.critics import CriticResult, Decision, critic
-from tercet.journal import events as e
+from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
@@ -32,7 +33,6 @@ from tercet.replay.bundle.exporting import PackContent, export_run
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import new_file
-from tercet.runtime.provenance import audit_of, provenance_of, read_trail
 
 from .archive import TENANT, copy, make, put_in, run_to_the_end, run_to_the_gate, shop
 

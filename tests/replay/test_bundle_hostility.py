@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.contracts.errors import TercetError, UsageError
+from tercet.engine import sessions as opening
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.layout import FIRST_LINE, MAX_LINE, START, is_path
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.bundle.verifying import Finding, verify_bundle, verify_stream
 from tercet.replay.bundle.writing import BundleWriter
-from tercet.runtime import opening
 
 from .archive import make
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.workshop import ADA, Workshop
+from engine.workshop import ADA, Workshop
 from tercet.contracts.errors import NotSent, UsageError
+from tercet.engine import sessions as opening
+from tercet.engine.records import read_record
+from tercet.engine.streams import artifacts
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalClosed
 from tercet.journal.protocol import Append, Journal
@@ -15,8 +18,6 @@ from tercet.packs.declared import read_declarations, write_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.exporting import PackContent, export_run
 from tercet.replay.bundle.reading import is_bundle, open_bundle
-from tercet.runtime import artifacts, opening
-from tercet.runtime.records import read_record
 
 from .archive import TENANT, make, run_to_the_end, run_to_the_gate, shop
 

@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.contracts.canonical import canonical
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.journal.chain import ZERO, link
 from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import BundleWriter
 from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 from tercet.replay.sources import load_bundle
 
 from .archive import make, split

@@ -18,16 +18,16 @@ from typer.testing import CliRunner
 from critics.bench import Scripted, act, broken, counted, play
 from tercet.cli.main import app
 from tercet.contracts.errors import UsageError
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.critic.pluggable.critic import is_pure
 from tercet.critics import Critic, CriticResult, Decision, Engine, SelfReflectionCritic, critic
-from tercet.journal import codec
-from tercet.journal import events as e
 from tercet.replay.agents import Agents
 from tercet.replay.guard import IoRefused
 from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 
@@ -75,7 +75,7 @@ def recorded(engine: Engine, task: Any = "greet") -> Recording:
 
 def again(recording: Recording, *engines: Engine) -> ReplayReport:
     """What replay says with these agents at hand."""
-    return replay_recording(recording, Rulebook(agents=Agents(engines)))
+    return replay_recording(recording, RuleSource(agents=Agents(engines)))
 
 
 def turns(report: ReplayReport) -> tuple[int, int]:
@@ -319,6 +319,6 @@ def test_an_installed_agent_that_cannot_be_used_is_told(site: Path, code: str) -
 
     recording = recorded(Engine(Clerk((FINAL,), tools=[counted("desk.say")[0]]), clock=VirtualClock()))
     with pytest.raises(UsageError, match="installed as clerks:clerk cannot be used") as told:
-        replay_recording(recording, Rulebook(agents=Agents(has_installed=True)))
+        replay_recording(recording, RuleSource(agents=Agents(has_installed=True)))
     assert told.value.code == "agent_unusable"
     assert replay_recording(recording).is_equal

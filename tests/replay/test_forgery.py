@@ -7,19 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.quality_desk import BAD_TONE, GOOD, THRESHOLDS, TONE, WRITE, desk, model
+from engine.test_retrieving import Planner, asks, fact, shelved
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from histories.stories import STORIES
-from runtime.quality_desk import BAD_TONE, GOOD, THRESHOLDS, TONE, WRITE, desk, model
-from runtime.test_retrieving import Planner, asks, fact, shelved
-from runtime.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec, messages
+from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.runtime import messages
+from tercet.replay.replay import replay_recording
 
 
 def told(workshop: Workshop, name: str) -> Recording:

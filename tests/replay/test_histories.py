@@ -9,7 +9,7 @@ import pytest
 
 from histories.__main__ import record
 from histories.stories import STORIES
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 from tercet.replay.sources import load_bundle
 
 HISTORIES = Path(__file__).parents[1] / "histories"

@@ -6,11 +6,11 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-from runtime.workshop import ADA, Workshop, plan, step
+from engine.workshop import ADA, Workshop, plan, step
 from tercet.contracts.request import Request
+from tercet.engine.streams.feedback import Feedback, add_feedback
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.insights import Blame, Placed, cluster, placed_feedback
-from tercet.runtime.feedback import Feedback, add_feedback
 
 SAID = [
     ("a", "the refund leaves out the shipping"),

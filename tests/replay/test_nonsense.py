@@ -14,20 +14,20 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.cli.main import app
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
-from tercet.journal.codec import CodecError
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.codec import CodecError
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import CheckpointKind, StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.policy import schema_bounds, schemas
 from tercet.replay.comparison import LONGEST, brief
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay, replay_recording
+from tercet.replay.replay import replay, replay_recording
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.recording import load
-from tercet.replay.replaying import replay_recording
+from tercet.replay.replay import replay_recording
 
 PRICE = Evidence.model_validate(
     {"id": "kg:price:p1#snapshot_s1", "content": {"sum": 129.0}, "source": "test", "trust": "trusted"}

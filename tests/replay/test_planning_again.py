@@ -8,20 +8,20 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.quality_desk import BAD_TONE, FINE_TONE, TONE, WRITE, desk, mended, model
-from runtime.quality_desk import GOOD as LETTER
-from runtime.test_runs import Script
-from runtime.test_task_planner import recovery
-from runtime.workshop import ADA, ASK, Workshop, plan, step
-from tercet.journal import codec
-from tercet.journal import events as e
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.quality_desk import BAD_TONE, FINE_TONE, TONE, WRITE, desk, mended, model
+from engine.quality_desk import GOOD as LETTER
+from engine.test_runs import Script
+from engine.test_task_planner import recovery
+from engine.workshop import ADA, ASK, Workshop, plan, step
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.engine.models.templates import TemplatePlanner
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.recording import Recording, load
-from tercet.replay.replaying import replay_recording
-from tercet.runtime.templates import TemplatePlanner
+from tercet.replay.replay import replay_recording
 
 _E = TypeVar("_E", bound=e.Event)
 

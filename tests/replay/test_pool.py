@@ -11,12 +11,12 @@ from itertools import islice
 import msgspec
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.journal.errors import JournalCorrupt
 from tercet.replay import pool
 from tercet.replay.pool import BATCH_BYTES, FEW, most_held, one_by_one
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_each
+from tercet.replay.replay import replay_each
 from tercet.replay.what_if import rejudge_each
 
 from .office import LOOSE, TIGHT, record, refunds

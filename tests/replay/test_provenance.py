@@ -9,21 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime import oracle
-from runtime.happenings import possible, started
-from runtime.workshop import ADA, ASK, BOB, Workshop, events, plan, step
+from engine import oracle
+from engine.happenings import possible, started
+from engine.workshop import ADA, ASK, BOB, Workshop, events, plan, step
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, PhaseCost, Provenance
-from tercet.evidence.memory import MemoryEvidence
-from tercet.evidence.store import NewDocument, NewFact
-from tercet.journal import events as e
-from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, StoredCheckpoint
-from tercet.replay.bundle.exporting import export_run
-from tercet.replay.bundle.reading import open_bundle
-from tercet.runtime.provenance import (
+from tercet.core import events as e
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.engine.checks.provenance import (
     Trail,
     audit_of,
     checkpoint_chain,
@@ -31,8 +27,12 @@ from tercet.runtime.provenance import (
     provenance_of,
     read_trail,
 )
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
+from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.store import NewDocument, NewFact
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.replay.bundle.exporting import export_run
+from tercet.replay.bundle.reading import open_bundle
 
 from .archive import FACT, TENANT, run_to_the_end, run_to_the_gate, shop
 
@@ -47,7 +47,7 @@ class Planner:
     def __init__(self, proposed: Plan) -> None:
         self._proposed = proposed
 
-    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan."""
         del setting, feedback
         return self._proposed
@@ -103,7 +103,7 @@ def test_evidence_is_traced_to_its_document_chunk_and_query(workshop: Workshop) 
             assert source.snapshot_hash
             assert origin.tool_invocations == tuple(workshop.keys)
             state = await runtime.state(result.session_id)
-            assert (origin.task_id, origin.plan_hash) == (state.start["run"], state.plan_hash)
+            assert (origin.task_id, origin.plan_hash) == (state.start.run, state.plan_hash)
 
     workshop.run(main())
 
@@ -232,7 +232,7 @@ async def _failed(workshop: Workshop, journal: Journal) -> tuple[FailureReport, 
 
 def _demand_lineage(origin: Provenance | None, state: State) -> None:
     assert origin is not None
-    assert (origin.task_id, origin.plan_hash) == (state.start["run"], state.plan_hash)
+    assert (origin.task_id, origin.plan_hash) == (state.start.run, state.plan_hash)
     assert origin.evidence_refs == (FACT.id,)
     assert len(origin.tool_invocations) == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Workshop, plan, step
+from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.journal.memory import MemoryJournal

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.quality_desk import GOOD, THRESHOLDS, TONE, WRITE, desk, model
-from runtime.workshop import ADA, ASK, Workshop
+from engine.quality_desk import GOOD, THRESHOLDS, TONE, WRITE, desk, model
+from engine.workshop import ADA, ASK, Workshop
 from tercet.contracts.shape import JsonObject
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from upgrade.sessions import SESSIONS
 
 

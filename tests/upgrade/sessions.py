@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from runtime.workshop import ADA, ASK, BOB, Behave, Death, Workshop, echo, plan, step
+from engine.workshop import ADA, ASK, BOB, Behave, Death, Workshop, echo, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.journal.protocol import Journal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.workshop import ADA, ASK, BOB, Workshop, events, names
+from engine.workshop import ADA, ASK, BOB, Workshop, events, names
 from tercet.contracts.behaviour import CURRENT, REQUIRED_TO_RESUME
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
@@ -16,12 +16,12 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.record import FailureReport
 from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.engine.result import RunResult
+from tercet.engine.runtime import Runtime
+from tercet.engine.streams.nesting import Place
 from tercet.journal.protocol import Journal
-from tercet.replay.replaying import replay
-from tercet.runtime.nesting import Place
-from tercet.runtime.result import RunResult
-from tercet.runtime.runtime import Runtime
+from tercet.replay.replay import replay
 from upgrade.sessions import BYPASS, WAITS, make_pack
 
 RECORDED = Path(__file__).parent / "0.1.0-rules-4.db.gz"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tercet.contracts.errors import UsageError
-from tercet.runtime.messages import demand_extension
-from tercet.runtime.session_fold import EXTENSIBLE
+from tercet.core.budget import EXTENSIBLE
+from tercet.core.messages import demand_extension
 
 
 def read_amounts(words: Sequence[str]) -> dict[str, int]:

@@ -26,10 +26,9 @@ from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.journal.events.gate import Answered
-from tercet.runtime import messages
-from tercet.runtime.session_fold import EXTENSIBLE
-from tercet.runtime.state import OpenGate, State
+from tercet.core import messages
+from tercet.core.events.gate import Answered
+from tercet.core.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
@@ -289,7 +288,12 @@ def decide(
             code="unknown_choice",
             remedy=f"choose one of {', '.join(CHOICES)}",
         )
-    given = dict(zip(EXTENSIBLE, (tokens, tool_calls, cost_microcents, wall_clock_ms), strict=True))
+    given = {
+        "tokens": tokens,
+        "tool_calls": tool_calls,
+        "cost_microcents": cost_microcents,
+        "wall_clock_ms": wall_clock_ms,
+    }
     more = {name: amount for name, amount in given.items() if amount is not None}
     if more and choice != "extend":
         raise UsageError(
@@ -299,7 +303,7 @@ def decide(
         raise UsageError(
             "it is not said by how much the budget is extended",
             code="wrong_extension",
-            remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
+            remedy=f"give one or more of {', '.join(map(_option, given))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
     return _answer(
@@ -332,7 +336,7 @@ def _answer(
     """Say an answer, wait until it was heard, and tell what comes next."""
     screen = Screen()
 
-    def words(state: State, actor: Actor) -> messages.Said:
+    def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
         changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
@@ -362,7 +366,7 @@ class _Told:
         self._word = answer_word(mine[-1]) if mine else ANSWERS[answer]
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
-        session = heard.state.start["session"]
+        session = heard.state.start.session
         is_done = bool(self._missing) or heard.state.is_over
         self._next = [commands.show_gate(gate)] if self._missing else [commands.resume(session)]
         self._next = [commands.show(session)] if heard.state.is_over else self._next
@@ -377,7 +381,7 @@ class _Told:
             "roles": list(self._roles),
             "auth": heard.actor.auth,
             "login": heard.actor.os_user,
-            "session_id": self._state.start["session"],
+            "session_id": self._state.start.session,
             "status": self._state.status,
             "missing": self._missing,
             "next": self._next,

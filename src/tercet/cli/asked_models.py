@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
 from tercet.contracts.request import Request
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.config import RunConfig
+from tercet.core.plans import read_plan
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import Library
+from tercet.engine.models.planners import PLANNER_NAMES
+from tercet.engine.runtime import Runtime
 from tercet.packs import Pack
 from tercet.planner.placeholders import PlanningError
-from tercet.runtime import opening
-from tercet.runtime.library import Library
-from tercet.runtime.planners import PLANNER_NAMES
-from tercet.runtime.plans import read_plan
-from tercet.runtime.runtime import Runtime
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Asked:
 
     pack: Pack
     request: Request
-    setting: Setting
+    setting: RunConfig
     library: Library | None
     planner: str
     models: Sequence[str]

@@ -13,7 +13,7 @@ from tercet.cli.text import count, printable
 from tercet.cli.values import name_text
 from tercet.contracts.quality import CritiqueDiagnosis, RepairEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.journal import events as e
+from tercet.core import events as e
 
 _LONGEST = 300
 """How much of an answer is shown; the packet has all of it."""

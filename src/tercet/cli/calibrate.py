@@ -24,10 +24,10 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import Weights
+from tercet.engine.streams.experience import Experience, enforce
 from tercet.executor.clock import SystemClock
 from tercet.repair.calibration import cross_rate, fit, rate
 from tercet.repair.confidence import DEFAULT_WEIGHTS
-from tercet.runtime.experience import Experience, enforce
 
 EXAMPLES = """\
 tercet calibrate my-pack

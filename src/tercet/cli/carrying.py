@@ -24,11 +24,11 @@ from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
 from tercet.cli.text import printable
+from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import SystemClock
 from tercet.observe.sampling import DEFAULT_RATE
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
-from tercet.runtime.runtime import RunResult, Runtime
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds

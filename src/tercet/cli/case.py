@@ -23,18 +23,18 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.core.config import RunConfig
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.critic.waits import Wait, find_waits
+from tercet.engine.evidence.library import Library
+from tercet.engine.models.templates import fill_template
+from tercet.engine.preview import preview_retrieval
+from tercet.engine.sessions import setting_of
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.packs.people import actor_for
 from tercet.planner.template import is_template
-from tercet.runtime.library import Library
-from tercet.runtime.opening import setting_of
-from tercet.runtime.preview import preview_retrieval
-from tercet.runtime.setting import Setting
-from tercet.runtime.templates import fill_template
 
 if sys.platform != "win32":
     import pwd
@@ -110,7 +110,7 @@ async def setting_for(
     snapshot: str | None,
     safety_mode: ApprovalMode | None,
     origin: Literal["planner", "caller"],
-) -> Setting:
+) -> RunConfig:
     """What a run of whoever sits at this machine would be planned and judged in, with what a store adds to the pack."""
     context = pack.run_context(
         trace_id=f"trace_{uuid4().hex}",
@@ -125,7 +125,7 @@ async def setting_for(
 
 
 async def judged(
-    setting: Setting, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
+    setting: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
 ) -> Case:
     """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
     request, relations to it are not checked."""

@@ -24,9 +24,9 @@ from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import NO_SHELF, Shelf
 from tercet.packs import Pack
-from tercet.runtime import opening
-from tercet.runtime.library import NO_SHELF, Shelf
 
 EXAMPLES = """\
 tercet context examples/refunds
@@ -147,16 +147,16 @@ async def _recorded(pack: Pack, url: str, session: str) -> View:
     """The context of a session, compiled from what the journal has of it."""
     async with journal_at(url) as journal:
         state = (await opening.restore(journal, TENANT, session)).state
-        if pack.hash != state.start["pack_hash"]:
+        if pack.hash != state.start.pack_hash:
             raise UsageError(
-                f"session {session} was given {state.start['pack']} with hash {state.start['pack_hash'][:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
+                f"session {session} was given {state.start.pack} with hash {state.start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
                 code="pack_version_mismatch",
                 remedy="name the folder of the pack that the session is pinned to",
             )
         kept = await opening.thawed(journal, pack, state)
         shelf = await opening.shelf_of(journal, state)
     frame, request = opening.frame_of(state)
-    recorded = str(state.start["context"])
+    recorded = str(state.start.context)
     view = View.of(kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, shelf=shelf)
     if view.compiled.hash != recorded:
         raise UsageError(

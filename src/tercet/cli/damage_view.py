@@ -11,7 +11,7 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.screen import Screen
 from tercet.cli.standing import Commands
 from tercet.cli.text import printable
-from tercet.runtime.damage import DamagedSession
+from tercet.engine.checks.damage import DamagedSession
 
 
 def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:

@@ -23,12 +23,12 @@ from tercet.cli.stores import StoreUrl, store_at
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
+from tercet.core.transcript import timestamp
 from tercet.evidence.errors import SnapshotUnknown
 from tercet.evidence.importing.files import demand_some, find_files, read_changes
 from tercet.evidence.importing.report import Labels, Report
 from tercet.evidence.store import Added, EvidenceStore, SnapshotHead
 from tercet.executor.clock import SystemClock
-from tercet.runtime.transcript import timestamp
 
 DRAFT = "draft"
 

@@ -28,10 +28,10 @@ from tercet.contracts.errors import (
     TercetError,
 )
 from tercet.contracts.problem import Problem
+from tercet.core.fold.apply import IllegalEvent
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
 from tercet.replay.bundle.errors import BundleDamaged
-from tercet.runtime.machine import IllegalEvent
 
 TRACEBACK = "TERCET_TRACEBACK"
 

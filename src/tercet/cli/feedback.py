@@ -20,14 +20,14 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
+from tercet.engine import sessions as opening
+from tercet.engine.streams.feedback import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.golden import SUFFIX, Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
 from tercet.replay.sources import list_rows
-from tercet.runtime import opening
-from tercet.runtime.feedback import Feedback, add_feedback, find_feedback, read_feedback
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"

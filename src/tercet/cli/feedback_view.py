@@ -8,8 +8,8 @@ from rich.text import Text
 
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, listed, printable
+from tercet.engine.streams.feedback import Feedback
 from tercet.replay.insights import Insight
-from tercet.runtime.feedback import Feedback
 
 
 def show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:

@@ -26,13 +26,13 @@ from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
 from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.driver import GRACE_MS
+from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
-from tercet.runtime.driver import GRACE_MS
-from tercet.runtime.runtime import RunResult, Runtime
-from tercet.runtime.state import State
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ class Foreground:
 
     def _tell(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SessionStarted | e.SessionResumed):
-            self._session = state.start["session"]
+            self._session = state.start.session
         self._progress.tell(state, event)
         if self._is_stopping and self._runtime is not None:
             self._runtime.stop()  # it was told to before there was a session

@@ -30,11 +30,11 @@ from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_re
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
-from tercet.journal.events import EarlierCall
-from tercet.runtime.asking import diagnosis_of
-from tercet.runtime.recent_calls import RecentCall
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import Answer, OpenGate, State
+from tercet.core.approval import diagnosis_of
+from tercet.core.events import EarlierCall
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import Answer, OpenGate, State
+from tercet.engine.streams.recent_calls import RecentCall
 
 MARKS = {
     "pending": ("·", "dim"),
@@ -214,7 +214,7 @@ def _content(content: Any) -> Iterator[str]:
 
 def _who(page: GatePage, now: int) -> Iterator[Row]:
     """Who may answer, who has, and until when."""
-    gate, owner = page.gate, str(page.state.start["actor"]["id"])
+    gate, owner = page.gate, str(page.state.start.actor["id"])
     if gate.kind in ("approval", "output"):
         yield from approval_rows(gate, owner)
     elif gate.kind == "escalation":
@@ -284,7 +284,7 @@ def _escalation(page: GatePage) -> Iterator[Row]:
     yield "why", reason
     if page.gate.step:
         yield "at", page.gate.step
-    request = page.state.start["request"]
+    request = page.state.start.request
     yield "asked", f"{request['intent']} {value_text(request.get('input', {}))}"
 
 

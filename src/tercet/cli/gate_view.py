@@ -16,7 +16,7 @@ from tercet.cli.text import ago, ahead, clock_time, listed, printable
 from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
 from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
-from tercet.runtime.state import OpenGate
+from tercet.core.state import OpenGate
 
 Row: TypeAlias = tuple[str, Text | str]
 

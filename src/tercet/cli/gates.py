@@ -22,13 +22,13 @@ from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
+from tercet.core import events as e
+from tercet.core.messages import session_of
+from tercet.core.state import OpenGate, State
+from tercet.engine.checks.damage import DamagedSession
+from tercet.engine.lists import open_gates
+from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
-from tercet.journal import events as e
-from tercet.runtime.damage import DamagedSession
-from tercet.runtime.lists import open_gates
-from tercet.runtime.messages import session_of
-from tercet.runtime.recent_calls import recent_calls
-from tercet.runtime.state import OpenGate, State
 
 MOST = 200
 
@@ -54,7 +54,7 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     unreadable: list[DamagedSession] = []
     found = asyncio.run(_open_gates(journal, unreadable))
     if as_json:
-        gates = [{**gate_json(gate), "session_id": state.start["session"]} for state, gate in found]
+        gates = [{**gate_json(gate), "session_id": state.start.session} for state, gate in found]
         print_json({"gates": gates, "damaged": damage_json(unreadable)})
         return damage_exit(unreadable)
     screen, now = Screen(), SystemClock().now()
@@ -78,7 +78,7 @@ def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
         f"for {listed(roles)}" if roles else "",
         f"opened {ago(now - gate.at)}",
         _deadline(gate, now),
-        f"run of {printable(state.start['actor']['id'], 80)}",
+        f"run of {printable(state.start.actor['id'], 80)}",
     ]
     screen.put(Text(", ".join(filter(None, parts)), style="dim"), first="    ")
 
@@ -156,9 +156,9 @@ def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
     return {
         **gate_json(page.gate),
         "is_open": page.is_open,
-        "session_id": page.state.start["session"],
+        "session_id": page.state.start.session,
         "status": page.state.status,
-        "owner": page.state.start["actor"]["id"],
+        "owner": page.state.start.actor["id"],
         "packet": page.packet.model_dump(mode="json") if page.packet else None,
         "recent": msgspec.to_builtins(page.recent),
         "answers": msgspec.to_builtins(page.answers),

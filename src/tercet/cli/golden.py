@@ -22,14 +22,14 @@ from tercet.cli.replay_view import Tally, show_change, show_difference, show_rep
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
+from tercet.core.state import TERMINAL
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.writing import new_file
 from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
 from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_many
-from tercet.runtime.state import TERMINAL
+from tercet.replay.replay import replay_many
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden

@@ -16,10 +16,10 @@ from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
+from tercet.engine.checks.journal import JournalProblem, JournalReport, check_journal
+from tercet.engine.streams.lost_history import LostHistory, mark_lost
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import accept_loss, open_to_inspect
-from tercet.runtime.journal_check import JournalProblem, JournalReport, check_journal
-from tercet.runtime.lost_history import LostHistory, mark_lost
 
 CHECK_EXAMPLES = """\
 tercet journal check

@@ -14,13 +14,13 @@ import typer
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
-from tercet.runtime import opening
-from tercet.runtime.artifacts import rollback_result
-from tercet.runtime.state import State
 
 DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"

@@ -28,12 +28,12 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.saga import RollbackResult
+from tercet.core import messages
+from tercet.core.messages import Cancel, Extend, Pause
+from tercet.core.state import State
+from tercet.engine.runtime import Runtime
+from tercet.engine.watchdog import Swept
 from tercet.packs import Pack
-from tercet.runtime import messages
-from tercet.runtime.messages import Cancel, Extend, Pause
-from tercet.runtime.runtime import Runtime
-from tercet.runtime.state import State
-from tercet.runtime.watchdog import Swept
 
 PAUSE_EXAMPLES = """\
 tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
@@ -135,7 +135,7 @@ def extend(
     """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
     more = read_amounts(amounts)
 
-    def words(state: State, actor: Actor) -> messages.Said:
+    def words(state: State, actor: Actor) -> messages.Message:
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=note, value=more)
@@ -164,7 +164,7 @@ def _order(
 def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:
     """Say what came of it, and what comes next."""
     state = heard.state
-    session = state.start["session"]
+    session = state.start.session
     lines = [commands.show(session) if state.is_over else commands.resume(session)]
     is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
     lines = [commands.watch(session)] if is_carried else lines

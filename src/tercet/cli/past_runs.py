@@ -11,8 +11,8 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, journal_at
+from tercet.engine.streams.experience import RECENT, Experience, recall
 from tercet.packs import Pack
-from tercet.runtime.experience import RECENT, Experience, recall
 
 MaybeJournal: TypeAlias = Annotated[
     str | None,

@@ -18,9 +18,9 @@ import typer
 from tercet.cli import case
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
+from tercet.core.state import State
 from tercet.packs import Pack
 from tercet.packs.people import load_people
-from tercet.runtime.state import State
 
 VARIABLE = "TERCET_ACTORS"
 FILE = "actors.toml"
@@ -69,10 +69,10 @@ class Speaker:
 
     def facing(self, state: State) -> Actor:
         """Return who they are to a session: the owner keeps the identity that the session recorded, whatever file is named now."""
-        people: dict[str, Any] = state.start.get("people") or {}
+        people: dict[str, Any] = state.start.people or {}
         if self.name:
             return self._acting(people, state)
-        owner = state.start["actor"]
+        owner = state.start.actor
         if owner.get("os_user") == self.actor.os_user and owner["id"] != self.actor.id:
             return self.actor.model_copy(update={"id": owner["id"]})
         if self.path:
@@ -82,7 +82,7 @@ class Speaker:
 
     def _acting(self, people: dict[str, Any], state: State) -> Actor:
         """Return the actor of the session's list that they act as; raises `UsageError` if it has none of that name."""
-        if self.name not in people and self.name != state.start["actor"]["id"]:
+        if self.name not in people and self.name != state.start.actor["id"]:
             raise unknown_actor(self.name, people)
         actor = self._listed(people, self.name)
         return actor.model_copy(update={"auth": SIMULATED}) if self.is_dev else actor

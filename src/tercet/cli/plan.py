@@ -15,7 +15,7 @@ from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnin
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
-from tercet.runtime.planners import PlannerName
+from tercet.engine.models.planners import PlannerName
 
 EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'

@@ -26,9 +26,9 @@ from tercet.cli.quality_view import Judged, Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import took
+from tercet.core import events as e
+from tercet.core.state import State
 from tercet.executor.clock import Clock
-from tercet.journal import events as e
-from tercet.runtime.state import State
 
 TICK_S = 0.25
 MOST_RUNNING = 8

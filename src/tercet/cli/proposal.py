@@ -17,13 +17,13 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan
 from tercet.contracts.shape import JsonObject
+from tercet.core.config import RunConfig
+from tercet.engine.evidence.library import Library
+from tercet.engine.models.planners import ASKING, TaskPlanner, pack_planner, usual_planner
 from tercet.packs import Pack
 from tercet.planner.flexibility import Flexibility, flexibility
 from tercet.planner.partial_order import Arrangement, Link, Ordering, Threat, arrange
 from tercet.planner.schedule import Schedule, schedule
-from tercet.runtime.library import Library
-from tercet.runtime.planners import ASKING, TaskPlanner, pack_planner, usual_planner
-from tercet.runtime.setting import Setting
 
 LARGEST = 10**15
 """A larger number of orders is given by its size alone: JSON readers could not tell it from its neighbours."""
@@ -121,14 +121,14 @@ def propose(
     return asyncio.run(ask())
 
 
-def _answering(setting: Setting) -> Setting:
+def _answering(setting: RunConfig) -> RunConfig:
     """The setting of a planner that reads why its plan was refused."""
     return replace(setting, ctx=setting.ctx.model_copy(update={"answers_feedback": True}))
 
 
 async def _looked_at(
     planner: str,
-    setting: Setting,
+    setting: RunConfig,
     proposed: Plan,
     links: tuple[Link, ...],
     added: tuple[Ordering, ...],
@@ -149,14 +149,14 @@ async def _looked_at(
     )
 
 
-def _standing(plan: Plan, setting: Setting) -> tuple[Link, ...]:
+def _standing(plan: Plan, setting: RunConfig) -> tuple[Link, ...]:
     """The links that a plan has as it stands, without those that it would take another order for."""
     found: Arrangement = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
     missing = {(ordering.before, ordering.after) for ordering in found.added}
     return tuple(link for link in found.links if (link.producer, link.consumer) not in missing)
 
 
-def _threats(plan: Plan, setting: Setting) -> tuple[Threat, ...]:
+def _threats(plan: Plan, setting: RunConfig) -> tuple[Threat, ...]:
     if not plan.graph.is_acyclic:
         return ()
     ids = [step.id for step in plan.steps]

@@ -19,9 +19,9 @@ from tercet.cli.values import amount_text
 from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import Citation
 from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
-from tercet.runtime import opening
-from tercet.runtime.provenance import Trail, audit_of, provenance_of, read_trail
-from tercet.runtime.state import State
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 
 EXAMPLES = """\
 tercet provenance ses_0123456789abcdef
@@ -52,7 +52,7 @@ def _print(trail: Trail, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
-                "session_id": state.start["session"],
+                "session_id": state.start.session,
                 "status": state.status,
                 "output": state.outputs,
                 "content_hash": digest(state.outputs),
@@ -68,8 +68,8 @@ def _print(trail: Trail, *, as_json: bool) -> None:
 
 def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) -> None:
     start = state.start
-    screen.say(Text.assemble((start["session"], "bold"), f"  {state.status}"))
-    screen.put(printable(start["request"]["intent"], 80), first="  asked        ")
+    screen.say(Text.assemble((start.session, "bold"), f"  {state.status}"))
+    screen.put(printable(start.request["intent"], 80), first="  asked        ")
     screen.put(f"{origin.task_id}, at {clock_time(state.at)}", first="  run          ")
     show_whole(screen, "  provenance   ", origin.hash)
     if origin.plan_hash:

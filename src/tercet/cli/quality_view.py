@@ -32,9 +32,9 @@ from tercet.contracts.quality import (
 )
 from tercet.contracts.repair import EscalationVerdict
 from tercet.contracts.rubric import EdgeOutcome
+from tercet.core import events as e
+from tercet.core.outputs.rounds import told_round
 from tercet.critic.outputs.adversarial import judge_attack, judge_edge_cases
-from tercet.journal import events as e
-from tercet.runtime.rounds import told_round
 
 Judged = (
     e.ExperienceDrawn

@@ -20,7 +20,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.packs.pack import Pack
-from tercet.replay.replaying import replay_each
+from tercet.replay.replay import replay_each
 from tercet.replay.what_if import Rejudged, WhatIfReport, rejudge_each
 
 FoundT = TypeVar("FoundT")

@@ -11,9 +11,9 @@ from tercet.cli.journals import Story
 from tercet.cli.schedule_view import schedule_json, slack_text, time_text, untimed_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable
+from tercet.core.plans import read_plan
+from tercet.engine.revisions import Revision, revisions
 from tercet.planner.schedule import Schedule, schedule
-from tercet.runtime.plans import read_plan
-from tercet.runtime.revisions import Revision, revisions
 
 MOST_REVISIONS = 6
 """An agent that decides step by step has a revision for each step: only the last ones are shown."""

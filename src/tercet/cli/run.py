@@ -22,9 +22,9 @@ from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
+from tercet.engine.models.planners import PlannerName
 from tercet.executor.clock import SystemClock
 from tercet.observe.sampling import DEFAULT_RATE
-from tercet.runtime.planners import PlannerName
 
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
@@ -150,7 +150,7 @@ def run(
         print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
-            screen.say(f"· this request was sent before, and is session {story.state.start['session']}")
+            screen.say(f"· this request was sent before, and is session {story.state.start.session}")
         screen.say()
         show_ending(
             screen,

@@ -12,10 +12,10 @@ from tercet.cli.journals import Story
 from tercet.cli.quality_view import Judged
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
-from tercet.contracts.budget import RunBudget
-from tercet.journal import events as e
-from tercet.runtime.state import OpenGate, State
-from tercet.runtime.transcript import timestamp
+from tercet.core import events as e
+from tercet.core.budget import budget_of
+from tercet.core.state import OpenGate, State
+from tercet.core.transcript import timestamp
 
 
 def as_json(story: Story, commands: Commands) -> dict[str, Any]:
@@ -24,26 +24,26 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
     start = state.start
     latencies, tools, results = story.latencies, Columns.of(state.plan).tools, _results(story)
     return {
-        "session_id": start["session"],
+        "session_id": start.session,
         "status": state.status,
         "standing": standing(state),
         "reason": state.reason,
         "code": state.paused_for,
         "ending": state.ending,
-        "is_shadow": bool(start.get("shadow")),
+        "is_shadow": bool(start.shadow),
         "phase": state.phase,
-        "intent": start["request"]["intent"],
-        "input": start["request"].get("input", {}),
-        "decision": start["decision"],
-        "owner": start["actor"]["id"],
-        "dev": bool(start.get("dev")),
-        "run_id": start["run"],
-        "pack": start["pack"],
-        "pack_hash": start["pack_hash"],
-        "snapshot": start["snapshot"],
-        "library": start.get("library", ""),
-        "safety_mode": start["safety_mode"],
-        "started_at": timestamp(start["at"]),
+        "intent": start.request["intent"],
+        "input": start.request.get("input", {}),
+        "decision": start.decision,
+        "owner": start.actor["id"],
+        "dev": bool(start.dev),
+        "run_id": start.run,
+        "pack": start.pack,
+        "pack_hash": start.pack_hash,
+        "snapshot": start.snapshot,
+        "library": start.library,
+        "safety_mode": start.safety_mode,
+        "started_at": timestamp(start.at),
         "updated_at": timestamp(state.at),
         "plan": state.plan,
         "plan_hash": state.plan_hash,
@@ -120,14 +120,3 @@ def gate_json(gate: OpenGate) -> dict[str, Any]:
         "opened_at": timestamp(gate.at),
         "expires_at": timestamp(gate.expires) if gate.expires else None,
     }
-
-
-def budget_of(state: State) -> RunBudget:
-    """The limits of a run, with what operators have added."""
-    start = RunBudget.model_validate(state.start["budget"])
-    more = {
-        name: before + amount
-        for name, amount in state.extended.items()
-        if (before := getattr(start, name)) is not None
-    }
-    return start.model_copy(update=more)

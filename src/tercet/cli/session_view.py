@@ -18,7 +18,6 @@ from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
-from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, listed, printable, took
 from tercet.cli.turn_view import show_turns
@@ -28,10 +27,10 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.verdict import Verdict
-from tercet.journal import events as e
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, State, StepState
-from tercet.runtime.transcript import timestamp
+from tercet.core import events as e
+from tercet.core.budget import budget_of
+from tercet.core.state import State, StepState
+from tercet.core.transcript import timestamp
 
 STYLES: dict[Standing, str] = {
     "completed": "bold green",
@@ -69,7 +68,7 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
 def show_return(screen: Screen, state: State) -> None:
     """Prints which session is gone on with, and how far it is."""
     done = f"{len(state.done)} of {count(len(state.steps), 'step')} done"
-    show_rows(screen, {"session": f"{printable(state.start['session'])}, {done}"})
+    show_rows(screen, {"session": f"{printable(state.start.session)}, {done}"})
 
 
 def show_session(
@@ -78,16 +77,16 @@ def show_session(
     """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
     state = story.state
     start = state.start
-    owner = printable(start["actor"]["id"], 80)
+    owner = printable(start.actor["id"], 80)
     rows = {
-        "session": f"{printable(start['session'])}, {standing(state)}",
-        "intent": f"{printable(start['request']['intent'], 200)}, for {owner}",
-        "pack": f"{printable(start['pack'], 120)}{_snapshot(start['snapshot'], start.get('library', ''))}, safety mode {start['safety_mode']}",
-        "started": f"{timestamp(start['at'])}, last event {ago(now - state.at)}",
+        "session": f"{printable(start.session)}, {standing(state)}",
+        "intent": f"{printable(start.request['intent'], 200)}, for {owner}",
+        "pack": f"{printable(start.pack, 120)}{_snapshot(start.snapshot, start.library)}, safety mode {start.safety_mode}",
+        "started": f"{timestamp(start.at)}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
-    if start.get("dev"):
-        acting = login_words("", start["actor"].get("os_user") if start["actor"]["auth"] == SIMULATED else "")
+    if start.dev:
+        acting = login_words("", start.actor.get("os_user", "") if start.actor["auth"] == SIMULATED else "")
         rows["people"] = f"simulated: a development session, started by {owner}{acting}"
     show_rows(screen, rows)
     if state.plan:
@@ -150,7 +149,7 @@ def _show_steps(screen: Screen, story: Story) -> None:
         line.append(f"  {told}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     for undo in state.undo:
-        _show_undo(screen, undo, state.steps.get(f"{UNDO}{undo.step}"))
+        _show_undo(screen, undo, state.steps.get(undo.name))
 
 
 def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
@@ -159,7 +158,7 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
     mark, style = MARKS[step.status]
-    name, tool = step_text(f"{UNDO}{undo.step}"), printable(undo.tool, 80)
+    name, tool = step_text(undo.name), printable(undo.tool, 80)
     told = {"done": "taken back", "pending": ""}.get(step.status, _progress(step, None))
     screen.put(
         Text.assemble((f"{mark} ", style), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")), rest="  "
@@ -191,7 +190,7 @@ def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
     yield (
         "shadow",
-        "nothing is called: the run ends once its plan was reviewed" if state.start.get("shadow") else "",
+        "nothing is called: the run ends once its plan was reviewed" if state.start.shadow else "",
     )
     answers = [
         f"{a.gate.rpartition('.')[2] or a.step} {answer_word(a)} by {a.actor}{login_words(a.login, a.simulated_by)}{f' ({a.note})' if a.note else ''}"
@@ -235,7 +234,7 @@ def show_ending(
     match where:
         case "completed":
             partial = " as partial" if state.partial else ""
-            shadow = ": only rehearsed, nothing was called" if state.start.get("shadow") else ""
+            shadow = ": only rehearsed, nothing was called" if state.start.shadow else ""
             work = shadow or f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
@@ -244,14 +243,14 @@ def show_ending(
         case "failed" | "rejected" | "expired" | "cancelled":
             screen.say(Text.assemble((f"✗ {where}", style), f": {reason}" if reason else ""))
         case "escalated":
-            screen.say(Text.assemble(("✗ escalated: ", style), reason.removeprefix(ESCALATED)))
+            screen.say(Text.assemble(("✗ escalated: ", style), printable(state.escalation or "")))
         case "paused":
             screen.say(Text.assemble(("· paused: ", style), reason))
         case "ending":
             screen.say(Text.assemble((f"· ending {state.ending}: ", style), reason))
         case "waiting":
             for gate in state.gates.values():
-                show_gate(screen, gate, owner=state.start["actor"]["id"], now=now)
+                show_gate(screen, gate, owner=state.start.actor["id"], now=now)
         case "in progress":
             screen.say(Text.assemble(("▸ in progress: ", style), carrier))
     _show_rollback(screen, state, rollback)
@@ -263,7 +262,7 @@ def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None
     """Prints what became of the effects of a run that is over without success."""
     if not state.is_over:
         return
-    is_decided = state.start.get("on_failure") == "keep" or any(a.answer == "keep" for a in state.answers)
+    is_decided = state.start.on_failure == "keep" or any(a.answer == "keep" for a in state.answers)
     if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
         screen.say("  What it did was kept.")
     for entry in rollback.log if rollback is not None else ():

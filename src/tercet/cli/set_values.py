@@ -9,8 +9,8 @@ from typing import Any
 from tercet.cli.documents import read_json
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.runtime.modifications import faults_at, place_of
-from tercet.runtime.state import OpenGate
+from tercet.core.modifications import faults_at, place_of
+from tercet.core.state import OpenGate
 
 
 def read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:

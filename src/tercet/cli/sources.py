@@ -12,12 +12,12 @@ import typer
 
 from tercet.cli.journals import TENANT, journal_at
 from tercet.contracts.errors import ReplayError, TercetError
-from tercet.journal.codec import CodecError
+from tercet.core.codec import CodecError
+from tercet.core.fold.apply import IllegalEvent
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
-from tercet.runtime.machine import IllegalEvent
 
 RunName: TypeAlias = Annotated[
     str, typer.Argument(metavar="RUN", help="A session (ses_…) of the journal, or the file of a bundle.")

@@ -18,14 +18,15 @@ from tercet.cli.people import Speaker
 from tercet.cli.screen import Screen
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
+from tercet.core.messages import Message
+from tercet.core.state import State
+from tercet.engine import inbox as mail
+from tercet.engine import sessions as opening
+from tercet.engine.leases import Desk
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
-from tercet.runtime import mail, opening
-from tercet.runtime.desk import Desk
-from tercet.runtime.messages import Said
-from tercet.runtime.state import State
 
-Words = Callable[[State, Actor], Said]
+Words = Callable[[State, Actor], Message]
 """What is said to a session as it stands, by somebody."""
 
 
@@ -67,8 +68,8 @@ _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
     """Return what to do about a refusal: in a development session, one may act as another actor."""
-    people = state.start.get("people")
-    if error.code in _WRONG_PERSON and state.start.get("dev") and people:
+    people = state.start.people
+    if error.code in _WRONG_PERSON and state.start.dev and people:
         return f"act as another actor with --dev --as NAME: {', '.join(people)}"
     if error.code == "role_missing" and not speaker.path and not people:
         return "say who you are with --actors PACK; or let a person with that role answer"

@@ -16,11 +16,10 @@ from tercet.cli.samples import sample
 from tercet.cli.text import json_text
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
-from tercet.runtime.gate_fold import has_set_values
-from tercet.runtime.messages import session_of
-from tercet.runtime.modifications import SETTABLE
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import OpenGate, State
+from tercet.core.fold.gate import has_set_values
+from tercet.core.messages import session_of
+from tercet.core.modifications import SETTABLE
+from tercet.core.state import OpenGate, State
 
 Standing: TypeAlias = Literal[
     "completed",
@@ -55,10 +54,11 @@ def standing(state: State) -> Standing:
     """Where a session stands. Refused means that the critic let no plan through."""
     if state.status == "failed" and state.verdict.get("outcome", "ok") != "ok":
         return "refused"
-    return standing_of(state.status, state.reason, state.ending, has_gates=bool(state.gates))
+    is_escalated = state.escalation is not None
+    return standing_of(state.status, state.ending, is_escalated=is_escalated, has_gates=bool(state.gates))
 
 
-def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: bool) -> Standing:
+def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_gates: bool) -> Standing:
     """Where a session stands, as far as a list knows."""
     match status:
         case "completed" | "failed" | "rejected" | "expired" | "cancelled":
@@ -68,7 +68,7 @@ def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: b
         case "awaiting_gate":
             return "waiting"
         case "paused":
-            return "escalated" if reason.startswith(ESCALATED) else "paused"
+            return "escalated" if is_escalated else "paused"
         case "in_progress":
             return "in progress"
         case _:
@@ -157,10 +157,10 @@ class Commands:
     def _answer(self, gate: OpenGate, state: State, word: str, *words: str) -> str:
         """An answer as it is typed; where nothing says who holds the roles that are asked for, with a place for that."""
         line = ("gates", word, gate.id, *words)
-        if state.start.get("dev"):
+        if state.start.dev:
             name = _stand_in(gate, state)
             return self._line(*line, "--dev", *(("--as", name) if name else ()))
-        if state.start.get("people"):
+        if state.start.people:
             return self._line(*line)
         is_asked = any(need.roles for need in gate.needs.values())
         unknown = ("--actors", "PACK") if is_asked and not self.actors else ()
@@ -170,7 +170,7 @@ class Commands:
         """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
         if self.journal == "memory:":
             return []
-        session = state.start["session"]
+        session = state.start.session
         if state.is_over:
             return [*(self.settle(session, step) for step in left_over(rollback)), self.show(session)]
         asked = [
@@ -190,8 +190,8 @@ class Commands:
 
 def _stand_in(gate: OpenGate, state: State) -> str:
     """Return an actor of the session's list who may still approve a gate; empty if there is none."""
-    owner = state.start["actor"]["id"]
-    people: dict[str, Any] = state.start.get("people") or {}
+    owner = state.start.actor["id"]
+    people: dict[str, Any] = state.start.people or {}
     for name, person in people.items():
         roles = tuple(map(str, person["roles"]))
         has_answered = any(each.actor == name for each in gate.approvals)
@@ -203,7 +203,7 @@ def _stand_in(gate: OpenGate, state: State) -> str:
 
 def commands_for(url: str, speaker: Speaker, state: State) -> Commands:
     """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
-    recorded = str(state.start.get("folder", ""))
+    recorded = str(state.start.folder)
     known = recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
     return Commands(journal=url, pack=speaker.pack or known or "PACK", actors=speaker.path)
 

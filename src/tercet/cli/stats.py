@@ -18,14 +18,14 @@ from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions import damaged_row, standing_in
 from tercet.cli.stats_view import show_figures
+from tercet.core.state import TERMINAL
+from tercet.core.transcript import timestamp
+from tercet.engine import sessions as opening
+from tercet.engine.checks.damage import DamagedSession, describe_damage, row_fault
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
-from tercet.runtime import opening
-from tercet.runtime.damage import DamagedSession, describe_damage, row_fault
-from tercet.runtime.state import TERMINAL
-from tercet.runtime.transcript import timestamp
 
 _PAGE = 200
 

@@ -22,11 +22,11 @@ from tercet.cli.text import ago, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
+from tercet.core.transcript import timestamp
+from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal
-from tercet.runtime.noticeboard import Noticeboard, Stop, StopKind
-from tercet.runtime.transcript import timestamp
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 _PAGE = 500
@@ -128,7 +128,7 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
 
 async def _active(url: str) -> tuple[Stop, ...]:
     async with journal_at(url) as journal:
-        board = Noticeboard(journal, TENANT, pack="")
+        board = EmergencyStops(journal, TENANT, pack="")
         await board.refresh()
         return board.active()
 
@@ -198,7 +198,7 @@ def _demand_name(kind: StopKind, name: str) -> None:
 async def _post(url: str, stop: Stop) -> frozenset[str] | None:
     """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
     async with journal_at(url, is_written=True) as journal:
-        await Noticeboard(journal, TENANT, pack="").write(stop)
+        await EmergencyStops(journal, TENANT, pack="").write(stop)
         return None if stop.is_lifted else await _known(journal, stop)
 
 

@@ -18,11 +18,11 @@ from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count
 from tercet.cli.tool_view import change_json, list_json, show_changes, show_tools
+from tercet.core.transcript import timestamp
 from tercet.executor.clock import SystemClock
 from tercet.packs.lock import LOCK_FILE, write_lock
 from tercet.packs.mcp_tables import ServerTable
 from tercet.packs.pins import Pins, read_pins, taken
-from tercet.runtime.transcript import timestamp
 from tercet.tools.mcp.definition import Change, Definition
 from tercet.tools.mcp.server import demand_sdk
 

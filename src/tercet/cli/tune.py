@@ -23,13 +23,13 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 from tercet.cli.tune_view import show_nothing, show_proposal
 from tercet.contracts.errors import UsageError
+from tercet.engine.streams.feedback import read_feedback
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
 from tercet.replay.tuning.evaluation import Evaluation
 from tercet.replay.tuning.proposal import demand_folder, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import demand_optuna
 from tercet.replay.tuning.search import search as look
-from tercet.runtime.feedback import read_feedback
 
 SEARCH_EXAMPLES = """\
 tercet tune examples/letters --all

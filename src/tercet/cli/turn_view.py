@@ -13,8 +13,8 @@ from tercet.cli.text import json_text, printable
 from tercet.contracts.plan import Step
 from tercet.contracts.references import LITERAL
 from tercet.contracts.shape import as_object
-from tercet.journal import events as e
-from tercet.runtime.plans import read_plan
+from tercet.core import events as e
+from tercet.core.plans import read_plan
 
 SHOWN = 40
 """How many turns are shown, the last ones; `--json` has all of them."""

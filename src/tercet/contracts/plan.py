@@ -7,6 +7,7 @@ tool; what the critic judges is the effective step (`tercet.contracts.effective`
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -149,6 +150,16 @@ COMPENSATES = "~"
 """What the id of a compensating step begins with; the id of the step that it compensates follows."""
 
 
+def compensated_step(step_id: str) -> str:
+    """Return the id of the step that a compensating step compensates; empty for any other step."""
+    return step_id.removeprefix(COMPENSATES) if step_id.startswith(COMPENSATES) else ""
+
+
+def _names_in(found: Iterable[references.Found]) -> frozenset[str]:
+    """Return the names that references refer to."""
+    return frozenset(name for item in found if isinstance(item, references.Reference) for name in item.names)
+
+
 class Plan(Authored):
     """A proposed list of steps, the outputs it declares, and the decisions it takes on the way."""
 
@@ -204,6 +215,20 @@ class Plan(Authored):
     def graph(self) -> graph.Graph:
         """Who waits for whom, worked out once."""
         return graph.build(self)
+
+    @cached_property
+    def referenced(self) -> frozenset[str]:
+        """The steps whose results a parameter, a condition, an output or a memory refers to."""
+        found = [item for step in self.steps for item in step.found]
+        found += self.found_outputs + references.scan(self.memory)
+        conditions = (references.names(step.when) for step in self.steps if step.when is not None)
+        return _names_in(found).union(*conditions)
+
+    @cached_property
+    def referenced_by_compensations(self) -> frozenset[str]:
+        """The steps whose results a compensation refers to."""
+        scanned = (references.scan(step.compensate.params) for step in self.steps if step.compensate)
+        return _names_in(item for found in scanned for item in found)
 
     @cached_property
     def hash(self) -> str:

@@ -13,7 +13,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import EPISODE, meets
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import COMPENSATES, Plan
+from tercet.contracts.plan import Plan, compensated_step
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import input_marks, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
@@ -93,9 +93,9 @@ class Review:
     def hosts(self) -> dict[int, str]:
         """For each step that represents a compensation, the id of the step that it compensates."""
         return {
-            position: step_id.removeprefix(COMPENSATES).partition("#")[0]  # one that ran twice is numbered
+            position: host.partition("#")[0]  # one that ran twice is numbered
             for step_id, position in self.position.items()
-            if step_id.startswith(COMPENSATES)
+            if (host := compensated_step(step_id))
         }
 
     @cached_property

@@ -18,6 +18,8 @@ from pydantic import ValidationError
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.shape import as_object
+from tercet.core import events as e
+from tercet.core.turns import Turn, turns_of
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
 from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
@@ -26,18 +28,16 @@ from tercet.critics.hooks import AnyHook, Hooks, Moment
 from tercet.critics.result import EngineResult, tell
 from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, RecalledSteps, task_of
 from tercet.critics.toolbox import demand_tools, pack_of
+from tercet.engine import sessions as opening
+from tercet.engine.leases import LEASE_MS
+from tercet.engine.observing import Observer
+from tercet.engine.result import RunResult
+from tercet.engine.runtime import Runtime
 from tercet.executor.clock import Clock
-from tercet.journal import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.runtime import opening
-from tercet.runtime.desk import LEASE_MS
-from tercet.runtime.observing import Observer
-from tercet.runtime.result import RunResult
-from tercet.runtime.runtime import Runtime
-from tercet.runtime.turns import Turn, turns_of
 
 MAX_STEPS = 50
 """How many steps a run takes at most where nobody gives stop criteria."""

@@ -18,6 +18,8 @@ from typing import Any
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.shape import JsonObject
+from tercet.core.events.turn import TurnAction
+from tercet.core.turns import Reflection, Sofar
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
 from tercet.critic.pluggable.metadata import read_metadata
 from tercet.critic.pluggable.patches import apply_patches, copy_state, restore
@@ -26,8 +28,6 @@ from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, cr
 from tercet.critics.agent import Agent, prompted
 from tercet.critics.hooks import Hooks, Moment
 from tercet.critics.memory import changed_fields, mark_stopped, record_metadata, recordable
-from tercet.journal.events.turn import TurnAction
-from tercet.runtime.turns import Reflection, Sofar
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,14 +18,14 @@ from tercet.contracts.plain import not_plain
 from tercet.contracts.plan import Plan
 from tercet.contracts.references import LITERAL
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.core.config import RunConfig
 from tercet.critics.decision import Action, Decision, DecisionError
-from tercet.runtime.setting import Setting
 
 ANSWER = "final_answer"
 """The output and the parameter that hold an answer."""
 
 
-def plan_of(decision: Decision, number: int, setting: Setting) -> Plan:
+def plan_of(decision: Decision, number: int, setting: RunConfig) -> Plan:
     """The plan of one turn; raises `DecisionError` for what no plan can hold."""
     document = (
         _answering(decision, f"t{number}", setting)
@@ -52,7 +52,7 @@ def decision_of(plan: Plan, recorded: JsonObject) -> Decision:
     return Decision("act", actions, rationale=rationale)
 
 
-def _acting(decision: Decision, number: int, setting: Setting) -> JsonObject:
+def _acting(decision: Decision, number: int, setting: RunConfig) -> JsonObject:
     names = _names(number, len(decision.actions))
     wanted = setting.spec.required_evidence
     steps: list[JsonObject] = []
@@ -65,7 +65,7 @@ def _acting(decision: Decision, number: int, setting: Setting) -> JsonObject:
     return {"steps": steps, "declared_outputs": setting.spec.required_outputs}
 
 
-def _answering(decision: Decision, name: str, setting: Setting) -> JsonObject:
+def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
     if (fault := not_plain(decision.final_answer)) is not None:
         raise DecisionError(
             f"the final answer is no JSON value: {fault}",
@@ -97,7 +97,7 @@ def _takes_answer(schema: JsonObject | None) -> bool:
     return ANSWER in (as_object(schema.get("properties")) or {})
 
 
-def _pinned(required: Iterable[str], setting: Setting) -> tuple[str, ...]:
+def _pinned(required: Iterable[str], setting: RunConfig) -> tuple[str, ...]:
     """All the evidence of this run that is of a required class."""
     known = setting.compiled.manifests.evidence_manifest
     wanted = tuple(required)

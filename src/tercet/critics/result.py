@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tercet.core.events.turn import TurnAction
+from tercet.core.state import OpenGate
+from tercet.core.turns import Turn
 from tercet.critic.pluggable.stop import StopReason
 from tercet.critics.decision import Decision
 from tercet.critics.hooks import HookError
 from tercet.critics.proposal import decision_of
-from tercet.journal.events.turn import TurnAction
-from tercet.runtime.result import RunResult
-from tercet.runtime.state import OpenGate
-from tercet.runtime.turns import Turn
+from tercet.engine.result import RunResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,9 @@ from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.core.turns import Reflection, Sofar, Turn
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.patches import copy_state
 from tercet.critic.pluggable.stop import StopCriterion, StopReason, step_signature
@@ -29,9 +32,6 @@ from tercet.critics.memory import changed_fields, mark_stopped, recall_metadata
 from tercet.critics.proposal import decision_of, plan_of
 from tercet.models.model import Model
 from tercet.planner.template import PlanningError
-from tercet.runtime.setting import Setting
-from tercet.runtime.state import State
-from tercet.runtime.turns import Reflection, Sofar, Turn
 
 TASK = "task"
 """The field of a request that holds a task that is a text."""
@@ -114,7 +114,7 @@ class Steps:
             if turn.judged is not None:
                 await self._take_in(turn)
 
-    async def begin(self, setting: Setting, turns: Sequence[Turn]) -> None:
+    async def begin(self, setting: RunConfig, turns: Sequence[Turn]) -> None:
         """Come to where these turns lead, once in each process."""
         self.run_id = setting.ctx.run_id
         request = setting.compiled.request
@@ -161,7 +161,7 @@ class Steps:
         prompt = "\n\n".join(part for part in (own, *unheard) if part) if unheard else self.prompt
         return copy_state(self.state), prompt
 
-    def _decided(self, returned: Any, before: Any, setting: Setting) -> Plan:
+    def _decided(self, returned: Any, before: Any, setting: RunConfig) -> Plan:
         """The plan of what the agent returned, which is now open."""
         number = self.judged + 1
         decision = read_decision(returned)
@@ -247,7 +247,7 @@ class Steps:
 class PlainSteps(Steps):
     """The run of an agent whose `decide` answers at once, or is awaited."""
 
-    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(feedback)
         await self.hooks.tell("before", "decide", self._next(prompt))
@@ -262,7 +262,7 @@ class PlainSteps(Steps):
 class RecalledSteps(Steps):
     """A run of an agent that is judged again: its decisions and results are those that were recorded."""
 
-    async def propose(self, setting: Setting, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
         """Nothing is decided anew."""
         raise PlanningError(f"{self.name} is only judged again", code="nothing_decided")
 
@@ -277,7 +277,7 @@ class AskingSteps(Steps):
 
     models: tuple[Model, ...] = ()
 
-    def inquire(self, setting: Setting, state: State) -> Inquiry[Plan]:
+    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
         """The way to the plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(state.feedback)
         self.hooks.mention("before", "decide", self._next(prompt))

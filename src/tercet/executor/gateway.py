@@ -26,7 +26,7 @@ from tercet.contracts.errors import GatewayError, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import is_small, not_plain, storable
 from tercet.contracts.references import MAX_DEPTH
-from tercet.executor.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads
 from tercet.policy import schemas

@@ -9,14 +9,13 @@ Names for calls of models and tools are those of OpenTelemetry's conventions for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.journal import events as e
-from tercet.runtime.state import State
+from tercet.core import events as e
+from tercet.core.state import State
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...]
 Attributes: TypeAlias = dict[str, Value]
@@ -48,26 +47,26 @@ def action_of(event: e.Event) -> str:
     return str(type(event).__struct_config__.tag).lower()
 
 
-def of_start(start: Mapping[str, Any]) -> Attributes:
+def of_start(start: e.SessionStarted) -> Attributes:
     """What is known of a run from its start."""
-    name, _, version = str(start["pack"]).partition("@")
+    name, _, version = str(start.pack).partition("@")
     told: Attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": name,
         "gen_ai.agent.version": version,
-        "gen_ai.conversation.id": start["session"],
-        "tercet.run": start["run"],
-        "tercet.session": start["session"],
-        "tercet.tenant": start["tenant"],
-        "tercet.intent": start["request"]["intent"],
-        "tercet.decision": start["decision"],
-        "tercet.pack": start["pack"],
-        "tercet.pack.hash": start["pack_hash"],
-        "tercet.safety_mode": start["safety_mode"],
+        "gen_ai.conversation.id": start.session,
+        "tercet.run": start.run,
+        "tercet.session": start.session,
+        "tercet.tenant": start.tenant,
+        "tercet.intent": start.request["intent"],
+        "tercet.decision": start.decision,
+        "tercet.pack": start.pack,
+        "tercet.pack.hash": start.pack_hash,
+        "tercet.safety_mode": start.safety_mode,
     }
     for field in ("risk_tier", "planner", "shadow", "depth"):
-        if start.get(field):
-            told[f"tercet.{field}"] = start[field]
+        if value := getattr(start, field):
+            told[f"tercet.{field}"] = value
     return told
 
 

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
-
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.observe import instruments as i
 from tercet.observe.tally import About, Tally
 
@@ -97,7 +95,7 @@ def count_run(tally: Tally, run: Recorded) -> None:
     """Count one recorded run."""
     if not run.events or not isinstance(run.events[0], e.SessionStarted):
         return  # what another stream holds is no run
-    about = About.of(msgspec.structs.asdict(run.events[0]))
+    about = About.of(run.events[0])
     tally.add(about, run.events)
     for kind, size in run.checkpoints:
         tally.add_checkpoint(about, kind, size)

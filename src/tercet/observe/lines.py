@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.transcript import timestamp
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe.attributes import facts_of, short
-from tercet.runtime.transcript import timestamp
 
 _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
     e.SessionStarted: ("loop_started", "a run began"),
@@ -46,10 +46,10 @@ _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
 
 
 def lines(
-    start: Mapping[str, Any], first: int, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint] = ()
+    start: e.SessionStarted, first: int, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint] = ()
 ) -> list[bytes]:
     """The lines of events that were written together, the first of them at that position."""
-    bound = {"run": start["run"], "session": start["session"], "tenant": start["tenant"]}
+    bound = {"run": start.run, "session": start.session, "tenant": start.tenant}
     found: list[bytes] = []
     for seq, event in enumerate(events, start=first):
         if (known := _ACTIONS.get(type(event))) is not None:
@@ -65,11 +65,11 @@ def lines(
     return found
 
 
-def _more(start: Mapping[str, Any], event: e.Event) -> dict[str, Any]:
+def _more(start: e.SessionStarted, event: e.Event) -> dict[str, Any]:
     told: dict[str, Any] = {**facts_of(event)}
     match event:
         case e.SessionStarted():
-            told |= {"intent": start["request"]["intent"], "pack": start["pack"], "trace": start["trace"]}
+            told |= {"intent": start.request["intent"], "pack": start.pack, "trace": start.trace}
         case e.Intent():
             told |= {"tool": event.tool, "params": [short(name) for name in sorted(event.params)[:20]]}
         case e.PlanReviewed():

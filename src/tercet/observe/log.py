@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.lines import lines
@@ -21,7 +21,7 @@ from tercet.observe.tally import Tally
 class Entry:
     """Events that were written together."""
 
-    start: Mapping[str, Any]
+    start: e.SessionStarted
     first: int
     events: Sequence[e.Event]
     checkpoints: Sequence[NewCheckpoint] = ()

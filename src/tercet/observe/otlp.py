@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from tercet.contracts.errors import UsageError
+from tercet.core.state import State
+from tercet.engine.observing import Tenure
 from tercet.observe import instruments as i
 from tercet.observe.courier import make_courier
 from tercet.observe.outbox import Timer
 from tercet.observe.spans import CALL, MODEL, RUN, Span, weave
 from tercet.observe.tally import Tally
-from tercet.runtime.observing import Tenure
-from tercet.runtime.state import State
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric, MetricsData

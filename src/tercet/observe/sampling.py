@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.trace_context import read_traceparent
-from tercet.runtime.state import State
+from tercet.core.state import State
 
 DEFAULT_RATE = 0.05
 _SCALE = 2**64
@@ -40,8 +40,8 @@ class Sampling:
         start = state.start
         if state.opened or state.ending or state.status in ("failed", "rejected", "expired", "cancelled"):
             return True
-        asked: str = start.get("traceparent", "")
-        return self.picks(start["run"]) or (bool(asked) and read_traceparent(asked).is_sampled)
+        asked: str = start.traceparent
+        return self.picks(start.run) or (bool(asked) and read_traceparent(asked).is_sampled)
 
     def __str__(self) -> str:
         if self.rate == 1:

@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
+from tercet.engine.observing import CALL, Tenure
 from tercet.observe import attributes as a
 from tercet.observe.attributes import Attributes
-from tercet.runtime.machine import evolve
-from tercet.runtime.observing import CALL, Tenure
-from tercet.runtime.state import State
 
 RUN, PHASE, STEP, GATE, MODEL = "run", "phase", "step", "gate", "model"
 INTERRUPTED = "interrupted"
@@ -68,7 +68,7 @@ def weave(tenure: Tenure, wants: Callable[[State], bool] = lambda _: True) -> li
     for position, event in enumerate(tenure.events, start=1):
         if isinstance(event, e.SessionResumed) and resting[0] < tenure.first and _is_told(resting[1], wants):
             known = resting[0]
-        before, state = state, evolve(state, event)
+        before, state = state, fold_event(state, event)
         loom.weave(position, event, before, state)
         if not getattr(event, "outside", False):
             resting = (position, state)
@@ -85,8 +85,8 @@ class _Loom:
 
     def __init__(self, about: State) -> None:
         start = about.start
-        self._run = str(start["run"])
-        self._asked: str = start.get("traceparent", "")
+        self._run = str(start.run)
+        self._asked: str = start.traceparent
         self._trace = trace_id_of(self._run, self._asked)
         self._open: dict[tuple[str, str], Span] = {}
         self._at = self._position = 0
@@ -95,9 +95,9 @@ class _Loom:
     def weave(self, position: int, event: e.Event, before: State, after: State) -> None:
         """Take one event in."""
         self._at, self._position = max(after.at, event.at), position
-        if not before.start:
+        if not before.is_started:
             parent = read_traceparent(self._asked).span_id if self._asked else ""
-            self._begin(RUN, "", f"run {after.start['decision']}", parent, a.of_start(after.start))
+            self._begin(RUN, "", f"run {after.start.decision}", parent, a.of_start(after.start))
             self._begin_phase(before)
         self._take(event)
         for _, gate in self._of_kind(GATE):

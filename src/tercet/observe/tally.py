@@ -8,16 +8,16 @@ counts which part of a run.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
 from tercet.contracts.loop import Phase
-from tercet.journal import events as e
+from tercet.contracts.plan import compensated_step
+from tercet.core import events as e
+from tercet.core.messages import TEMPLATE
 from tercet.observe import instruments as i
-from tercet.runtime.messages import TEMPLATE
-from tercet.runtime.state import UNDO
 
 PHASES = {"plan": Phase.PLAN, "critique": Phase.CRITIQUE, "repair": Phase.REPAIR}
 """In which phase a model is asked, by the purpose of the question; all others are asked to verify."""
@@ -40,16 +40,16 @@ class About:
     """Whether its plan is a template of the pack, which knows no other: then nothing is planned anew."""
 
     @classmethod
-    def of(cls, start: Mapping[str, Any]) -> About:
+    def of(cls, start: e.SessionStarted) -> About:
         """The same, of the first event's fields."""
         return cls(
-            run=start["run"],
-            intent=start["request"]["intent"],
-            risk_tier=start.get("risk_tier") or "unknown",
-            started_at=start["at"],
-            is_shadow=bool(start.get("shadow")),
-            is_lane=bool(start.get("root")),
-            is_fixed=start.get("planner") == TEMPLATE,
+            run=start.run,
+            intent=start.request["intent"],
+            risk_tier=start.risk_tier or "unknown",
+            started_at=start.at,
+            is_shadow=bool(start.shadow),
+            is_lane=bool(start.root),
+            is_fixed=start.planner == TEMPLATE,
         )
 
 
@@ -161,7 +161,7 @@ class Tally:
         if event.outcome == "retry":
             return
         is_done = event.outcome == "accept" and not event.reason
-        if event.step.startswith(UNDO):
+        if compensated_step(event.step):
             if is_done:
                 self.count(i.COMPENSATION, about.intent, "completed")
             return
@@ -175,7 +175,7 @@ class Tally:
 
     def step_skipped(self, about: About, event: e.StepSkipped) -> None:
         has_failed = event.reason == "optional_failed"
-        if event.step.startswith(UNDO):
+        if compensated_step(event.step):
             self.count(i.COMPENSATION, about.intent, "failed")
         else:
             self.count(i.STEP_ENDED, about.intent, "failed" if has_failed else "skipped")
@@ -232,7 +232,7 @@ class SharedTally(Tally):
 
 def _acting(step: str) -> Phase:
     """The phase of a step: effects are taken back in FAIL."""
-    return Phase.FAIL if step.startswith(UNDO) else Phase.ACT
+    return Phase.FAIL if compensated_step(step) else Phase.ACT
 
 
 _COUNTING: dict[type[e.Event], Callable[[Tally, About, Any], None]] = {

@@ -15,7 +15,9 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.observing import Tenure
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.figures import Figures, figures_of
@@ -25,8 +27,6 @@ from tercet.observe.outbox import Outbox
 from tercet.observe.prometheus import Endpoint
 from tercet.observe.settings import TelemetrySettings, demand_library
 from tercet.observe.tally import About, SharedTally, Tally
-from tercet.runtime.observing import Tenure
-from tercet.runtime.state import State
 
 _MOST_KEPT = 10_000
 """How many sessions are remembered that are being carried."""
@@ -129,7 +129,7 @@ class Telemetry:
 
     def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint], /) -> None:
         """Count what became durable."""
-        session = str(state.start["session"])
+        session = str(state.start.session)
         about = self._abouts.get(session)
         if about is None:
             if len(self._abouts) >= _MOST_KEPT:
@@ -144,7 +144,7 @@ class Telemetry:
 
     def rested(self, tenure: Tenure, /) -> None:
         """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
-        self._abouts.pop(str(tenure.state.start["session"]), None)
+        self._abouts.pop(str(tenure.state.start.session), None)
         if said := _said_between(tenure):
             self._tally.add(About.of(tenure.state.start), said)
             if self._log is not None:

@@ -14,7 +14,7 @@ from tercet.repair.case import RepairCase
 from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched
 from tercet.repair.escalation import FEEDBACK
 from tercet.repair.prompts import WARM, NoReplacement, read_answer
-from tercet.repair.session import begin, decide, evolve
+from tercet.repair.session import begin, decide, fold_event
 
 IsGone = Callable[[JsonObject, Defect], bool]
 """Whether a defect is gone from an output. It is asked after each repair, about that defect alone."""
@@ -53,7 +53,7 @@ def mend(
                 is_voted = vote is not None and command.draws > 1
                 fact = yield from _drawn(command, elapsed, vote) if is_voted else _asked(command, elapsed)
                 elapsed = fact.elapsed_ms
-        state = evolve(state, fact)
+        state = fold_event(state, fact)
 
 
 def _asked(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:

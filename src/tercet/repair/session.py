@@ -2,9 +2,9 @@
 
     state = begin(case)
     while not isinstance(command := decide(state), End):
-        state = evolve(state, <what came of the command>)
+        state = fold_event(state, <what came of the command>)
 
-`decide` says what to do next: ask a model, look whether a defect is gone, fetch evidence, or end. `evolve` takes in what
+`decide` says what to do next: ask a model, look whether a defect is gone, fetch evidence, or end. `fold_event` takes in what
 came of it. Both are pure, and the same facts lead to the same commands; `mend` in `mending` drives them.
 
 A repair that did not mend its defect is given up: the output stays as it was. Only when everything is made anew the new
@@ -178,7 +178,7 @@ def decide(state: RepairState) -> Command:
     return state.command or _end(state, "")
 
 
-def evolve(state: RepairState, fact: Fact) -> RepairState:
+def fold_event(state: RepairState, fact: Fact) -> RepairState:
     """The state after what came of the last command; raises `UsageError` for a fact that answers another one."""
     command = state.command
     state = replace(state, elapsed_ms=max(state.elapsed_ms, fact.elapsed_ms), command=None)

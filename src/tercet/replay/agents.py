@@ -14,11 +14,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol, runtime_checkable
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
-from tercet.journal.codec import CodecError
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.codec import CodecError
+from tercet.engine.planning import RecalledStepper
 from tercet.replay.recording import Recording
-from tercet.runtime.turns import RecalledStepper
 
 GROUP = "tercet.agents"
 PREFIX = "agent:"

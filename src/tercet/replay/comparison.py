@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.shape import as_list, as_object
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.replay.outcome import Difference
 
 NOTHING = "(nothing)"

@@ -20,8 +20,8 @@ from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
 
@@ -167,7 +167,7 @@ class _Replay:
     """Judges runs as they were, with the packs of those before them; of one that cannot be judged it says why."""
 
     def __init__(self) -> None:
-        self._rulebook = Rulebook()
+        self._rulebook = RuleSource()
 
     def __reduce__(self) -> tuple[type[_Replay], tuple[()]]:
         return _Replay, ()

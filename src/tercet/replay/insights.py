@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
+from tercet.core.state import State
 from tercet.critic.outputs.similarity import token_similarity
+from tercet.engine import sessions as opening
+from tercet.engine.records import read_record
+from tercet.engine.streams.feedback import Feedback, read_feedback
 from tercet.journal.protocol import Journal
 from tercet.replay.sources import list_rows
-from tercet.runtime import opening
-from tercet.runtime.feedback import Feedback, read_feedback
-from tercet.runtime.records import read_record
-from tercet.runtime.state import State
 
 ALIKE = 0.35
 """From which likeness on two corrections of one place say the same."""

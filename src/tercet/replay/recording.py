@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.messages import inbox_of
+from tercet.core.table import blobs_of
+from tercet.engine.sessions import checkpoints_of, demand_own
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
 from tercet.replay.bundle.manifest import Manifest
-from tercet.runtime.messages import inbox_of
-from tercet.runtime.opening import checkpoints_of, demand_own
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,18 +70,10 @@ async def _blobs(journal: Journal, tenant: str, events: Iterable[e.Event]) -> di
 
 
 def _named(events: Iterable[e.Event]) -> Iterator[tuple[str, bool]]:
-    """The digests that events name, and whether replay is impossible without them: an installed pack may take the
-    place of the one that a session has kept, and a question may be taken at its word."""
+    """Yield the digests that events name, and whether replay is impossible without them: an installed pack may take the
+    place of the one that a session has kept, a question may be taken as recorded, and a record is made again."""
     for event in events:
-        match event:
-            case e.SessionStarted() | e.SessionMigrated():
-                yield event.pack_hash, False
-                yield event.evidence, True
-            case e.EvidenceRetrieved() | e.EvidenceFetched():
-                yield event.facts, True
-            case e.Complete() | e.ModelAnswered():
-                yield event.blob, True
-            case e.ModelAsked():
-                yield event.prompt, False
-            case _:
-                pass
+        if isinstance(event, e.SessionStarted | e.SessionMigrated):
+            yield event.pack_hash, False
+        for digest in blobs_of(event) if not isinstance(event, e.SessionEnded) else ():
+            yield digest, not isinstance(event, e.ModelAsked)

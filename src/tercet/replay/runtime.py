@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tercet.engine import runtime
 from tercet.replay.agents import Agents, Recalls
 from tercet.replay.outcome import ReplayReport
-from tercet.replay.replaying import replay_recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_run
-from tercet.runtime import runtime
 
 
 class Runtime(runtime.Runtime):
@@ -21,5 +21,5 @@ class Runtime(runtime.Runtime):
         `agents` are the Engines of runs that an agent decided in: critics that are pure are asked again.
         """
         recording = await load_run(self.journal, self.tenant, run_id)
-        rules = Rulebook((self.pack,), agents=Agents(agents, has_installed=True))
+        rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
         return replay_recording(recording, rules)

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
-from tercet.journal import events as e
-from tercet.journal.codec import CodecError
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.codec import CodecError
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs.declared import write_declarations

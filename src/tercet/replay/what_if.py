@@ -7,20 +7,20 @@ from typing import Any, Literal
 
 from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import Absent, Published
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.pool import on_all_cores, one_by_one
+from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording
-from tercet.replay.replaying import is_not_judgeable
-from tercet.replay.rulebook import Rulebook
-from tercet.replay.scene import Scene
-from tercet.replay.verdicts import Both, Said, as_builtins, both
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State
+from tercet.replay.replay import is_not_judgeable
+from tercet.replay.rules import RuleSource
+from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, as_builtins, compare_verdict
 
 
 class JudgedAs(Published):
@@ -114,18 +114,18 @@ class _Rejudge:
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._rulebook: Rulebook | None = None
+        self._rulebook: RuleSource | None = None
 
     def __reduce__(self) -> tuple[type[_Rejudge], tuple[bytes]]:
         return _Rejudge, (self._content,)
 
     def __call__(self, recording: Recording) -> Rejudged:
         if self._rulebook is None:
-            self._rulebook = Rulebook(instead=read_declarations(self._content))
+            self._rulebook = RuleSource(instead=read_declarations(self._content))
         return rejudge(recording, self._rulebook)
 
 
-def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
+def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
     """One run under the pack of a rulebook, up to its first changed verdict."""
     with guarded():
         events = _Judging(recording, rulebook)
@@ -140,9 +140,9 @@ def rejudge(recording: Recording, rulebook: Rulebook) -> Rejudged:
 
 
 class _Judging:
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self._recording = recording
-        self._scene = Scene(recording, rulebook)
+        self._run = RecordedRun(recording, rulebook)
         self._compared = 0
         self._old: dict[str, float] = {}
         self._new: dict[str, float] = {}
@@ -155,21 +155,21 @@ class _Judging:
         self._last = _folded(events)
         for position, event in enumerate(events, 1):
             try:
-                found = both(self._scene, event)
+                found = compare_verdict(self._run, event)
                 if found is not None and (change := self._compared_as(position, event, found)) is not None:
                     return change
-                self._scene.fold(event)
+                self._run.fold(event)
             except TercetError as error:
                 if not isinstance(event, e.SessionStarted) or is_not_judgeable(error):
                     raise
                 return self._not_started(position, event, error)
         return self.told(outcome="unchanged")
 
-    def _compared_as(self, position: int, event: e.Event, found: Both) -> Rejudged | None:
+    def _compared_as(self, position: int, event: e.Event, found: BothVerdicts) -> Rejudged | None:
         self._compared += 1
         if found.old.scores:
             self._old, self._new = dict(found.old.scores), dict(found.new.scores)
-        if found.old.is_as(found.new):
+        if found.old.is_same(found.new):
             return None
         change = VerdictChange(
             position=position,
@@ -178,7 +178,7 @@ class _Judging:
             old=_as(found.old),
             new=_as(found.new),
         )
-        status = _status(self._scene.state, found)
+        status = _status(self._run.state, found)
         return self.told(outcome="changed", change=change, new_status=status)
 
     def _not_started(self, position: int, event: e.Event, error: TercetError) -> Rejudged:
@@ -202,9 +202,9 @@ class _Judging:
         start, status = self._last.start, self._last.status
         return Rejudged(
             session_id=self._recording.session,
-            run_id=str(start.get("run", "")),
-            intent=str(start.get("request", {}).get("intent", "")),
-            recorded_pack=str(start.get("pack", "")),
+            run_id=str(start.run),
+            intent=str(start.request.get("intent", "")),
+            recorded_pack=str(start.pack),
             outcome=outcome,
             old_status=status,
             new_status=new_status or status,
@@ -219,17 +219,17 @@ class _Judging:
 def _folded(events: Iterable[e.Event]) -> State:
     state = State()
     for event in events:
-        state = evolve(state, event)
+        state = fold_event(state, event)
     return state
 
 
-def _as(said: Said) -> JudgedAs:
+def _as(said: VerdictWords) -> JudgedAs:
     return JudgedAs(verdict=said.verdict, details=as_builtins(said.details), reasons=said.reasons)
 
 
-def _status(state: State, found: Both) -> str:
+def _status(state: State, found: BothVerdicts) -> str:
     """How a session stands once the new verdict is in."""
-    after = state if found.event is None else evolve(state, found.event)
+    after = state if found.event is None else fold_event(state, found.event)
     match after.phase:
         case "COMMIT":
             return "completed"

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tercet.runtime.edge_cases import make_edge_cases
+from tercet.core.outputs.edge_cases import make_edge_cases
 
 __all__ = ["make_edge_cases"]

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 from playwright.sync_api import Browser
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 
 from .browser import launched
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from runtime.quality_desk import WRITE, WRONG, desk
-from runtime.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
+from engine.quality_desk import WRITE, WRONG, desk
+from engine.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
 from tercet import Actor, Request, Runtime
 from tercet.contracts.errors import NotDone
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.engine.result import RunResult
 from tercet.packs import Pack
 from tercet.replay.report import Case, read_case
-from tercet.runtime.result import RunResult
 from tercet.tools import ToolContext
 
 LINES = {"path": "M0 0 L9 9", "head": "0,0 9,0 9,9"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.replay.report import Page, render, tell
 
 from .browser import Scheme, visit

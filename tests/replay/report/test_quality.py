@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from runtime.quality_desk import WRONG, desk, rewritten
-from runtime.test_quality_attacks import MENDED as SAFE
-from runtime.test_quality_attacks import TRIES, attacked, trying
-from runtime.test_quality_best import mend
-from runtime.test_quality_tests import BROKEN, MENDED, adding, carried
-from runtime.test_retrieving import Planner, shelved
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.quality_desk import WRONG, desk, rewritten
+from engine.test_quality_attacks import MENDED as SAFE
+from engine.test_quality_attacks import TRIES, attacked, trying
+from engine.test_quality_best import mend
+from engine.test_quality_tests import BROKEN, MENDED, adding, carried
+from engine.test_retrieving import Planner, shelved
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.mode import Trust
+from tercet.core import events as e
 from tercet.evidence.store import NewFact
-from tercet.journal import events as e
 from tercet.replay.report import Case, Page, Wording, read_case, render, tell
 from tercet.replay.report.changes import MOST_LINES, changes
 from tercet.replay.report.loop_page import Line, LoopPart

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from critics.bench import Scripted
-from runtime.oracle import GOOD, ORDER, planner, scripted, shop
-from runtime.test_runs import Script
-from runtime.workshop import ADA, ASK, Workshop, plan, step
+from engine.oracle import GOOD, ORDER, planner, scripted, shop
+from engine.test_runs import Script
+from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import NotDone, ReplayError
 from tercet.contracts.gate import Gate
+from tercet.core import events as e
 from tercet.critics import Decision, Engine
-from tercet.journal import events as e
 from tercet.journal.opening import open_journal
 from tercet.replay.report import Case, read_case, render, tell
 from tercet.tools import ToolContext, tool
@@ -108,7 +108,7 @@ def test_evidence_budgets_scores_and_hashes_are_those_of_the_run(workshop: Works
     assert hashes["plan"] == case.state.plan_hash
     assert hashes["decision record"] == case.state.record
     assert hashes["chain head"] == f"sha256:{case.chain}"
-    assert hashes["pack"] == case.state.start["pack_hash"]
+    assert hashes["pack"] == case.state.start.pack_hash
 
 
 def test_the_same_run_gives_the_same_bytes(workshop: Workshop) -> None:
@@ -207,7 +207,9 @@ def test_plans_of_any_size_have_a_page(workshop: Workshop, steps: int) -> None:
 def test_what_was_made_up_is_told_as_unreadable(workshop: Workshop) -> None:
     """A record whose parts do not have their shapes, as a forger may write it, is an error that says so, and no crash."""
     case = eventful(workshop)
-    started = msgspec.structs.replace(case.state, start={**case.state.start, "request": "<b>"})
+    started = msgspec.structs.replace(
+        case.state, start=msgspec.structs.replace(case.state.start, request="<b>")
+    )
     verdicts = [
         msgspec.structs.replace(each, verdict={"outcome": "ok", "refusals": [7]})
         if isinstance(each, e.PlanReviewed)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from runtime.workshop import ADA, Workshop, step
+from engine.workshop import ADA, Workshop, step
 from tercet import NotDone
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from runtime.workshop import ADA, Workshop, plan, step
+from engine.workshop import ADA, Workshop, plan, step
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.request import Request
 from tercet.journal.memory import MemoryJournal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runtime.workshop import Workshop, step
+from engine.workshop import Workshop, step
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.contracts.tuning import Candidate

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.workshop import ADA, Workshop
+from engine.workshop import ADA, Workshop
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from runtime.workshop import Workshop
+from engine.workshop import Workshop
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tuning import Candidate
 from tercet.replay.tuning import search as searching

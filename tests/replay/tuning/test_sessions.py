@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runtime.workshop import ADA, BOB, Workshop, plan, step
+from engine.workshop import ADA, BOB, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Request

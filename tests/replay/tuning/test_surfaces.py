@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from runtime.workshop import Workshop, step
+from engine.workshop import Workshop, step
 from tercet.contracts.plan import Plan
 from tercet.contracts.tuning import LaneSurface, TuningRules, domain_of
 from tercet.packs.checking import check

@@ -23,10 +23,10 @@ from tercet.cli.demo.scenes import (
 )
 from tercet.cli.journals import TENANT, Story, read_story
 from tercet.contracts.errors import UsageError
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import OpenGate
+from tercet.engine.records import read_record
 from tercet.journal.opening import open_journal
-from tercet.runtime.records import read_record
-from tercet.runtime.state import OpenGate
 
 _REFUNDS = "SELECT refund_id, idempotency_key, payment_id, amount_inr, status FROM refunds ORDER BY rowid"
 
@@ -113,7 +113,7 @@ class Books:
             undo=shown["compensation"]["tool"] if shown["compensation"] else "",
             roles=need.roles,
             quorum=need.quorum,
-            owner=state.start["actor"]["id"],
+            owner=state.start.actor["id"],
             digest=gate.digest,
             refunds=self.refunds(),
         )

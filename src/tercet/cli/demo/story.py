@@ -13,13 +13,22 @@ from tercet.cli.demo.books import Books
 from tercet.cli.demo.cast import APPROVER, OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import Worker
-from tercet.cli.demo.scenes import Aside, Crashed, Heading, OwnAttempt, Recovered, Refused, Scene, Waiting
+from tercet.cli.demo.scenes import (
+    Aside,
+    Crashed,
+    Heading,
+    OwnAttempt,
+    Recovered,
+    Refused,
+    Scene,
+    Waiting,
+)
 from tercet.cli.text import took
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.request import Actor
+from tercet.engine.runtime import Runtime
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
-from tercet.runtime.runtime import Runtime
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
 Ask: TypeAlias = Callable[[Waiting], Answer]

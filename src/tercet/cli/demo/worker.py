@@ -24,8 +24,8 @@ from tercet.cli.demo.process import FROZEN
 from tercet.contracts.errors import TercetError
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.request import Request
+from tercet.engine.runtime import Runtime
 from tercet.packs import Pack
-from tercet.runtime.runtime import Runtime
 from tercet.testing.crash_points import Point
 
 LEASE_MS = 3_000

@@ -1,6 +1,6 @@
 """The adversarial critic: what happened when somebody tried to break an output.
 
-The cases come in as data: made from schemas (`tercet.runtime.edge_cases`), written by hand, or thought up by a model.
+The cases come in as data: made from schemas (`tercet.core.outputs.edge_cases`), written by hand, or thought up by a model.
 Running them is a tool's, through the gateway. Here their outcomes become defects.
 """
 

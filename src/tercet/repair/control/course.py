@@ -9,7 +9,7 @@ from tercet.repair.control.controller import step
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class ExecutionPlan:
     """Every error until the end, and what the end was."""
 
     errors: tuple[float, ...]
@@ -27,7 +27,7 @@ class Course:
         return self.end is StopReason.REACHED
 
 
-def foresee(spec: ControlSpec, quality: float) -> Course:
+def foresee(spec: ControlSpec, quality: float) -> ExecutionPlan:
     """What the controller does with an output of this quality if every repair brings just what is expected of it.
 
     A prediction is about one number, so the setpoint counts as one, and noise is left out: also from the decision to
@@ -40,5 +40,5 @@ def foresee(spec: ControlSpec, quality: float) -> Course:
         state, command = step(plain, state, quality)
         errors.append(command.error)
         if isinstance(command, StopCommand):
-            return Course(errors=tuple(errors), end=command.reason, cost=state.cost)
+            return ExecutionPlan(errors=tuple(errors), end=command.reason, cost=state.cost)
         quality += spec.gain * command.intensity

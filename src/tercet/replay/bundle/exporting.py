@@ -14,8 +14,13 @@ from pathlib import Path
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.messages import inbox_of
+from tercet.core.state import State
+from tercet.core.table import blobs_of
+from tercet.engine import sessions as opening
+from tercet.engine.streams.artifacts import rollback_of
 from tercet.journal.chain import START, follow, verify_chain
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
@@ -24,10 +29,6 @@ from tercet.packs.pack import Pack
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
 from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
-from tercet.runtime import opening
-from tercet.runtime.artifacts import rollback_of
-from tercet.runtime.messages import inbox_of
-from tercet.runtime.state import State
 
 _PAGE = 100
 """How many events are in memory at a time."""
@@ -89,7 +90,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
         position = follow(position, page, stream=session)
         for stored in page:
             event = codec.decode(stored.data)
-            named.add(_named(event))
+            named.update(blobs_of(event))
             if isinstance(event, e.SessionStarted | e.SessionMigrated):
                 pins.pop(event.pack_hash, None)  # the last one is the one that it is pinned to now
                 pins[event.pack_hash] = event.pack
@@ -97,23 +98,6 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
     _demand_pinned(session, pins, given)
     return _manifest(state, pins, given, await _streams(journal, tenant, session, position)), named
-
-
-def _named(event: e.Event) -> str:
-    """The blob that an event names in a field that only the runtime writes; empty where it names none."""
-    match event:
-        case e.SessionStarted() | e.SessionMigrated():
-            return event.evidence
-        case e.EvidenceRetrieved() | e.EvidenceFetched():
-            return event.facts
-        case e.Complete() | e.ModelAnswered():
-            return event.blob
-        case e.ModelAsked():
-            return event.prompt
-        case e.SessionEnded():
-            return event.kept
-        case _:
-            return ""
 
 
 def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:

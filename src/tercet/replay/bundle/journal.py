@@ -12,7 +12,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
 from tercet.contracts.errors import UsageError
-from tercet.journal import codec
+from tercet.core import codec
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
+from tercet.engine.rows import row_of
 from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing, JournalClosed
 from tercet.journal.protocol import (
@@ -25,9 +28,6 @@ from tercet.journal.protocol import (
     Stored,
     StoredCheckpoint,
 )
-from tercet.runtime.machine import evolve
-from tercet.runtime.rows import row_of
-from tercet.runtime.state import State
 
 if TYPE_CHECKING:
     from tercet.replay.bundle.reading import Bundle
@@ -49,7 +49,7 @@ class BundleJournal:
     def _row(self) -> SessionRow:
         state = State()
         for stored in self._bundle.events():
-            state = evolve(state, codec.decode(stored.data))
+            state = fold_event(state, codec.decode(stored.data))
         return row_of(state)
 
     def _events(self, tenant: str, stream: str) -> list[Stored]:

@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
-from tercet.runtime.state import State
+from tercet.core.state import State
 
 MAX_BYTES = 2**20
 """A larger manifest is refused."""
@@ -62,19 +62,19 @@ def facts_of(state: State) -> dict[str, Any]:
     """Return the fields of a manifest that follow from the events of a run."""
     start = state.start
     return {
-        "tenant": start["tenant"],
-        "session": start["session"],
-        "run": start["run"],
+        "tenant": start.tenant,
+        "session": start.session,
+        "run": start.run,
         "status": state.status,
         "is_over": state.is_over,
-        "intent": start["request"]["intent"],
-        "decision": start["decision"],
-        "started_at": start["at"],
+        "intent": start.request["intent"],
+        "decision": start.decision,
+        "started_at": start.at,
         "updated_at": state.at,
-        "snapshot": start["snapshot"],
-        "library": start.get("library", ""),
-        "planner": start.get("planner", ""),
-        "models": tuple(start.get("models", ())),
+        "snapshot": start.snapshot,
+        "library": start.library,
+        "planner": start.planner,
+        "models": tuple(start.models),
         "plan_hash": state.plan_hash,
         "record": state.record,
     }

@@ -18,18 +18,18 @@ from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.records import read_record
+from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, Position
 from tercet.journal.side_stream import read_all
 from tercet.packs.declared import read_declarations
-from tercet.runtime import opening
-from tercet.runtime.artifacts import rollback_result
-from tercet.runtime.machine import evolve
-from tercet.runtime.records import read_record
-from tercet.runtime.state import State
 
 _SHELVED = "library"
 """Marks what a session has kept of a library, beside the fields of the fact."""
@@ -89,13 +89,13 @@ async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, l
     events = [codec.decode(each.data) for each in stored]
     opening.demand_own(tenant, session, events)
     end = Position(stored[-1].seq, stored[-1].chain) if stored else START
-    return reduce(evolve, events, State()), events, end
+    return reduce(fold_event, events, State()), events, end
 
 
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:
     """What a session kept from its start, and what its plans have found, each fact once."""
     found: dict[str, Found] = {}
-    for fields in _list(await _decoded(journal, tenant, str(state.start.get("evidence", "")))):
+    for fields in _list(await _decoded(journal, tenant, str(state.start.evidence))):
         kept = {name: each for name, each in fields.items() if name != _SHELVED}
         fact = _found({"evidence": kept})
         found[fact.evidence.id] = fact
@@ -139,8 +139,8 @@ async def _minimums(
     if not is_judged or any(isinstance(event, e.SessionMigrated) for event in events):
         return {}
     try:
-        pack = read_declarations(await journal.blob(tenant, str(state.start["pack_hash"])))
-        quality = pack.decision_for(state.start["decision"]).quality
+        pack = read_declarations(await journal.blob(tenant, str(state.start.pack_hash)))
+        quality = pack.decision_for(state.start.decision).quality
     except (
         BlobMissing,
         UsageError,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.journal import events as e
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import State, StepState
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State, StepState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ def chapters(events: Iterable[e.Event]) -> tuple[Chapter, ...]:
         if isinstance(event, e.PlanProposed):
             found += _closed(proposed, state, since, len(found))
             proposed, since = event, []
-        state = evolve(state, event)
+        state = fold_event(state, event)
         since.append(event)
     return (*found, *_closed(proposed, state, since, len(found)))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tercet.contracts.mode import Trust
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.plans import read_plan
 from tercet.replay.report.case import Case, Found
 from tercet.replay.report.chapters import chapters
 from tercet.replay.report.page import Chip, FactCard, Row
 from tercet.replay.report.turns import asked_for
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count
-from tercet.runtime.plans import read_plan
 
 MOST = 100
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Row, Tone
 from tercet.replay.report.timeline import crashes
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, moment, took
-from tercet.runtime.session_fold import ESCALATED
-from tercet.runtime.state import UNDO, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ def standing(state: State) -> Standing:
     """Where a run stands, in one word and in one sentence."""
     calls = state.used.tool_calls
     match state.status:
-        case "completed" if state.start.get("shadow"):
+        case "completed" if state.start.shadow:
             return _standing(
                 "completed", "good", "A rehearsal: the plan was reviewed, and nothing was called."
             )
@@ -68,7 +67,7 @@ def _open(state: State) -> Standing:
         return _standing("waiting", "wait", "What the run has produced waits for a person to accept it.")
     if state.status == "awaiting_gate":
         return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
-    if state.status == "paused" and state.reason.startswith(ESCALATED):
+    if state.status == "paused" and state.escalation is not None:
         return _standing("escalated", "bad", "The run could not go on by itself, and was handed to a person.")
     if state.status == "paused":
         return _standing("paused", "wait", "The run was let go of, and can be carried on where it stood.")
@@ -82,7 +81,7 @@ def _standing(word: str, tone: Tone, meaning: str) -> Standing:
 
 def reason(state: State) -> str:
     """Why it stands there, where that says more than the sentence."""
-    told = state.reason.removeprefix(ESCALATED)
+    told = state.reason if state.escalation is None else state.escalation
     return "" if state.status == "completed" and not state.partial else told
 
 
@@ -93,33 +92,33 @@ def facts(case: Case, wording: Wording) -> tuple[Row, ...]:
 
 def _facts(case: Case, wording: Wording) -> Iterator[Row]:
     state, start = case.state, case.state.start
-    roles = ", ".join(start["actor"].get("roles") or ())
-    yield Row(label="asked by", text=wording.text(start["actor"]["id"], 120), note=wording.text(roles, 120))
-    if start.get("dev"):
+    roles = ", ".join(start.actor.get("roles") or ())
+    yield Row(label="asked by", text=wording.text(start.actor["id"], 120), note=wording.text(roles, 120))
+    if start.dev:
         yield Row(
             label="people", text="simulated: a development session", note="one person may act as any actor"
         )
-    yield Row(label="decision", text=wording.text(start["decision"], 200))
-    yield Row(label="pack", text=wording.text(start["pack"], 120))
-    evidence = joined((start["snapshot"], f"store at {start['library']}" if start.get("library") else ""))
+    yield Row(label="decision", text=wording.text(start.decision, 200))
+    yield Row(label="pack", text=wording.text(start.pack, 120))
+    evidence = joined((start.snapshot, f"store at {start.library}" if start.library else ""))
     yield Row(label="evidence", text=wording.text(evidence or "none", 200))
-    yield Row(label="safety mode", text=wording.text(start["safety_mode"], 40))
-    yield Row(label="started", text=moment(start["at"]))
+    yield Row(label="safety mode", text=wording.text(start.safety_mode, 40))
+    yield Row(label="started", text=moment(start.at))
     yield Row(
         label="ended" if state.is_over else "last event",
         text=moment(state.at),
-        note=f"after {took(state.at - start['at'])}",
+        note=f"after {took(state.at - start.at)}",
     )
-    if start.get("planner"):
-        models = ", ".join(start.get("models") or ())
-        yield Row(label="planner", text=wording.text(start["planner"], 120), note=wording.text(models, 200))
+    if start.planner:
+        models = ", ".join(start.models or ())
+        yield Row(label="planner", text=wording.text(start.planner, 120), note=wording.text(models, 200))
 
 
 def figures(case: Case) -> tuple[Figure, ...]:
     """The run in a few numbers."""
     state = case.state
-    planned = [name for name in state.steps if not name.startswith(UNDO)]
-    done = sum(state.steps[name].status in ("done", "skipped") for name in planned)
+    planned = [step for step in state.steps.values() if not step.compensates]
+    done = sum(step.status in ("done", "skipped") for step in planned)
     people = {(a.actor, a.gate) for a in state.answers if a.answer == "approve"}
     lost = crashes(case.events)
     plans = sum(isinstance(event, e.PlanProposed) for event in case.events)
@@ -148,16 +147,16 @@ def hashes(case: Case, wording: Wording) -> tuple[Row, ...]:
     """What the run can be held to."""
     state, start = case.state, case.state.start
     rows = {
-        "session": start["session"],
-        "run": start["run"],
-        "trace": start["trace"],
+        "session": start.session,
+        "run": start.run,
+        "trace": start.trace,
         "plan": state.plan_hash,
         "decision record": state.record,
         "chain head": case.chain and f"sha256:{case.chain}",
-        "pack": start["pack_hash"],
-        "context": start["context"],
-        "evidence, frozen": start.get("evidence", ""),
-        "store of evidence": start.get("library_hash", ""),
+        "pack": start.pack_hash,
+        "context": start.context,
+        "evidence, frozen": start.evidence,
+        "store of evidence": start.library_hash,
     }
     notes = {
         "chain head": f"the chain was followed over {count(len(case.events), 'event')} when this page was made",

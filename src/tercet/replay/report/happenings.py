@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from tercet.journal import events as e
+from tercet.contracts.plan import compensated_step
+from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.judgements import of_quality
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, elapsed, moment, took
-from tercet.runtime.state import UNDO
 
 MOST = 600
 
@@ -92,7 +92,8 @@ def sentence(event: e.Event) -> Told:
 
 
 def _name(step: str) -> str:
-    return f"taking {step.removeprefix(UNDO)} back" if step.startswith(UNDO) else step
+    host = compensated_step(step)
+    return f"taking {host} back" if host else step
 
 
 def _of_step(

@@ -6,8 +6,8 @@ from typing import Any, assert_never
 
 from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.rubric import EdgeOutcome
+from tercet.core import events as e
 from tercet.critic.outputs.adversarial import judge_edge_cases
-from tercet.journal import events as e
 from tercet.replay.report.parts import Tone
 from tercet.replay.report.words import count, joined, score, spoken, took
 

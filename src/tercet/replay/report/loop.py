@@ -9,7 +9,8 @@ from typing import Any
 
 from tercet.contracts.exit import Novelty
 from tercet.contracts.quality import CritiqueDiagnosis
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.outputs.rounds import told_round
 from tercet.replay.report.case import Case
 from tercet.replay.report.changes import changes
 from tercet.replay.report.curve import draw_curve
@@ -19,7 +20,6 @@ from tercet.replay.report.repairs import known_by
 from tercet.replay.report.turns import Passage, answer_row, turn
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
-from tercet.runtime.rounds import told_round
 
 MOST = 20
 _FEW = 3

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.plans import read_plan
+from tercet.core.state import OpenGate
+from tercet.engine.revisions import Revision, revisions
 from tercet.replay.report.case import Case
 from tercet.replay.report.chapters import Chapter, chapters
 from tercet.replay.report.drawing import draw
 from tercet.replay.report.page import Chip, PlanPart, Row, Tone
-from tercet.replay.report.steps import Surroundings, step_card
+from tercet.replay.report.steps import Services, step_card
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count
-from tercet.runtime.plans import read_plan
-from tercet.runtime.revisions import Revision, revisions
-from tercet.runtime.state import OpenGate
 
 MOST_PLANS = 12
 """How many plans are shown, the last ones: an agent that decides step by step has one for each step."""
@@ -54,7 +54,7 @@ def _part(
 ) -> PlanPart:
     plan, review = read_plan(dict(chapter.plan)), chapter.review
     answers = _answers(case)
-    around = Surroundings(
+    around = Services(
         wording=wording,
         anchor=f"plan-{chapter.number}-step",
         is_over=case.state.is_over or not is_last,

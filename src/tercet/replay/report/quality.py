@@ -5,7 +5,7 @@ from __future__ import annotations
 from tercet.contracts.saga import RollbackStatus
 from tercet.contracts.scorecard import FLOORS
 from tercet.contracts.verdict import CriticReport
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Chip, Row, Score, Tone
 from tercet.replay.report.wording import Wording

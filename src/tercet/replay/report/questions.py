@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Exchange, Row, Tone
 from tercet.replay.report.wording import BLOCK, Wording

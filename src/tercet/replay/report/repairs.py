@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tercet.contracts.quality import Defect, RepairEntry
 from tercet.contracts.repair import Escalation, EscalationVerdict, LeftDefect
-from tercet.journal import events as e
+from tercet.core import events as e
 from tercet.replay.report.loop_page import RepairCard, RepairedPart
 from tercet.replay.report.parts import Chip, Row, Tone
 from tercet.replay.report.wording import Wording

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.contracts.plan import Step
-from tercet.journal import events as e
+from tercet.core import events as e
+from tercet.core.state import StepState
 from tercet.replay.report.page import Attempt, Chip, Row, StepCard, Tone
 from tercet.replay.report.wording import BLOCK, Wording
 from tercet.replay.report.words import joined, moment, took
-from tercet.runtime.state import StepState
 
 MARKS: dict[str, tuple[str, Tone, str]] = {
     "pending": ("·", "quiet", "not begun"),
@@ -35,7 +35,7 @@ _JUDGED: dict[str, tuple[str, Tone]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class Services:
     """What a step is told with, beside its own plan."""
 
     wording: Wording
@@ -54,7 +54,7 @@ def step_card(
     state: StepState,
     review: Mapping[str, Any],
     events: Sequence[e.Event],
-    around: Surroundings,
+    around: Services,
 ) -> StepCard:
     """A step as it came out."""
     mine = [event for event in events if getattr(event, "step", None) == step.id]
@@ -123,7 +123,7 @@ def _chips(
                 pass
 
 
-def _rows(step: Step, state: StepState, around: Surroundings) -> Iterator[Row]:
+def _rows(step: Step, state: StepState, around: Services) -> Iterator[Row]:
     say = around.wording.text
     if step.depends_on:
         yield Row(label="waits for", text=say(", ".join(step.depends_on)))

@@ -26,7 +26,7 @@ def tell(case: Case, wording: Wording | None = None) -> Page:
         return _page(case, wording or Wording())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         # Plans, verdicts and what people were shown are recorded as JSON, and a bundle may come from anybody.
-        raise unreadable(f"something in session {case.state.start.get('session')}") from error
+        raise unreadable(f"something in session {case.state.start.session}") from error
 
 
 def _page(case: Case, say: Wording) -> Page:
@@ -38,8 +38,8 @@ def _page(case: Case, say: Wording) -> Page:
     told, skipped = happenings.happenings(case, say)
     verdict, rationale = quality.run_verdict(case, say)
     return Page(
-        title=say.text(state.start["request"]["intent"], 200),
-        session=say.text(state.start["session"], 80),
+        title=say.text(state.start.request["intent"], 200),
+        session=say.text(state.start.session, 80),
         standing=where.word,
         tone=where.tone,
         mark=where.mark,
@@ -47,7 +47,7 @@ def _page(case: Case, say: Wording) -> Page:
         reason=say.text(frame.reason(state), 1_000),
         facts=frame.facts(case, say),
         figures=frame.figures(case),
-        request=say.value(state.start["request"].get("input", {})),
+        request=say.value(state.start.request.get("input", {})),
         outputs=output_rows(state.outputs, say),
         missing=tuple(
             Row(label=say.text(name, 120), text=say.text(why, 600), tone="bad")

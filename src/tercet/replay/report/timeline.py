@@ -13,13 +13,14 @@ from itertools import pairwise
 from math import log2
 
 from tercet.contracts.loop import Phase
-from tercet.journal import events as e
+from tercet.contracts.plan import compensated_step
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, elapsed, joined, took
-from tercet.runtime.machine import evolve
-from tercet.runtime.state import UNDO, State
 
 MOST_ROWS = 40
 WIDTH, LEFT, RIGHT = 960.0, 132.0, 14.0
@@ -127,7 +128,8 @@ def _bar(span: Span, xs: Sequence[float], times: Sequence[int], wording: Wording
 
 
 def _label(name: str, wording: Wording) -> str:
-    label = wording.text(f"↶ {name.removeprefix(UNDO)}" if name.startswith(UNDO) else name, 80)
+    host = compensated_step(name)
+    label = wording.text(f"↶ {host}" if host else name, 80)
     return label if len(label) <= _WIDEST_LABEL else f"{label[: _WIDEST_LABEL - 1]}…"
 
 
@@ -163,7 +165,7 @@ class _Follower:
 def _spans(events: Sequence[e.Event]) -> Iterator[Span]:
     run = _Follower()
     for number, event in enumerate(events):
-        before, run.state = run.state, evolve(run.state, event)
+        before, run.state = run.state, fold_event(run.state, event)
         if run.state.phase is not before.phase:
             yield _phase(before, run.phase, number)
             run.phase = number

@@ -17,8 +17,8 @@ from tercet.contracts.quality import (
     TestResult,
 )
 from tercet.contracts.rubric import EdgeOutcome
+from tercet.core import events as e
 from tercet.critic.outputs.adversarial import judge_attack
-from tercet.journal import events as e
 from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
 from tercet.replay.report.judgements import broken_by

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tuning import Candidate, SurfaceName
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.packs.surfaces import read_value
 from tercet.replay.pool import on_all_cores
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.rules import RuleSource
 from tercet.replay.tuning.frozen import CandidateRefused, apply, tunable
 from tercet.replay.tuning.guardrails import Evidence, Guardrail, hold
 from tercet.replay.tuning.measuring import Measure, Outcome, measure_recorded
@@ -71,7 +71,7 @@ class Evaluation:
             )
         self.surfaces = tunable(self.pack)
         self.now = {each.id: read_value(self.pack, each) for each in self.surfaces}
-        rulebook = Rulebook((self.pack,))
+        rulebook = RuleSource((self.pack,))
         self.recorded = tuple(measure_recorded(each, rulebook) for each in self.recordings)
         self.wishes = _wishes(self.recorded, self.corrected)
         measured = self._measure(self.pack)

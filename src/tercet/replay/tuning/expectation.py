@@ -7,14 +7,17 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.shape import Absent, JsonObject, Published
+from tercet.core import commands as c
+from tercet.core.answers import History
+from tercet.core.resolve import resolve
+from tercet.core.transcript import transcript
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.guard import guarded
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
+from tercet.replay.rules import RuleSource
 from tercet.replay.tuning.frozen import differences
 from tercet.replay.tuning.measuring import Enactment, Outcome
-from tercet.runtime.transcript import transcript
 
 _PINS = ("pack", "pack_hash", "context_hash")
 """The fields of a record that another pack changes in any case."""
@@ -75,7 +78,7 @@ def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
 
 
 def _enacted(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Enactment]:
-    run = Enactment(recording, Rulebook(instead=read_declarations(pack.content)))
+    run = Enactment(recording, RuleSource(instead=read_declarations(pack.content)))
     with guarded():
         outcome = run.outcome()
         return outcome, _record(run, outcome), run
@@ -84,9 +87,8 @@ def _enacted(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Ena
 def _record(run: Enactment, outcome: Outcome) -> JsonObject:
     """The decision record without its transcript, which stands beside it; for a run that waits, what there is of it."""
     scene = run.scene
-    _, kept = scene.work.end(
-        scene.state, scene.setting, scene.course, scene.events, scene.blobs, outcome.status, scene.state.at
-    )
+    history = History(at=scene.state.at, events=scene.events)
+    [kept] = resolve(scene.run, c.End(status=outcome.status), history).blobs
     found: JsonObject = msgspec.json.decode(kept)
     return {"status": outcome.status, **{name: value for name, value in found.items() if name not in _PINS}}
 

@@ -18,26 +18,30 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tuning import FLOORS
-from tercet.journal import codec
-from tercet.journal import events as e
+from tercet.core import codec
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.answers import Answer, History
+from tercet.core.decide import is_escalated
+from tercet.core.messages import TEMPLATE
+from tercet.core.outputs.recorded_answers import Unrecorded
+from tercet.core.plans import read_plan
+from tercet.core.resolve import resolve
+from tercet.core.retrieval import carried_over
+from tercet.engine.models.planners import TaskPlanner
+from tercet.engine.models.templates import fill_template
+from tercet.engine.planning import answer_failure
+from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.planner.template import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
+from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording
-from tercet.replay.rulebook import Rulebook
-from tercet.replay.scene import Scene
-from tercet.replay.tuning.critique import Unanswered, judged
-from tercet.replay.verdicts import Both, both
-from tercet.runtime import commands as c
-from tercet.runtime.deciding import is_escalated
-from tercet.runtime.messages import TEMPLATE
-from tercet.runtime.planners import TaskPlanner
-from tercet.runtime.plans import read_plan
-from tercet.runtime.retrieving import carried_over
-from tercet.runtime.templates import fill_template
-from tercet.runtime.watchdog import LOST
+from tercet.replay.rules import RuleSource
+from tercet.replay.tuning.critique import judged
+from tercet.replay.verdict_changes import BothVerdicts, compare_verdict
 
 _MOST_STEPS = 8
 
@@ -81,28 +85,28 @@ class Measure:
         return Measure, (self._content,)
 
     @cached_property
-    def rulebook(self) -> Rulebook:
+    def rulebook(self) -> RuleSource:
         """The rules of the pack."""
-        return Rulebook(instead=read_declarations(self._content))
+        return RuleSource(instead=read_declarations(self._content))
 
     def __call__(self, recording: Recording) -> Outcome:
         """How a run would have ended."""
         return measure(recording, self.rulebook)
 
 
-def measure(recording: Recording, rulebook: Rulebook) -> Outcome:
+def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
     """How a run would have ended under the pack of a rulebook. Nothing is read, written or called."""
     with guarded():
         found = Enactment(recording, rulebook)
         try:
             return found.outcome()
-        except Unanswered:
+        except Unrecorded:
             return found.untold("a model would be asked something else")
         except TercetError as error:
             return found.untold(f"it cannot be judged: {error.message}")
 
 
-def measure_recorded(recording: Recording, rulebook: Rulebook) -> Outcome:
+def measure_recorded(recording: Recording, rulebook: RuleSource) -> Outcome:
     """How a run ended as it was recorded; nothing is judged anew."""
     with guarded():
         found = Enactment(recording, rulebook)
@@ -115,8 +119,8 @@ def measure_recorded(recording: Recording, rulebook: Rulebook) -> Outcome:
 class Enactment:
     """A recorded run, taken as far under another pack as its record tells."""
 
-    def __init__(self, recording: Recording, rulebook: Rulebook) -> None:
-        self.scene = Scene(recording, rulebook)
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
+        self.scene = RecordedRun(recording, rulebook)
         self._recording = recording
         self._rulebook = rulebook
         self._pack = rulebook.instead
@@ -130,8 +134,8 @@ class Enactment:
                 return self._expired(position)
             if isinstance(event, e.PlanProposed) and not self._is_own_plan(event):
                 return self.untold("the pack would plan otherwise", is_elsewhere=True)
-            found = both(self.scene, event) or judged(self.scene, event)
-            if found is not None and not found.old.is_as(found.new):
+            found = compare_verdict(self.scene, event) or judged(self.scene, event)
+            if found is not None and not found.old.is_same(found.new):
                 return self._concluded(position, event, found)
             self._note_loss(event)
             self.scene.fold(event)
@@ -165,7 +169,7 @@ class Enactment:
         pack = self._pack
         if event.origin != "planner" or pack is None or event.planner not in (TEMPLATE, TaskPlanner.name):
             return True
-        state, setting = self.scene.state, self.scene.setting
+        state, setting = self.scene.state, self.scene.run.config
         request = setting.compiled.request
         try:
             if event.planner == TaskPlanner.name:
@@ -188,7 +192,7 @@ class Enactment:
     def _ends_at(self) -> int:
         """When the session would expire; what a caller has asked for stays."""
         start = self.scene.state.start
-        expires, began = int(start.get("expires", 0)), int(start["at"])
+        expires, began = int(start.expires), int(start.at)
         own = self._own
         is_packs = self._pack is not None and own is not None and expires - began == own.session.ttl_ms
         return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
@@ -196,12 +200,12 @@ class Enactment:
     def _is_late(self, event: e.Event) -> bool:
         """Whether the session would have expired before this happened, and sooner than it was to."""
         state = self.scene.state
-        if not state.start or state.is_over:
+        if not state.is_started or state.is_over:
             return False
-        return event.at >= self._ends_at() and self._ends_at() < int(state.start.get("expires", 0))
+        return event.at >= self._ends_at() and self._ends_at() < int(state.start.expires)
 
     def _expired(self, position: int) -> Outcome:
-        began = int(self.scene.state.start["at"])
+        began = int(self.scene.state.start.at)
         told = self._outcome_now("expired", position)
         return msgspec.structs.replace(told, why="it would have expired", held_ms=self._ends_at() - began)
 
@@ -226,7 +230,7 @@ class Enactment:
             return self._outcome_now("escalated" if is_escalated(state) else state.status, 0)
         return self.untold("it is not over", is_elsewhere=True)
 
-    def _concluded(self, position: int, event: e.Event, found: Both) -> Outcome:
+    def _concluded(self, position: int, event: e.Event, found: BothVerdicts) -> Outcome:
         """How it ends after another verdict, if that follows by itself."""
         if found.event is None:
             return self.untold(f"{event_type(event)} would be {found.new.verdict}")
@@ -255,15 +259,18 @@ class Enactment:
         other plan once one was refused."""
         scene, due = self.scene, self.scene.commands()
         if any(isinstance(command, c.Score) for command in due):
-            args = scene.state, scene.setting, scene.course, scene.events, scene.blobs, at
-            scene.fold(scene.work.score(*args))
+            self._fold(c.Score(), History(at=at, events=scene.events))
             return True
-        is_template = scene.state.start.get("planner") == TEMPLATE and bool(scene.state.feedback)
+        is_template = scene.state.start.planner == TEMPLATE and bool(scene.state.feedback)
         if is_template and any(isinstance(command, c.Propose) for command in due):
             error = PlanningError("the template knows no other plan")
-            scene.fold(scene.work.failed(scene.state, scene.setting, error, at))
+            self._fold(c.Propose(), answer_failure(None, error, scene.run, at))
             return True
         return False
+
+    def _fold(self, command: c.Command, answer: Answer) -> None:
+        for event in resolve(self.scene.run, command, answer).events:
+            self.scene.fold(event)
 
     def _outcome_now(self, status: str, position: int) -> Outcome:
         state, last = self.scene.state, self._events[position - 1] if position else self._events[-1]
@@ -278,13 +285,13 @@ class Enactment:
             cost=state.used.cost,
             trips=state.trips,
             risky=self._risky(),
-            held_ms=max(0, last.at - int(state.start["at"]) + self._lost_ms),
+            held_ms=max(0, last.at - int(state.start.at) + self._lost_ms),
             verdict=state.verdict,
             record=state.record,
         )
 
     def _risky(self) -> tuple[str, ...]:
-        tools = self.scene.tools
+        tools = self.scene.run.tools
         return tuple(
             event.tool
             for event in self.scene.events
@@ -298,7 +305,7 @@ def _was_escalated(events: list[e.Event]) -> bool:
     return any(isinstance(event, e.GateOpened) and event.kind == "escalation" for event in events)
 
 
-def _is_below_floor(scene: Scene) -> bool:
+def _is_below_floor(scene: RecordedRun) -> bool:
     """Whether it was policy, safety, schema or approval that refused a run."""
     verdict = scene.state.verdict
     if verdict.get("outcome") == "reject":

@@ -1,0 +1,357 @@
+"""What a person is asked before a call is made: what their answer binds to, and what they are shown.
+
+Bound by the digest: tenant, run, step, the tool's definition with its declared defaults, the resolved parameters, the key, the effective mode, the
+hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
+compensation as it would run. If any of them has changed when the call is due, the digest differs and the approval does
+not count. Shown and not bound: the budget, the rest of the plan, and where each value came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tercet.contracts import pointer
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.canonical import digest
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.exit import ExitDecision
+from tercet.contracts.gate import Gate
+from tercet.contracts.references import Reference, scan
+from tercet.core import commands as c
+from tercet.core.budget import remaining
+from tercet.core.compensation import shown_params
+from tercet.core.config import RunConfig
+from tercet.core.dependencies import basis_of, evidence_in
+from tercet.core.events import BoundCompensation, EarlierCall, Need
+from tercet.core.modifications import SETTABLE, settable
+from tercet.core.plans import read_plan
+from tercet.core.same_calls import shown_marks
+from tercet.core.state import Answer, State
+from tercet.critic.compensation import CompensatingStep
+from tercet.critic.flow import describe_origins, origins
+from tercet.critic.gates import gravity
+from tercet.critic.reading import pinned
+from tercet.critic.review import Review
+from tercet.policy.call_params import defaults_in, effective_params
+from tercet.repair.exit import recommend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A call as it would be made."""
+
+    name: str
+    call: EffectiveStep
+    params: dict[str, Any]
+    key: str
+    compensation: BoundCompensation | None = None
+    """The bound compensation, if it has one."""
+    sources: dict[str, str] | None = None
+    """Where its parameters came from; None if the plan shows it."""
+    repeats: tuple[EarlierCall, ...] = ()
+    """The earlier calls that it repeats, where its tool allows one in a period."""
+
+
+def call_digest(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> str:
+    """What an approval of a call binds to."""
+    compiled, call, start = setting.compiled, asked.call, state.start
+    definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
+    bound = [
+        start.tenant,
+        start.run,
+        asked.name,
+        call.tool.hash,
+        asked.params,
+        asked.key,
+        call.mode,
+        frozen_evidence(state, setting, call),
+        compiled.pack_hash,
+        definitions,
+    ]
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
+    compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
+    repeats = [[[each.session, each.key] for each in asked.repeats]] if asked.repeats else []
+    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call), *repeats])
+
+
+def sources_of(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the evidence that a call depends on."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return call.step.evidence_refs
+    return basis_of(state, setting, call.step, call.compensate).evidence
+
+
+def dated_sources(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
+    """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
+    dispatched, and its values are bound since."""
+    return () if isinstance(call.step, CompensatingStep) else sources_of(state, setting, call)
+
+
+def frozen_evidence(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
+    """The evidence that a call depends on, each with the hash of its content."""
+    known = setting.compiled.evidence
+    return {ref: known[ref].hash for ref in sources_of(state, setting, call) if ref in known}
+
+
+def frozen_results(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
+    """Return the results that a call depends on, each step with the hash of what it brought."""
+    read = basis_of(state, setting, call.step, call.compensate).results
+    done = {
+        name: state.steps[name] for name in read if name in state.steps and state.steps[name].status == "done"
+    }
+    return {name: step.blob or digest(step.value) for name, step in done.items()}
+
+
+def ask_for(
+    state: State,
+    setting: RunConfig,
+    asked: Resolved,
+    gates: tuple[str, ...],
+    sequence: tuple[Resolved, ...] = (),
+) -> c.Ask:
+    """The gate at which a call waits, and with it those that the same people would be asked about."""
+    known = [setting.compiled.gates_by_name[name] for name in gates if name in setting.compiled.gates_by_name]
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
+    shown = _shown(state, setting, asked)
+    if _is_settable(setting, asked, needs):
+        shown[SETTABLE] = settable(asked.call.params, asked.call.tool)
+    if changers := sorted({each.by for each in state.changed if each.step == asked.name}):
+        shown["changed_by"] = changers
+    if refusal := state.steps[asked.name].refused_change:
+        shown["refused_change"] = refusal
+    if sequence:
+        shown["sequence"] = [{"step": other.name, **_shown(state, setting, other)} for other in sequence]
+    if (before := state.steps[asked.name].approved) != "":
+        shown["changed"] = f"what was approved before is not what would run now: {before[:20]}…"
+    return c.Ask(
+        step=asked.name,
+        kind="approval",
+        names=gates,
+        needs=needs or {"": Need()},
+        digest=call_digest(state, setting, asked, gates),
+        covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
+        shown={**shown, "budget": remaining(state.used, setting.limits), "plan": _rest(state)},
+        stale=_stale(state, setting, (asked, *sequence)),
+        ttl_ms=min((gate.ttl_ms for gate in known), default=0),
+    )
+
+
+def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
+    """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
+    is_planned = not isinstance(asked.call.step, CompensatingStep)
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    return is_planned and is_strict and any(need.roles for need in needs.values())
+
+
+def ask_for_compensation(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
+    """Return the gate at which a compensation waits. It never expires, since the run is already ending."""
+    asking = ask_for(state, setting, asked, gates)
+    shown = {**asking.shown, "reason": state.reason, "compensates": state.steps[asked.name].compensates}
+    return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
+
+
+def accepting(setting: RunConfig) -> Gate | None:
+    """The gate of the pack that says who may accept outputs of this decision."""
+    return setting.compiled.gates_by_name.get(setting.spec.output_gate or "")
+
+
+def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
+    """The gate at which a person accepts what a run has produced, or does not."""
+    gate = accepting(setting)
+    decided = ExitDecision.model_validate(state.quality.exit)
+    bound = [
+        state.start.tenant,
+        state.start.run,
+        state.outputs,
+        setting.compiled.pack_hash,
+        gate.model_dump(mode="json") if gate else None,
+        state.quality.exit,
+    ]
+    return c.Ask(
+        step="",
+        kind="output",
+        names=(gate.name,) if gate else (),
+        needs={gate.name: Need(roles=gate.roles, quorum=gate.quorum)} if gate else {"": Need()},
+        digest=digest(bound),
+        shown={
+            **({"changed": state.quality.lapsed} if state.quality.lapsed else {}),
+            "reason": decided.reason,
+            "outputs": state.outputs,
+            "exit": state.quality.exit,
+            "recommended": recommend(decided),
+            "left": list(diagnosis_of(state)),
+            "repairs": state.used.repairs,
+            "budget": remaining(state.used, setting.limits),
+        },
+        stale=_first_expiry(setting, _stood_on(state, setting)),
+        ttl_ms=gate.ttl_ms if gate else 0,
+    )
+
+
+def _stood_on(state: State, setting: RunConfig) -> tuple[str, ...]:
+    """The evidence that the plan has pinned, or reads its outputs from."""
+    plan = read_plan(state.plan)
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
+        return (*(ref for step in plan.steps for ref in pinned(step)), *read)
+    steps = (ref for step in plan.steps for ref in basis_of(state, setting, step).evidence)
+    return (*steps, *evidence_in(plan.outputs))
+
+
+def diagnosis_of(state: State) -> tuple[str, ...]:
+    """What repairs left, in words: what is wrong, why, and what was tried."""
+    left: list[dict[str, Any]] = state.quality.escalation.get("left", [])
+    return tuple(
+        f"{each['defect']['dimension']}: {each['defect']['description']}"
+        f" ({each['root_cause']}; {_times(each['tried'])}: {each['reason']})"
+        for each in left
+    )
+
+
+def _times(count: int) -> str:
+    return "no repair was tried" if count == 0 else f"tried {count} time{'s' if count > 1 else ''}"
+
+
+def _stale(state: State, setting: RunConfig, calls: Iterable[Resolved]) -> int:
+    """When these calls begin to miss evidence that they depend on; 0 if they never do."""
+    return _first_expiry(
+        setting, (ref for asked in calls for ref in dated_sources(state, setting, asked.call))
+    )
+
+
+def _first_expiry(setting: RunConfig, refs: Iterable[str]) -> int:
+    """When the first of these pieces of evidence expires; 0 if that never happens."""
+    ends = setting.expiry
+    return min((ends[ref] for ref in refs if ref in ends), default=0)
+
+
+def _shown(state: State, setting: RunConfig, asked: Resolved) -> dict[str, Any]:
+    call = asked.call
+    known = setting.compiled.evidence
+    sources = _sources(state, setting, asked) if asked.sources is None else asked.sources
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    params = effective_params(call.tool, asked.params) if is_strict else asked.params
+    defaults = defaults_in(asked.params, params)
+    return {
+        "tool": call.tool.name,
+        "description": call.tool.description,
+        "params": params,
+        **({"defaults": list(defaults)} if defaults else {}),
+        "authority": sorted(call.tool.authority_parameters & set(params)),
+        "sources": _with_changes(setting, asked, _with_defaults(sources, defaults)),
+        **shown_marks(setting, call, asked.params),
+        **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
+        "mode": str(call.mode),
+        "reversibility": str(call.reversibility),
+        "compensation": _shown_compensation(setting, asked),
+        "no_compensation": call.tool.no_compensation,
+        "cost_microcents": call.tool.cost_microcents,
+        "evidence": [
+            {"id": ref, "hash": hashed, "content": known[ref].content, "source": known[ref].source}
+            for ref, hashed in frozen_evidence(state, setting, call).items()
+        ],
+        **_shown_basis(state, setting, call),
+    }
+
+
+def _with_changes(setting: RunConfig, asked: Resolved, sources: dict[str, str]) -> dict[str, str]:
+    """Return where values came from, with those that an approver has set."""
+    described = dict(sources)
+    for each in setting.compiled.changed_at(asked.name, asked.call.tool.name):
+        name, *inner = pointer.parts(each.place)
+        text = f"changed by {each.by}{f' at {pointer.join(inner)}' if inner else ''}"
+        described[name] = f"{text}; {described[name]}" if inner and name in described else text
+    return described
+
+
+def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str, str]:
+    """Return where values came from, with those that are defaults of the tool."""
+    described = dict(sources)
+    for place in defaults:
+        name, *inner = pointer.parts(place)
+        text = f"the tool's default{f' for {pointer.join(inner)}' if inner else ''}"
+        described[name] = f"{described[name]}; {text}" if name in described else text
+    return described
+
+
+def _shown_compensation(setting: RunConfig, asked: Resolved) -> dict[str, Any] | None:
+    """What would compensate a call, as it would run, and where its values came from if the plan proposed it."""
+    bound, declared = asked.compensation, asked.call.compensate
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return declared.model_dump(mode="json") if declared else None
+    if bound is None:
+        return None
+    given, tool = shown_params(bound.params), setting.surface.get(bound.tool)
+    params = given if tool is None else effective_params(tool, given)
+    shown: dict[str, Any] = {"tool": bound.tool, "params": params}
+    if defaults := defaults_in(given, params):
+        shown["defaults"] = list(defaults)
+    if bound.proposed:
+        shown |= {"proposed": True, "sources": bound.sources}
+    return {**shown, "error": bound.error} if bound.error else shown
+
+
+def _shown_basis(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, Any]:
+    """The condition under which a call is made, and the results that it depends on, where there are any."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return {}
+    shown = {"when": call.step.when, "results": frozen_results(state, setting, call)}
+    return {name: value for name, value in shown.items() if value}
+
+
+def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str]:
+    """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
+    review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
+    return describe_origins(origins(review, asked.name))
+
+
+def _rest(state: State) -> list[dict[str, str]]:
+    """The whole plan in a few words, so that an approver sees what stands around the call."""
+    return [
+        {"step": step["id"], "tool": step.get("tool", "note"), "status": state.steps[step["id"]].status}
+        for step in state.plan.get("steps", ())
+    ]
+
+
+def people_of(state: State, setting: RunConfig, steps: Iterable[str]) -> dict[str, Need]:
+    """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
+    approval was given by name."""
+    wanted = frozenset(steps)
+    return _needs(setting, (name for answer in _approvals(state, wanted) for name in answer.names))
+
+
+def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep | None) -> dict[str, Need]:
+    """Return who may say whether a call happened; empty if the run's owner may say so as well.
+
+    These are the people of the gates at which the call or its step was approved, and of the gates that the call itself
+    has: by its step, its tool and the decision. A condition that was false when a step was dispatched lifts its gate; no
+    condition lifts a gate of a compensation, since a declared one is made without evaluating them. A call that only had
+    to be approved by another person is settled by another person.
+    """
+    host = state.steps[name].compensates
+    steps = frozenset((name, (host or name).partition("#")[0]))
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return people_of(state, setting, steps)
+    approvals = _approvals(state, steps)
+    names = [gate for answer in approvals for gate in answer.names]
+    if call is not None:
+        known = setting.compiled.gates_by_name
+        own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
+        names += [g for g in own if g in known and (host or known[g].when is None)]
+    is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
+    return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
+
+
+def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
+    """Return the approvals that people gave to these steps."""
+    return [answer for answer in state.answers if answer.answer == "approve" and answer.step in steps]
+
+
+def _needs(setting: RunConfig, names: Iterable[str]) -> dict[str, Need]:
+    known = setting.compiled.gates_by_name
+    return {name: Need(roles=known[name].roles) for name in names if name in known}

@@ -1,0 +1,60 @@
+"""Events as bytes: JSON of one tagged struct behind one byte that says the version.
+
+Between the two may stand a seal, with a version byte of its own: the hash of the fold that was stored with the event, of
+the state before it. So the chain over the events covers the fold too.
+
+The version rises only when old readers would misread new events. Fields that a reader does not know are ignored; a
+version or an event type that it does not know is refused, since ignoring a fact would fold a wrong state.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.errors import TercetError
+from tercet.core.events import Event
+
+VERSION = b"1"
+SEALED = b"S"
+_BODY = 1 + 32
+"""Where the JSON of a sealed event begins."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Event)
+
+
+class CodecError(TercetError):
+    """Bytes that are no event of this version."""
+
+    default_code = "journal_unreadable"
+
+
+def encode(event: Event, *, fold: bytes = b"") -> bytes:
+    """Return an event as bytes, sealed with the SHA-256 of a fold where there is one."""
+    return (SEALED + fold if fold else VERSION) + _encoder.encode(event)
+
+
+def seal_of(data: bytes) -> bytes:
+    """Return the hash of the fold that an event is sealed with; empty if there is none."""
+    return data[1:_BODY] if data[:1] == SEALED else b""
+
+
+def strip_seal(data: bytes) -> bytes:
+    """Return the bytes of an event without its seal."""
+    return VERSION + data[_BODY:] if data[:1] == SEALED else data
+
+
+def decode(data: bytes) -> Event:
+    """The event that bytes hold."""
+    if data[:1] not in (VERSION, SEALED):
+        raise CodecError(
+            f"this event was written in format {data[:1]!r}, and this Tercet reads formats {VERSION!r} and {SEALED!r}",
+            code="newer_journal",
+            remedy="read it with the version of Tercet that wrote it, or a newer one",
+        )
+    try:
+        return _decoder.decode(data[_BODY:] if data[:1] == SEALED else data[1:])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CodecError(
+            f"this event cannot be read: {error}", remedy="the journal is damaged, or newer than this Tercet"
+        ) from error

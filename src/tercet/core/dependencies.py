@@ -1,0 +1,113 @@
+"""What a call depends on besides what its step writes down: evidence that must be valid when it is made, and results.
+
+Values behind notes count as if the call read them itself, since a note only passes on what the plan writes there. Evidence
+that vouches for a literal is pinned by the step that writes it, so it is among what the step lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tercet.contracts import pointer, references
+from tercet.contracts.effective import unaliased
+from tercet.contracts.plan import Compensation, Step
+from tercet.contracts.references import Found, Read, Reference
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import overlaps
+from tercet.core.config import RunConfig
+from tercet.core.plans import read_plan
+from tercet.core.state import State
+from tercet.critic.compensation import CompensatingStep
+
+
+class Basis(NamedTuple):
+    """The evidence and the results that a call depends on."""
+
+    evidence: tuple[str, ...] = ()
+    """The ids of the evidence: all of it has to be valid."""
+    results: tuple[str, ...] = ()
+    """The steps whose results it reads."""
+
+
+def basis_of(state: State, setting: RunConfig, step: Step, compensation: Compensation | None = None) -> Basis:
+    """Return what a step depends on: what it lists, and what its parameters, its condition and its compensation read,
+    also in expressions and through notes."""
+    if isinstance(step, CompensatingStep):  # its values were bound when its host was dispatched
+        return Basis(evidence=step.evidence_refs)
+    search = _Search(state)
+    search.add_step(step, setting.surface.get(step.tool or ""))
+    if compensation is not None:
+        search.add_params(compensation.params, None)
+    search.follow_notes()
+    return Basis(evidence=tuple(search.evidence), results=tuple(search.results))
+
+
+def evidence_in(value: Any) -> tuple[str, ...]:
+    """Return the evidence that a JSON value refers to, also in expressions."""
+    scanned = references.scan(value)
+    return tuple(ref for item in scanned if type(item) is Reference for ref in references.evidence_of(item))
+
+
+class _Search:
+    """Collects what a step reads, directly and behind notes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._own: Sequence[Found] = ()
+        self._reads: dict[Read, None] = {}
+        self._awaited: dict[str, None] = {}
+        self.evidence: dict[str, None] = {}
+        self.results: dict[str, None] = {}
+
+    def add_step(self, step: Step, tool: ToolSpec | None) -> None:
+        """Add what a step lists, what its condition and its parameters read, and the steps that it waits for."""
+        self.evidence.update(dict.fromkeys(step.evidence_refs))
+        self._awaited.update(dict.fromkeys(step.depends_on))
+        self._add_condition(step)
+        self._own = self.add_params(step.params, tool)
+
+    def add_params(self, params: dict[str, Any], tool: ToolSpec | None) -> Sequence[Found]:
+        """Add what the parameters of a call read, and return them scanned, by the tool's own names for them."""
+        scanned = references.scan(params if tool is None else unaliased(params, tool.aliases)[0])
+        for item in scanned:
+            self._add(item)
+        return scanned
+
+    def follow_notes(self) -> None:
+        """Add what the notes hold that were read, at the places that were read, and why these notes were written."""
+        if not self._reads and not self._awaited:
+            return
+        notes = {step.id: step for step in read_plan(self._state.plan).steps if step.kind == "note"}
+        done: set[Read | str] = set()
+        while waiting := [each for each in (*self._reads, *self._awaited) if each not in done]:
+            for each in waiting:
+                done.add(each)
+                if isinstance(each, str):
+                    self._add_reason(notes.get(each))
+                    continue
+                note = notes.get(each.name)
+                self._add_reason(note)
+                written = self._own if each.name == references.PARAMS else note.found if note else ()
+                for item in written:
+                    if overlaps(pointer.join(each.place), item.place):
+                        self._add(item)
+
+    def _add_reason(self, note: Step | None) -> None:
+        """Add what decides whether a note is written."""
+        if note is not None:
+            self.evidence.update(dict.fromkeys(note.evidence_refs))
+            self._awaited.update(dict.fromkeys(note.depends_on))
+            self._add_condition(note)
+
+    def _add_condition(self, step: Step) -> None:
+        if step.when is not None:
+            self._add(references.parse("cel", step.when))
+
+    def _add(self, item: Found) -> None:
+        if type(item) is not Reference:
+            return
+        # An expression that reads evidence whose id cannot be determined is refused at review.
+        self.evidence.update(dict.fromkeys(references.evidence_of(item)))
+        self.results.update({name: None for name in item.names if name not in references.RESERVED_IDS})
+        self._reads.update(dict.fromkeys(references.reads_of(item)))

@@ -1,0 +1,133 @@
+"""How outputs were judged and mended before they were committed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tercet.core.events.fact import Fact
+
+
+class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
+    """What earlier runs of the same kind have taught, as far as this run goes by it. Replay reads it here."""
+
+    task_class: str
+    rates: dict[str, Any] = {}
+    """How often each way of repairing helped."""
+    gain: dict[str, Any] = {}
+    """The estimated gain and noise of a repair; empty where the pack's own numbers hold."""
+    weights: dict[str, Any] = {}
+    """The weights of confidence; empty where the usual ones hold."""
+    novelty: dict[str, Any] = {}
+    """How far this run is from those before it; empty where nobody asks."""
+
+
+class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
+    """The step that brought an output was called again, or could not be, and what it brought each time was compared."""
+
+    step: str = ""
+    tool: str = ""
+    samples: tuple[Any, ...] = ()
+    """What was compared; the first is the one that the plan brought."""
+    error: str = ""
+    """Why there are not enough of them."""
+    consistency: dict[str, Any] = {}
+    """What they agreed on."""
+    chosen: dict[str, Any] = {}
+    """The outputs that became of that."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+
+
+class TestsRun(Fact, frozen=True, kw_only=True, tag="tests_run"):
+    """A test command was called on the outputs, or could not be."""
+
+    number: int
+    """Which of the decision's test commands it is."""
+    tool: str
+    result: dict[str, Any] = {}
+    """Counts and failures, as data."""
+    error: str = ""
+    """Why there is no result."""
+    calls: int = 1
+    cost: int = 0
+    latency: int = 0
+
+
+class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
+    """Schema, claims and facts of the outputs were looked at."""
+
+    verdict: dict[str, Any]
+    next: Literal["repair", "critique", "exit"]
+    consistency: dict[str, Any] = {}
+    """What several samples agreed on."""
+    chosen: dict[str, Any] = {}
+    """The outputs that became of that."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+
+
+class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
+    """Edge cases were tried on the outputs, or could not be."""
+
+    number: int
+    """Which of the decision's attacks it is."""
+    tool: str
+    tried: tuple[dict[str, Any], ...] = ()
+    """Each case, and what came of it."""
+    error: str = ""
+    """Why not all cases were tried."""
+    calls: int = 0
+    cost: int = 0
+    latency: int = 0
+    faults: dict[str, str] = {}
+    """Why no model thought of cases, by the number of the question."""
+
+
+class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued"):
+    """The outputs were judged by their rubric, and it was decided whether they are mended."""
+
+    diagnosis: dict[str, Any]
+    rubric: dict[str, Any]
+    confidence: dict[str, Any]
+    exit: dict[str, Any]
+    next: Literal["repair", "exit"]
+    control: dict[str, Any] = {}
+    """What the controller remembers, says and foresees; empty where the pack has none."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+
+
+class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
+    """More evidence was looked for before a repair, within the classes that the plan and its decision ask for."""
+
+    queries: tuple[dict[str, Any], ...] = ()
+    refs: tuple[str, ...] = ()
+    """The ids of what was found and was not known before."""
+    facts: str = ""
+    """The digest of it, whole; empty where there is nothing new."""
+
+
+class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
+    """A REPAIR phase ended: what became of the outputs, every attempt, and what is left."""
+
+    outputs: dict[str, Any]
+    log: tuple[dict[str, Any], ...] = ()
+    outcome: Literal["repaired", "escalated"] = "repaired"
+    escalation: dict[str, Any] = {}
+    memory: dict[str, Any] = {}
+    breaks: tuple[str, ...] = ()
+    attempts: int = 0
+    tokens: int = 0
+    models: tuple[str, ...] = ()
+    """The models that could be asked."""
+    consistency: dict[str, Any] = {}
+    """What several answers of a model agreed on that made everything anew."""
+    repairers: int = 0
+    """How many models could be asked to repair."""
+    faults: dict[str, str] = {}
+    """Why nobody answered a question, by its number; what was answered stands in events of its own."""

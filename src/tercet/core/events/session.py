@@ -1,0 +1,168 @@
+"""The life of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.contracts.decision import OnFailure
+from tercet.core.events.fact import Fact
+
+
+class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
+    """Somebody asked for something: the request, the frame of the run, and what it is pinned to."""
+
+    session: str
+    run: str
+    trace: str
+    tenant: str
+    actor: dict[str, Any]
+    request: dict[str, Any]
+    decision: str
+    safety_mode: str
+    budget: dict[str, Any]
+    pack: str
+    pack_hash: str
+    snapshot: str
+    context: str
+    """The hash of the compiled context: replay compiles it again and compares."""
+    evidence: str = ""
+    """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
+    library: str = ""
+    """The snapshot of the library that plans may ask; empty where there is none."""
+    library_hash: str = ""
+    """The hash of that snapshot: another store may have one of the same name."""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
+    planner: str = ""
+    """The planner that makes the plans; empty where the caller brought one."""
+    models: tuple[str, ...] = ()
+    """The language models that it asks, by their names: the one to ask, and those that take its place."""
+    fallible: bool = False
+    """Whether that planner may fail where another try succeeds: then a person takes over when no try is left."""
+    stepwise: bool = False
+    """Whether an agent decides one turn at a time, each of them a plan of its own."""
+    expires: int = 0
+    """When the session's time to live ends."""
+    heartbeat: int = 30_000
+    """How often it gives a sign of life, in milliseconds."""
+    on_failure: OnFailure = "ask"
+    """What becomes of effects when the run ends without success."""
+    shadow: bool = False
+    """Nothing is called: the run ends once its plan has been reviewed."""
+    root: str = ""
+    """The session that led to this one through a tool; empty where nobody did."""
+    depth: int = 0
+    parent_owners: tuple[dict[str, Any], ...] = ()
+    """The owners of the runs that it is nested in, from the inside out: none of them approves its gates."""
+    body: str = ""
+    """The hash of what was asked, where the request has a key."""
+    risk_tier: str = ""
+    """How much is at stake, as the decision says."""
+    traceparent: str = ""
+    """The span of whoever asked, in the form of W3C; empty where nobody said."""
+    people: dict[str, Any] = {}
+    """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
+    dev: bool = False
+    """Whether it is a development session, in which one person may act as any actor of the pack."""
+    folder: str = ""
+    """The pack's folder as the command line named it; empty where a program started the session."""
+    behaviour: tuple[int, ...] = ()
+    """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
+
+
+class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
+    """A process took the session over; what was in flight when the one before stopped is settled from here."""
+
+    owner: str
+    epoch: int
+    in_flight: tuple[str, ...] = ()
+    people: dict[str, Any] | None = None
+    """Who is who by now, where the list of people has changed."""
+
+
+class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
+    """The session is let go of, and can be resumed (HALT)."""
+
+    reason: str
+    code: str = ""
+    """What keeps it from going on, such as `model_unavailable`; empty where nothing does."""
+    by: str = ""
+    """Who asked for it; empty where the runtime did."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled"):
+    """Somebody does not want the run any more."""
+
+    by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    reason: str = ""
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
+    """The time to live of the session, or of a gate that it waits at, is over."""
+
+    reason: str
+    gate: str = ""
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
+    """The session was moved to another version of its pack, its evidence or its rules: its plan is reviewed again."""
+
+    pack: str
+    pack_hash: str
+    snapshot: str
+    context: str
+    by: str
+    """The operator; empty where the runtime did it, because the session's rules were outdated."""
+    library: str = ""
+    library_hash: str = ""
+    left_out: dict[str, int] = {}
+    """How many facts of each class of the library are not among those that it began with."""
+    evidence: str = ""
+    """The digest of the snapshot, which the session keeps from now on."""
+    behaviour: tuple[int, ...] = ()
+    """The rules that the session goes by from now on; empty in older journals, where a move left them as they were."""
+
+
+class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
+    """An operator lets the run use more than it was started with."""
+
+    by: str
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    more: dict[str, int]
+    inbox: int = 0
+    outside: bool = False
+    """Appended by somebody who does not carry the session forward."""
+
+
+class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
+    """The run went through more phases than it may."""
+
+    reason: str
+    iterations: int
+    restored: dict[str, Any] = {}
+    """The round whose outputs are left because they were judged better than the last; empty where the last are the best."""
+
+
+class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):
+    """Nothing more will happen: how the session ended, with the hash of the record that is left."""
+
+    status: str
+    reason: str
+    record: str = ""
+    """The hash of the decision record."""
+    kept: str = ""
+    """The digest of the record without its transcript, which is in these events."""
+    outputs: dict[str, Any] = {}

@@ -1,0 +1,152 @@
+"""What happens to one step: INTENT before the call, COMPLETE or ABORT after it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tercet.core.events.fact import Fact
+
+
+class BoundCompensation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The call that compensates a step, as it was resolved when the step was dispatched."""
+
+    tool: str
+    params: dict[str, Any] = {}
+    """By their own names: values as `$literal`, and references where they read the step's own result."""
+    error: str = ""
+    """Why it could not be resolved; then nothing can be called."""
+    proposed: bool = False
+    """Whether the plan proposed it; otherwise the step's tool declares it."""
+    evidence: tuple[str, ...] = ()
+    """What the step pinned."""
+    gates: tuple[str, ...] = ()
+    """The gates that it needs because one of its values has no trusted source."""
+    sources: dict[str, str] = {}
+    """Where each of its parameters came from, and whether that place is trusted."""
+    approved: tuple[str, ...] | None = None
+    """The gates at which people approved exactly this call together with its step; None if they did not."""
+
+
+class CallMarks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """By what calls of different runs are compared. The digests include the tool's name."""
+
+    same: str
+    """The digest of what makes two calls the same."""
+    like: str
+    """The digest of the first parameter of that."""
+    names: tuple[str, ...] = ()
+    """The parameters to show of a call beside another."""
+
+
+class EarlierCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A call that another step, mostly of another session, made or may have made."""
+
+    session: str
+    step: str
+    key: str
+    at: int
+    outcome: Literal["done", "unknown"] = "done"
+
+
+class RepeatsChecked(Fact, frozen=True, kw_only=True, tag="repeats_checked"):
+    """Which earlier calls count against one that the runs of a tenant may make once in a period."""
+
+    step: str
+    key: str
+    """The key of the call that was checked."""
+    found: tuple[EarlierCall, ...] = ()
+
+
+class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
+    """A call is about to be made, with these parameters, under this key, for these reserved costs."""
+
+    step: str
+    tool: str
+    params: dict[str, Any]
+    key: str
+    attempt: int
+    occurrence: int = 0
+    deadline: int = 0
+    epoch: int = 0
+    tokens: int = 0
+    cost: int = 0
+    breaker: str = "CLOSED"
+    call: str = ""
+    """The hash of tool and parameters: what the loop guard compares."""
+    hold_calls: int = 0
+    """How many calls are kept back for taking it back."""
+    hold_cost: int = 0
+    compensation: BoundCompensation | None = None
+    """What compensates it, bound here: nothing that happens later changes what it refers to."""
+    marks: CallMarks | None = None
+    """By what other runs recognise it; None for a call that only reads."""
+
+
+class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
+    """A call happened. `error` says why its result is unusable; a reconciled one was found, not called."""
+
+    step: str
+    attempt: int
+    value: Any = None
+    blob: str = ""
+    """The digest of the value where it is too large to stand here."""
+    carries: tuple[str, ...] = ()
+    """The outputs that the plan declares by name only and that a large value holds."""
+    error: str = ""
+    latency: int = 0
+    tokens: int = 0
+    cost: int = 0
+    reconciled: bool = False
+
+
+class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
+    """A call did not happen (`not_done`), or nobody knows whether it did (`unknown`)."""
+
+    step: str
+    attempt: int
+    outcome: Literal["not_done", "unknown"]
+    error: str
+    code: str = ""
+    retriable: bool = True
+    retry_after: int = 0
+    """How long, in milliseconds, the tool asks not to be called again."""
+    attempt_only: bool = False
+    """Whether `not_done` says nothing of the attempts before this one."""
+    latency: int = 0
+
+
+class StepRefused(Fact, frozen=True, kw_only=True, tag="step_refused"):
+    """The step is not called: a reference does not resolve, or the resolved call breaks a rule or the budget."""
+
+    step: str
+    code: str
+    reason: str
+
+
+class RetryScheduled(Fact, frozen=True, kw_only=True, tag="retry_scheduled"):
+    """The step is tried again, not before a time."""
+
+    step: str
+    attempt: int
+    not_before: int
+
+
+class Settled(Fact, frozen=True, kw_only=True, tag="settled"):
+    """What follows from an unknown outcome: it did not happen, it may be run again, or it is asked about again later."""
+
+    step: str
+    attempt: int
+    how: Literal["absent", "ask_again", "run_again"]
+    by: str
+    not_before: int = 0
+    reason: str = ""
+    """Why a look-up could not tell."""
+
+
+class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
+    """The step does not run: its condition is false, or it is optional and failed."""
+
+    step: str
+    reason: Literal["condition_false", "optional_failed"]

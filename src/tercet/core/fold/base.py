@@ -1,0 +1,101 @@
+"""What every fold of an event uses: new states that share the rest with the old, and the refusal of what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.errors import TercetError
+from tercet.core import events as e
+from tercet.core.state import State, StepState
+
+INTERRUPTED = "interrupted"
+"""The code of a step whose process died during its call."""
+STOPPED = "stopped"
+"""The code of a step whose process was told to stop during its call."""
+LEASE_EXPIRED = "lease_expired"
+"""The code of a call that was withheld because the lease had run out; it costs no retry."""
+EMERGENCY_STOP = "emergency_stop"
+"""The code of a call that was withheld because an operator stopped its tool, pack or tenant; it costs no retry."""
+WITHHELD = (LEASE_EXPIRED, EMERGENCY_STOP)
+NOT_MADE = (*WITHHELD, "deadline")
+"""The codes of calls that were not made after all."""
+ROLE_LOST = "approver_lost_role"
+"""The code of a call that was refused because whoever approved it no longer holds the role for it."""
+POLICY = "policy:"
+"""What the name begins with of whom an approval is recorded for that a policy granted."""
+MODIFIED = "modified"
+"""The code of a step that a person sent back to the planner."""
+ANSWERS: dict[str, tuple[str, ...]] = {
+    "approval": ("approve", "deny", "modify", "withdraw"),
+    "reconcile": ("happened", "did_not_happen"),
+    "escalation": ("extend", "replan", "accept_partial", "abandon"),
+    "compensation": ("compensate", "keep"),
+    "output": ("approve", "deny", "modify"),
+}
+"""What each kind of gate may be answered."""
+
+
+class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not that it is an error
+    """An event that the table does not allow; nothing was changed."""
+
+    default_code = "illegal_event"
+
+
+def illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
+    """The refusal of an event, naming run, phase and event."""
+    name = type(event).__struct_config__.tag
+    run = state.start.run
+    return IllegalEvent(
+        f"run {run}: {name} cannot happen in phase {state.phase}: {why}",
+        remedy="this is a bug in the driver, or the journal was changed by hand",
+    )
+
+
+def demand(state: State, event: e.Event, *, is_met: bool, why: str) -> None:
+    """Refuses an event unless something holds."""
+    if not is_met:
+        raise illegal(state, event, why)
+
+
+Changes: TypeAlias = dict[str, Any]
+"""The fields of a state that an event changes. Folds that run for every step return them instead of a state, so that
+`fold_event` makes one new state and not two."""
+
+
+def changed(state: State, **changes: Any) -> State:
+    """The state with these fields changed."""
+    return msgspec.structs.replace(state, **changes)
+
+
+def step_of(state: State, name: str, event: e.Event) -> StepState:
+    """A step that an event is about, and that must be there."""
+    step = state.steps.get(name)
+    if step is None:
+        raise illegal(state, event, f"there is no step {name}")
+    return step
+
+
+def with_step(state: State, name: str, **changes: Any) -> dict[str, StepState]:
+    """The steps with one of them changed."""
+    return {**state.steps, name: msgspec.structs.replace(state.steps[name], **changes)}
+
+
+def owners_of(start: e.SessionStarted) -> tuple[Mapping[str, Any], ...]:
+    """Return who owns a run, and the runs that it is nested in."""
+    return (start.actor, *start.parent_owners)
+
+
+def owner_named(state: State, actor: str, login: str) -> str:
+    """Return how a person is known as an owner of this run or of one that it is nested in; empty if they own none."""
+    return named_among(owners_of(state.start), actor, login)
+
+
+def named_among(owners: Iterable[Mapping[str, Any]], actor: str, login: str) -> str:
+    """Return how a person is known among the owners: by their name or their login; empty if they are none of them."""
+    known = tuple(owners)
+    if any(owner.get("id") == actor for owner in known):
+        return actor
+    return f"the login {login}" if login and any(owner.get("os_user") == login for owner in known) else ""

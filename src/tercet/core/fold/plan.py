@@ -1,0 +1,237 @@
+"""How a plan comes in, what of the one before it is kept, and what review makes of it.
+
+Each function folds the event of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.errors import PlanError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plan import Plan
+from tercet.core import events as e
+from tercet.core.budget import add
+from tercet.core.fold.base import (
+    MODIFIED,
+    changed,
+    demand,
+    illegal,
+)
+from tercet.core.fold.session import ending, escalated
+from tercet.core.modifications import is_replaced
+from tercet.core.plans import read_plan
+from tercet.core.state import Change, EarlierStep, SetValue, State, StepState
+
+P = Phase
+
+
+def plan_proposed(state: State, event: e.PlanProposed) -> State:
+    try:
+        plan = read_plan(event.plan)
+    except (ValidationError, PlanError) as error:
+        raise illegal(state, event, f"its plan cannot be read: {error}") from error
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.is_turn_open, why=f"turn {state.revision} has not been judged")
+    order = plan.graph
+    ids = [step.id for step in plan.steps]
+    kept = _kept(state, plan, event.plan)
+    is_change = state.change is not None and not state.change.plan
+    is_fitting = bool(event.changed_by) == is_change
+    demand(state, event, is_met=is_fitting, why="a plan is changed only by an approver who set values in it")
+    exposure = state.exposure or event.exposure
+    added = frozenset(ids) if exposure else _added(state, event.plan)
+    steps = {
+        step.id: kept.get(step.id)
+        or StepState(
+            unmet=sum(ids[p] not in kept for p in order.predecessors[index]),
+            is_added=step.id in added,
+        )
+        for index, step in enumerate(plan.steps)
+    }
+    change, set_values, steps = _changed(state, event.plan, steps)
+    needed = frozenset(ids) if event.origin == "planner" else _needed(plan, state)
+    return changed(
+        state,
+        phase=P.DECOMPOSE,
+        plan=event.plan,
+        plan_hash=event.hash,
+        plan_origin=event.origin,
+        exposure=exposure,
+        revision=state.revision + 1,
+        steps=steps,
+        after={ids[index]: tuple(ids[s] for s in after) for index, after in enumerate(order.successors)},
+        frontier=tuple(name for name in ids if name not in kept and not steps[name].unmet),
+        unjudged=(),
+        gates={},
+        approved={},
+        entered={name: each for name, each in state.entered.items() if name in kept},
+        change=change,
+        changed=set_values,
+        verdict={},
+        replies=(),
+        earlier=_earlier_calls(state, kept),
+        # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
+        # So does one that an approver changed: if the critic refuses it, the plan before is followed again.
+        needed=needed if change is None else needed | state.needed,
+    )
+
+
+def _changed(
+    state: State, said: dict[str, Any], steps: dict[str, StepState]
+) -> tuple[Change | None, tuple[SetValue, ...], dict[str, StepState]]:
+    """Return the change that is left to be reviewed, the values that approvers have set in a new plan, and its steps.
+
+    A value stays set as long as plans say its step in the same words. If the critic has refused a change, the plan before
+    comes back, and the step remembers why.
+    """
+    change = state.change
+    if change is None and not state.changed:
+        return None, (), steps
+    if change is None:
+        before = {step["id"]: step for step in state.plan.get("steps", ())}
+        same = {step["id"] for step in said.get("steps", ()) if before.get(step["id"]) == step}
+        return None, tuple(each for each in state.changed if each.step in same), steps
+    if change.refusal:
+        told = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
+        return change, change.changed, {**steps, change.step: told}
+    places = [each.place for each in change.values]
+    kept = (each for each in state.changed if each.step != change.step or not is_replaced(each, places))
+    reviewed = msgspec.structs.replace(change, plan=state.plan, changed=state.changed)
+    return reviewed, (*kept, *change.values), steps
+
+
+def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
+    """The steps that have ended well and that the new plan says in the same words: they are not carried out again.
+
+    A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
+    """
+    kept: dict[str, StepState] = {}
+    if not state.plan:
+        return kept
+    before = {step["id"]: step for step in state.plan.get("steps", ())}
+    now = {step["id"]: step for step in said.get("steps", ())}
+    for index in plan.graph.order:
+        name = plan.steps[index].id
+        is_same = name in before and before[name] == now[name]
+        is_founded = all(plan.steps[p].id in kept for p in plan.graph.predecessors[index])
+        if is_same and is_founded and state.steps[name].status in ("done", "skipped"):
+            kept[name] = state.steps[name]
+    return kept
+
+
+def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
+    """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
+    if not state.steps:
+        return state.earlier
+    places = {name: place for place, name in enumerate(state.done)}
+    said = {step["id"]: step for step in state.plan.get("steps", ())}
+    left = [
+        EarlierStep(
+            step=said[name], params=step.params, place=places[name] if step.status == "done" else None
+        )
+        for name, step in state.steps.items()
+        if name not in kept and step.may_have_happened
+    ]
+    if not left:
+        return state.earlier
+    by_place = sorted((*state.earlier, *left), key=lambda each: (each.place is None, each.place or 0))
+    return tuple(by_place)
+
+
+def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
+    """The steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
+    the one before it was objected to."""
+    if not state.plan or (state.is_stepwise and not _is_objected(state)):
+        return frozenset()
+    before = {step["id"]: step for step in state.plan.get("steps", ())}
+    return frozenset(
+        step["id"]
+        for step in said.get("steps", ())
+        if before.get(step["id"]) != step or state.steps[step["id"]].is_added
+    )
+
+
+def _is_objected(state: State) -> bool:
+    """Whether the last turn of an agent was sent back: by its critics, by the review, or by a person at a gate."""
+    is_refused = state.verdict.get("outcome", "ok") != "ok"
+    is_sent_back = any(step.code == MODIFIED for step in state.steps.values())
+    return bool(state.feedback) or is_refused or is_sent_back
+
+
+def _needed(plan: Plan, state: State) -> frozenset[str]:
+    """The steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
+    if Behaviour.STRICT_CALLS not in state.start.behaviour:
+        return plan.referenced
+    return plan.referenced | plan.referenced_by_compensations
+
+
+def planning_failed(state: State, event: e.PlanningFailed) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    failed = changed(state, replies=(), change=None)
+    match event.outcome:
+        case "fail":
+            return ending(failed, "failed", event.reason)
+        case "replan":
+            return changed(failed, feedback=(event.reason,), used=add(state.used, replans=1))
+        case "escalate":
+            return escalated(failed, P.PLAN, event.reason)
+
+
+def decomposed(state: State, _: e.Decomposed) -> State:
+    return changed(state, phase=P.RETRIEVE)
+
+
+def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
+    facts = (*state.facts, event.facts) if event.facts else state.facts
+    if not event.plan:
+        return changed(state, phase=P.REVIEW, facts=facts)
+    demand(state, event, is_met=state.plan_origin == "planner", why="a caller's plan is never changed")
+    names = [step.get("id") for step in event.plan.get("steps", ())]
+    demand(state, event, is_met=names == list(state.steps), why="it is about other steps")
+    return changed(
+        state,
+        phase=P.REVIEW,
+        plan=event.plan,
+        plan_hash=event.hash,
+        facts=facts,
+        used=add(state.used, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
+    )
+
+
+def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
+    demand(state, event, is_met=event.hash == state.plan_hash, why="it reviews another plan")
+    outcome = event.verdict.get("outcome", "")
+    reasons = tuple(event.verdict.get("reasons", ()))
+    demand(
+        state, event, is_met=outcome in ("ok", "replan", "reject"), why=f"{outcome!r} is no review's outcome"
+    )
+    if outcome == "ok":
+        # A rehearsal ends here: nothing is called, and there is nothing to score.
+        phase = P.COMMIT if state.start.shadow else P.ACT
+        return changed(state, phase=phase, verdict=event.verdict, change=None)
+    if state.change is not None and not state.change.refusal:
+        change = msgspec.structs.replace(state.change, refusal="; ".join(reasons))
+        refused = (*state.refused, event.hash)
+        return changed(state, phase=P.PLAN, verdict=event.verdict, refused=refused, change=change)
+    refused = changed(
+        state,
+        verdict=event.verdict,
+        refused=(*state.refused, event.hash),
+        feedback=reasons,
+        change=None,
+    )
+    # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
+    is_known = not any(step.is_reserving for step in state.steps.values())
+    if outcome == "replan" and is_known:
+        blamed = event.verdict.get("step_id")
+        setbacks = (*state.setbacks, (blamed,) if blamed else ())
+        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=add(state.used, replans=1))
+    if event.escalates and is_known:
+        return escalated(refused, P.PLAN, "; ".join(reasons))
+    return ending(refused, "failed", "; ".join(reasons))

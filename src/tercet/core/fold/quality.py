@@ -1,0 +1,174 @@
+"""How outputs are judged and mended before they are committed. Each function folds the event of its name.
+
+VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken schema) ──▶ REPAIR, exit ──▶ VERIFY, to be scored
+CRITIQUE ──outputs_attacked──▶ CRITIQUE
+CRITIQUE ──outputs_critiqued: repair──▶ REPAIR, exit ──▶ VERIFY, to be scored
+REPAIR ──outputs_repaired──▶ VERIFY, from the beginning
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.loop import Phase
+from tercet.core import events as e
+from tercet.core.budget import add
+from tercet.core.fold.base import changed, demand
+from tercet.core.outputs.rounds import remembered
+from tercet.core.state import Quality, State
+
+P = Phase
+_NEXT: dict[str, Phase] = {"critique": P.CRITIQUE, "repair": P.REPAIR, "exit": P.VERIFY}
+
+
+def with_quality(state: State, **changes: Any) -> Quality:
+    """What is known of the outputs, with some of it changed."""
+    return msgspec.structs.replace(state.quality, **changes)
+
+
+def afresh(quality: Quality) -> Quality:
+    """The same for outputs that are new: what was said of those before does not count for them. What was tried, and what
+    it cost, does."""
+    return msgspec.structs.replace(
+        quality,
+        stage="",
+        tests=(),
+        attacks=(),
+        verdict={},
+        consistency={},
+        diagnosis={},
+        rubric={},
+        confidence={},
+        exit={},
+        escalation={},
+        best=None,
+        restored={},
+        lapsed="",
+    )
+
+
+def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
+    demand(state, event, is_met=not state.quality.drawn, why="it was drawn before")
+    drawn = {
+        "task_class": event.task_class,
+        "rates": event.rates,
+        "gain": event.gain,
+        "weights": event.weights,
+        "novelty": event.novelty,
+    }
+    return changed(state, quality=with_quality(state, drawn=drawn))
+
+
+def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
+    demand(state, event, is_met=not state.quality.vote, why="they were drawn before")
+    demand(state, event, is_met=not state.quality.tests, why="the outputs were tested before")
+    outputs = {**state.outputs, **event.chosen}
+    # What the step itself brought is no witness for the sample that was taken in its place.
+    drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
+    vote = {"consistency": event.consistency, "error": event.error}
+    return changed(
+        state,
+        outputs=outputs,
+        quality=with_quality(state, vote=vote, drafts=drafts),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
+    )
+
+
+def tests_run(state: State, event: e.TestsRun) -> State:
+    ran = state.quality.tests
+    demand(state, event, is_met=event.number == len(ran), why=f"test command {len(ran)} is due")
+    said = {"tool": event.tool, "result": event.result, "error": event.error}
+    return changed(
+        state,
+        quality=with_quality(state, tests=(*ran, said)),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
+    )
+
+
+def outputs_verified(state: State, event: e.OutputsVerified) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.quality.stage, why="they were verified before")
+    outputs = {**state.outputs, **event.chosen}
+    return changed(
+        state,
+        phase=_NEXT[event.next],
+        outputs=outputs,
+        missing={name: why for name, why in state.missing.items() if name not in outputs},
+        replies=(),
+        quality=with_quality(
+            state,
+            verdict=event.verdict,
+            consistency=event.consistency,
+            stage="judged" if event.next == "exit" else "",
+        ),
+    )
+
+
+def outputs_attacked(state: State, event: e.OutputsAttacked) -> State:
+    made = state.quality.attacks
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=event.number == len(made), why=f"attack {len(made)} is due")
+    said = {"tool": event.tool, "tried": event.tried, "error": event.error}
+    return changed(
+        state,
+        replies=(),
+        quality=with_quality(state, attacks=(*made, said)),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
+    )
+
+
+def outputs_critiqued(state: State, event: e.OutputsCritiqued) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    measured = event.control.get("quality")
+    return changed(
+        state,
+        phase=_NEXT[event.next],
+        replies=(),
+        quality=with_quality(
+            state,
+            diagnosis=event.diagnosis,
+            rubric=event.rubric,
+            confidence=event.confidence,
+            exit=event.exit,
+            control=event.control,
+            course=state.quality.course if measured is None else (*state.quality.course, measured),
+            stage="judged" if event.next == "exit" else "",
+        ),
+    )
+
+
+def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
+    demand(state, event, is_met=not state.quality.has_fetched, why="it was looked for before")
+    fetched = tuple(dict.fromkeys((*state.quality.fetched, *event.refs)))
+    return changed(
+        state,
+        facts=(*state.facts, event.facts) if event.facts else state.facts,
+        quality=with_quality(state, has_fetched=True, fresh=event.refs, fetched=fetched),
+    )
+
+
+def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    quality = msgspec.structs.replace(
+        afresh(state.quality),
+        log=(*state.quality.log, *event.log),
+        memory=event.memory,
+        escalation=event.escalation,
+        drafts=state.quality.drafts or state.outputs,
+        vote={"consistency": event.consistency, "error": ""} if event.consistency else state.quality.vote,
+        feedback="",
+        has_fetched=False,
+        fresh=(),
+        best=remembered(state),
+    )
+    return changed(
+        state,
+        phase=P.VERIFY,
+        outputs=event.outputs,
+        missing={name: why for name, why in state.missing.items() if name not in event.outputs},
+        replies=(),
+        quality=quality,
+        used=add(state.used, repairs=1),
+    )

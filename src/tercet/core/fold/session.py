@@ -1,0 +1,310 @@
+"""How a session begins, pauses, is resumed, gives up and ends, and how a run comes to its verdict.
+
+Each function folds the event of its name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.behaviour import is_outdated
+from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
+from tercet.core import events as e
+from tercet.core.budget import add, count_interrupted, is_extension
+from tercet.core.fold.base import (
+    INTERRUPTED,
+    MODIFIED,
+    changed,
+    demand,
+)
+from tercet.core.fold.model import cut_off
+from tercet.core.fold.quality import afresh, with_quality
+from tercet.core.outputs.rounds import restored
+from tercet.core.state import Ending, State, StepState
+
+P = Phase
+
+
+def session_started(state: State, event: e.SessionStarted) -> State:
+    demand(state, event, is_met=not state.is_started, why="it has started already")
+    # By way of JSON, so that it is the same whether it was folded here or read from a fold: lists, and no tuples.
+    return changed(state, start=msgspec.json.decode(msgspec.json.encode(event), type=e.SessionStarted))
+
+
+def session_resumed(state: State, event: e.SessionResumed) -> State:
+    if event.people is not None:
+        state = changed(state, start=msgspec.structs.replace(state.start, people=event.people))
+    steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
+    state = cut_off(state)
+    return revived(changed(state, steps={**state.steps, **steps}, used=count_interrupted(state.used)))
+
+
+def _cut_off(step: StepState) -> StepState:
+    """Whether a call that was under way when its process stopped took effect is not known any more,
+    and it may still take effect until its deadline."""
+    if step.status != "in_flight":
+        return step
+    return msgspec.structs.replace(
+        step,
+        status="unknown",
+        outcome="unknown",
+        error="its process stopped",
+        code=INTERRUPTED,
+        not_before=step.deadline,
+        since=step.deadline,
+        asked=0,
+    )
+
+
+def revived(state: State) -> State:
+    """A run that goes on where it stood. What was handed to a person and did not happen may be tried afresh."""
+    steps = dict(state.steps)
+    unjudged = list(state.unjudged)
+    for name, step in state.steps.items() if state.phase is not P.FAIL else ():
+        if step.code == MODIFIED and name in unjudged:
+            continue  # a person wants it changed, and nobody has heard that yet
+        if step.status == "failed" and (state.halted_from or name not in unjudged):
+            unjudged = [other for other in unjudged if other != name]
+            if step.outcome == "done":
+                unjudged.append(name)
+            else:
+                steps[name] = msgspec.structs.replace(step, status="pending", retries=0, not_before=0)
+    return changed(
+        state,
+        phase=state.halted_from or state.phase,
+        halted_from=None,
+        status=_unchanged(state, state.ending) or "in_progress",
+        steps=steps,
+        unjudged=tuple(unjudged),
+        reason="" if state.halted_from else state.reason,
+        escalation=None,
+        paused_by="",
+        paused_for="",
+        # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
+        quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
+        # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
+        gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
+    )
+
+
+def _is_outputs_matter(state: State) -> bool:
+    """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
+    return state.halted_from is P.VERIFY and state.escalation is not None
+
+
+def session_paused(state: State, event: e.SessionPaused) -> State:
+    # A pause by the watchdog finds calls in flight whose process is gone: the next one to resume settles them.
+    is_quiet = event.outside or not state.in_flight
+    demand(state, event, is_met=is_quiet, why="a call is in flight")
+    return changed(
+        cut_off(state),
+        phase=P.HALT,
+        halted_from=state.phase,
+        status="paused",
+        reason=event.reason,
+        paused_by=event.by,
+        paused_for=event.code,
+        inbox=max(state.inbox, event.inbox),
+    )
+
+
+def given_up(state: State, event: e.GivenUp) -> State:
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    return ending(restored(state, event.restored), "failed", event.reason)
+
+
+def session_cancelled(state: State, event: e.SessionCancelled) -> State:
+    demand(state, event, is_met=not state.ending, why=f"it is ending {state.ending}")
+    reason = f"{event.by} cancelled it: {event.reason}".rstrip(": ")
+    return changed(ending(state, "cancelled", reason), inbox=max(state.inbox, event.inbox))
+
+
+def session_expired(state: State, event: e.SessionExpired) -> State:
+    demand(state, event, is_met=not state.ending, why=f"it is ending {state.ending}")
+    return ending(state, "expired", event.reason)
+
+
+def ending(state: State, how: Ending, reason: str) -> State:
+    """A run that will not succeed: nothing of its plan begins any more, and what it did is settled and taken back.
+
+    What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
+    out is asked about: nothing is called any more.
+    """
+    asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
+    steps = {name: _left(step) for name, step in state.steps.items()}
+    return changed(
+        cut_off(state),
+        phase=P.FAIL,
+        halted_from=None,
+        status=_unchanged(state, how) or "in_progress",
+        steps=steps,
+        ending=how,
+        reason=reason,
+        escalation=None,
+        gates=asked,
+        approved={},
+    )
+
+
+def is_untouched(state: State) -> bool:
+    """Whether a run has done nothing that is to be settled or taken back."""
+    return not state.done and not any(step.is_reserving for step in state.steps.values())
+
+
+def _unchanged(state: State, how: Ending) -> SessionStatus | None:
+    """The status that a session keeps until it is over; None if there is something to do before."""
+    keeps = ("paused", "awaiting_gate") if how == "expired" else ("paused",) if how == "cancelled" else ()
+    return state.status if state.status in keeps and is_untouched(state) else None
+
+
+def _left(step: StepState) -> StepState:
+    """A step as it is when nothing of the plan begins any more."""
+    if step.is_unsettled and step.status != "unknown":
+        return msgspec.structs.replace(step, status="unknown", gate="", approved="", not_before=0)
+    if step.status == "gated":
+        return msgspec.structs.replace(step, status="pending", gate="", approved="")
+    return step
+
+
+def session_migrated(state: State, event: e.SessionMigrated) -> State:
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    pins = {
+        name: getattr(event, name)
+        for name in (
+            "pack",
+            "pack_hash",
+            "snapshot",
+            "context",
+            "evidence",
+            "library",
+            "library_hash",
+            "left_out",
+        )
+    }
+    if event.behaviour:
+        pins["behaviour"] = event.behaviour
+    start = msgspec.structs.replace(state.start, **pins)
+    if state.phase in (P.COMMIT, P.FAIL):
+        # Whether to compensate is asked again, since the calls may be others. Those that have begun stay as they are.
+        is_allowed = state.saga != "undoing" or is_outdated(state.start.behaviour)
+        demand(state, event, is_met=is_allowed, why="its effects are being compensated")
+        asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
+        has_agreed = state.saga == "agreed" and bool(event.behaviour)
+        saga = "" if has_agreed else state.saga
+        return changed(state, start=start, gates=asked, saga=saga)
+    # A run that is being planned anew has refused the plan that it had.
+    is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
+    steps = {name: _unapproved(step) for name, step in state.steps.items()}
+    # What failed and happened all the same is not called again, but handed to a person again.
+    failed = [name for name, step in steps.items() if step.status == "failed" and name not in state.unjudged]
+    return changed(
+        state,
+        start=start,
+        phase=P.REVIEW if is_planned else P.PLAN,
+        halted_from=None,
+        status="in_progress",
+        reason="",
+        escalation=None,
+        gates={},
+        approved={},
+        steps=steps,
+        unjudged=(*(name for name in state.unjudged if steps[name].status != "pending"), *failed),
+        change=None if is_planned else state.change,
+        verdict={},
+        # Another pack may have other rules, and another kind of task to learn from.
+        quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),
+    )
+
+
+def _unapproved(step: StepState) -> StepState:
+    """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
+    if step.status == "unknown":
+        return msgspec.structs.replace(step, gate="")  # it is asked about anew
+    has_happened = step.status == "failed" and step.outcome == "done"
+    if has_happened or step.status not in ("gated", "failed", "pending"):
+        return step
+    return msgspec.structs.replace(step, status="pending", gate="", approved="", retries=0, not_before=0)
+
+
+def budget_extended(state: State, event: e.BudgetExtended) -> State:
+    return changed(extended(state, event, event.more), inbox=max(state.inbox, event.inbox))
+
+
+def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
+    """The state with more to use up."""
+    demand(state, event, is_met=is_extension(amounts), why="an extension adds to a budget")
+    before = state.extended
+    return changed(
+        state, extended=before | {name: before.get(name, 0) + amount for name, amount in amounts.items()}
+    )
+
+
+def session_ended(state: State, event: e.SessionEnded) -> State:
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
+    demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
+    return changed(
+        state,
+        status=wanted,
+        reason=event.reason,
+        record=event.record,
+        kept=event.kept,
+        gates={},
+        approved={},
+    )
+
+
+def outputs_produced(state: State, event: e.OutputsProduced) -> State:
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    return changed(
+        state,
+        phase=P.VERIFY,
+        outputs=event.outputs,
+        missing=event.missing,
+        memory=event.memory,
+        quality=msgspec.structs.replace(afresh(state.quality), vote={}, drafts={}, fetched=()),
+    )
+
+
+def run_reported(state: State, event: e.RunReported) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked")
+    demand(state, event, is_met=not state.gates, why="a person is asked about the outputs")
+    reported = changed(restored(state, event.restored), report=event.report, envelope=event.envelope)
+    if event.exit:
+        reported = changed(reported, quality=with_quality(reported, exit=event.exit))
+    match event.outcome:
+        case "accept":
+            return changed(reported, phase=P.COMMIT)
+        case "ask":
+            return changed(reported, quality=with_quality(reported, stage="asking"))
+        case "fail":
+            return ending(reported, "failed", "; ".join(event.reasons))
+        case "replan":
+            return changed(
+                reported,
+                phase=P.PLAN,
+                used=add(state.used, replans=1),
+                feedback=event.reasons,
+                setbacks=(*state.setbacks, ()),
+                refused=(*state.refused, state.plan_hash),
+            )
+        case _:
+            return escalated(reported, P.VERIFY, "; ".join(event.reasons))
+
+
+ESCALATED = "escalated: "
+"""What the reason of a session begins with that was handed to a person."""
+
+
+def escalated(state: State, phase: Phase, reason: str) -> State:
+    """A run that only a person can help on."""
+    return changed(
+        state,
+        phase=P.HALT,
+        halted_from=phase,
+        status="paused",
+        reason=f"{ESCALATED}{reason}",
+        escalation=reason,
+    )

@@ -1,0 +1,657 @@
+"""What people say to a session: answers to its gates, and pause, cancel, extend.
+
+A message is put into the session's inbox, a stream of its own that needs no lease: so speaking only appends. Whoever
+holds the session's lease reads the inbox and makes each message an event, in the order in which they came; one that
+does not fit any more is dropped with the reason. Two answers that race have one outcome.
+
+Who may say what is decided here, against the state that the message meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.behaviour import Behaviour, is_outdated
+from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plain import not_plain, storable
+from tercet.contracts.references import is_text
+from tercet.contracts.request import SIMULATED, Actor
+from tercet.contracts.shape import as_list, as_object
+from tercet.core import events as e
+from tercet.core.budget import EXTENSIBLE, is_extension
+from tercet.core.events.gate import Answered
+from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
+from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
+from tercet.core.modifications import (
+    NOT_SETTABLE,
+    SETTABLE,
+    demand_settable,
+    is_replaced,
+    place_of,
+)
+from tercet.core.state import OpenGate, State
+from tercet.policy import schemas
+
+TEMPLATE = "template"
+"""The name of the planner that proposes the pack's own plans."""
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Something that a person says to a session."""
+
+    session: str
+    actor: str
+    roles: tuple[str, ...] = ()
+    """The roles that they hold as they say it."""
+    auth: str = "local"
+    login: str = ""
+    """The login that they speak from; empty where the caller vouches for them."""
+    simulated_by: str = ""
+    """The login of the person who acts as `actor` in a development session; empty where `actor` speaks."""
+    note: str = ""
+    nonce: str = ""
+    """Drawn when it is put into the inbox, so that no two messages have the same bytes there."""
+
+
+class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
+    """An answer to a gate."""
+
+    gate: str
+    answer: Answered
+    value: Any = None
+    digest: str = ""
+    """The digest of the call that was looked at; empty where the gate's own is meant."""
+    listed: bool = False
+    """Whether their roles come from a list of people."""
+    changes: dict[str, Any] = {}
+    """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
+
+
+class Pause(_Message, frozen=True, kw_only=True, tag="pause"):
+    """Let go of the session once the calls under way have ended."""
+
+
+class Cancel(_Message, frozen=True, kw_only=True, tag="cancel"):
+    """End the run without success."""
+
+
+class Extend(_Message, frozen=True, kw_only=True, tag="extend"):
+    """Let the run use more."""
+
+    more: dict[str, int]
+
+
+Message: TypeAlias = Reply | Pause | Cancel | Extend
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Message).decode
+
+
+def decode(data: bytes) -> Message:
+    """A message as it was stored; raises `UsageError` for what is none here, as what a newer version has written."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"a message cannot be read here: {storable(str(error))}",
+            code="unreadable",
+            remedy="a newer version of Tercet may have written it: upgrade, and say it again",
+        ) from error
+
+
+def calls_off(data: bytes) -> bool:
+    """Whether a message wants a run to pause or to end."""
+    try:
+        return isinstance(decode(data), Pause | Cancel)
+    except UsageError:
+        return False
+
+
+def inbox_of(session: str) -> str:
+    """The stream that holds what people said to a session."""
+    return f"inbox:{session}"
+
+
+def session_of(gate: str) -> str:
+    """The session whose gate this is."""
+    session, _, number = gate.rpartition(".g")
+    if not session or not number.isdecimal():
+        raise UsageError(
+            f"{gate!r} is no gate id",
+            code="unknown_gate",
+            remedy="tercet gates list names the gates that wait",
+        )
+    return session
+
+
+def nameable(actor: Actor) -> Actor:
+    """Somebody by a name that can be stored: the same one, whether they start a run or speak to it."""
+    roles = tuple(storable(role) for role in actor.roles)
+    return actor.model_copy(update={"id": storable(actor.id), "roles": roles, "auth": storable(actor.auth)})
+
+
+def by(actor: Actor) -> dict[str, Any]:
+    """Who says something, in the words of a message."""
+    named = nameable(actor)
+    user, is_simulated = storable(named.os_user or ""), named.auth == SIMULATED
+    return {
+        "actor": named.id,
+        "roles": named.roles,
+        "auth": named.auth,
+        "login": user if named.auth == "local" else "",
+        "simulated_by": (user or "unknown") if is_simulated else "",
+    }
+
+
+def reply(
+    gate: str,
+    answer: Answered,
+    actor: Actor,
+    *,
+    note: str = "",
+    value: Any = None,
+    digest: str = "",
+    listed: bool = False,
+    changes: Mapping[str, Any] | None = None,
+) -> Reply:
+    """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
+    if (fault := not_plain(value)) is not None:
+        raise UsageError(
+            f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
+        )
+    given = as_object({} if changes is None else changes)
+    if given is None or not all(map(is_text, given)):
+        raise UsageError(
+            "changes is not an object of values by parameter", code="not_json", remedy='write {"amount": 5}'
+        )
+    placed = {place_of(name): changed for name, changed in given.items()}
+    if len(placed) < len(given):
+        raise UsageError("changes sets a parameter twice", code="wrong_value", remedy="set it once")
+    if (fault := not_plain(placed)) is not None:
+        raise UsageError(f"these values are not JSON: {fault}", code="not_json", remedy="set JSON values")
+    return Reply(
+        session=session_of(gate),
+        gate=gate,
+        answer=answer,
+        value=value,
+        digest=digest,
+        listed=listed,
+        changes=placed,
+        note=storable(note),
+        **by(actor),
+    )
+
+
+def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
+    """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
+    at = max(now, state.at)
+    if state.is_over:
+        raise session_over(said.session, state)
+    _demand_person(said)
+    demand_simulation(said, state)
+    if not isinstance(said, Reply):
+        _demand_open(said, state)
+    match said:
+        case Reply():
+            return _answered(said, state, at, inbox=inbox, outside=outside)
+        case Pause():
+            _demand_running(said, state)
+            reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
+            return e.SessionPaused(
+                at=at,
+                reason=reason,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                inbox=inbox,
+                outside=outside,
+            )
+        case Cancel():
+            return e.SessionCancelled(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                reason=said.note,
+                inbox=inbox,
+                outside=outside,
+            )
+        case Extend():
+            demand_extension(said.more)
+            return e.BudgetExtended(
+                at=at,
+                by=said.actor,
+                simulated_by=said.simulated_by,
+                more=said.more,
+                inbox=inbox,
+                outside=outside,
+            )
+
+
+def session_over(session: str, state: State) -> UsageError:
+    """The refusal of what is said to a session that is over."""
+    return UsageError(
+        f"session {session} is over: it is {state.status}",
+        code="session_over",
+        remedy=f"tercet sessions show {session} tells how it ended",
+    )
+
+
+def demand_current_rules(said: Message, state: State) -> None:
+    """Raises `UsageError` for an approval of a session with outdated rules: it would be void when the session goes on."""
+    is_approval = isinstance(said, Reply) and said.answer in ("approve", "compensate")
+    if is_approval and is_outdated(state.start.behaviour):
+        session = state.start.session
+        raise UsageError(
+            f"session {session} was started by an earlier version, and what is approved now would not count",
+            code="outdated_rules",
+            remedy=f"let it go on under the current rules, then answer its new gate: tercet sessions resume {session} --pack FOLDER",
+        )
+
+
+def _demand_person(said: Message) -> None:
+    """What a policy grants is recorded in its name: nobody else goes by such a one."""
+    if said.actor.startswith(POLICY) or said.auth == "policy":
+        raise UsageError(
+            f"{said.actor} is the name of a policy, and no person's",
+            code="reserved_name",
+            remedy=f"speak under a name that does not begin with {POLICY}",
+        )
+
+
+def demand_simulation(said: Message, state: State) -> None:
+    """Raise `UsageError` for what one person says as another, except in a development session."""
+    is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
+    if is_simulated and not state.start.dev:
+        raise UsageError(
+            f"session {said.session} is not a development session: only {said.actor} can speak as {said.actor}",
+            code="simulation_refused",
+            remedy=f"let {said.actor} do it from their own login; or start the run again with --dev",
+        )
+
+
+def _demand_open(said: Message, state: State) -> None:
+    """A run whose end is decided is neither paused nor cancelled nor extended."""
+    if state.phase in (Phase.COMMIT, Phase.FAIL):
+        raise UsageError(
+            f"session {said.session} is ending already: {state.reason}".rstrip(": "),
+            code="session_ending",
+            remedy=f"tercet sessions resume {said.session} brings it to its end",
+        )
+
+
+def _demand_running(said: Pause, state: State) -> None:
+    if state.status != "in_progress":
+        raise UsageError(
+            f"session {said.session} is {state.status}: there is nothing to pause",
+            code="not_running",
+            remedy="answer its gate, resume it, or cancel it",
+        )
+
+
+def demand_extension(more: Any) -> dict[str, int]:
+    """The amounts by which a budget is extended; raises `UsageError` if they are none."""
+    amounts = as_object(more) or {}
+    if not is_extension(amounts):
+        raise UsageError(
+            f"{more!r} is no extension of a budget",
+            code="wrong_extension",
+            remedy=f"give a whole number above zero for one or more of {', '.join(EXTENSIBLE)}",
+        )
+    return amounts
+
+
+# --- answers to gates ---
+
+
+def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
+    gate = _gate_of(said, state)
+    said = _recognised(said, state)
+    if said.answer not in ANSWERS[gate.kind]:
+        options: Sequence[str] = gate.shown.get("options", ANSWERS[gate.kind])
+        raise UsageError(
+            f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
+            code="wrong_answer",
+            remedy=f"tercet gates show {said.gate} tells what it asks",
+        )
+    if gate.expires and at >= gate.expires and said.answer != "withdraw":
+        raise gate_expired(gate)
+    if said.digest and said.digest != gate.digest:
+        raise UsageError(
+            f"gate {said.gate} is about another call than the one with digest {said.digest[:20]}…",
+            code="wrong_digest",
+            remedy=f"look at it again: tercet gates show {said.gate}",
+        )
+    if said.answer == "approve":
+        _demand_fresh(gate, at)
+    if said.changes and said.answer != "modify":
+        raise UsageError(
+            f"{said.answer} sets no values", code="usage", remedy="answer with modify to set values in a call"
+        )
+    _RULES[said.answer](said, gate, state)
+    return e.GateAnswered(
+        at=at,
+        gate=said.gate,
+        digest=gate.digest,
+        answer=said.answer,
+        actor=said.actor,
+        roles=said.roles,
+        listed=said.listed,
+        auth=said.auth,
+        login=said.login,
+        simulated_by=said.simulated_by,
+        value=said.value,
+        changes=said.changes,
+        note=said.note,
+        outside=outside,
+        inbox=inbox,
+    )
+
+
+def _recognised(said: Reply, state: State) -> Reply:
+    """Return an answer with those of its giver's roles that the run's own list of people gives them.
+
+    It is asked for answers from a login, and for those whose roles are said to come from a list. Raises `UsageError` if the
+    list gives that name to another login. The owner of the run is who they were when it started.
+    """
+    people: dict[str, Any] = state.start.people or {}
+    owner = state.start.actor
+    is_owner = bool(said.login) and (said.actor, said.login) == (owner["id"], owner.get("os_user"))
+    if not people or is_owner or not (said.login or _goes_by_list(said, state)):
+        return said
+    person = as_object(people.get(said.actor)) or {}
+    if said.login and said.actor in people and person.get("login") != said.login:
+        raise UsageError(
+            f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
+            code="wrong_login",
+            remedy=f"answer from their login, or let somebody else answer; {_lists(said)}",
+        )
+    held = as_list(person.get("roles")) or ()
+    return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
+
+
+def _goes_by_list(said: Reply, state: State) -> bool:
+    """Whether an answer's roles are said to come from a list of people, and the session's rules compare that."""
+    return said.listed and Behaviour.STRICT_CALLS in state.start.behaviour
+
+
+def _lists(said: Reply) -> str:
+    """Where it is written who is who, and how a session comes to know of a change."""
+    return (
+        f"who is who is in the actors.toml of the run's own pack; if that was changed since, "
+        f"tercet sessions resume {said.session} --pack PACK reads it again"
+    )
+
+
+def _gate_of(said: Reply, state: State) -> OpenGate:
+    """The gate that an answer is about; raises `UsageError` if it cannot be answered any more."""
+    if (gate := gate_for(state, said.gate, said.answer)) is not None:
+        return gate
+    if state.ending:
+        raise UsageError(
+            f"gate {said.gate} is closed, and its session is ending: {state.reason}",
+            code="gate_expired" if state.ending == "expired" else "session_ending",
+            remedy="start the run again",
+        )
+    raise UsageError(
+        f"gate {said.gate} is not open",
+        code="gate_not_open",
+        remedy="it was answered before, or what it asked about has changed: tercet gates list names those that wait",
+    )
+
+
+def gate_expired(gate: OpenGate) -> UsageError:
+    """The refusal of an answer that comes too late."""
+    return UsageError(
+        f"gate {gate.id} has expired, and its session with it",
+        code="gate_expired",
+        remedy="start the run again",
+    )
+
+
+def _demand_fresh(gate: OpenGate, at: int) -> None:
+    """Evidence that has expired closes no gate."""
+    if gate.stale and at >= gate.stale:
+        raise UsageError(
+            f"evidence that gate {gate.id} stands on has expired",
+            code="evidence_expired",
+            remedy=f"deny it, and start the run again on fresh evidence; tercet gates show {gate.id} names it",
+        )
+
+
+def _owner(said: Reply, state: State) -> str:
+    """Return how an answer's giver is known as an owner; without a login of their own, the list's login counts."""
+    listed: dict[str, Any] = state.start.people or {} if _goes_by_list(said, state) else {}
+    login = said.login or (as_object(listed.get(said.actor)) or {}).get("login") or ""
+    return owner_named(state, said.actor, login)
+
+
+def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+    if owner := _owner(said, state):
+        raise UsageError(
+            f"{owner} started this run, and cannot approve its gate",
+            code="own_gate",
+            remedy="let somebody else approve it, or deny it",
+        )
+    for approval in gate.approvals:
+        if approval.actor != said.actor and not (said.login and approval.login == said.login):
+            continue
+        who = said.actor if approval.actor == said.actor else f"the login {said.login}"
+        raise UsageError(
+            f"{who} has approved gate {gate.id} already{'' if who == said.actor else f', as {approval.actor}'}",
+            code="already_approved",
+            remedy="a quorum counts different people: let somebody else approve it as well",
+        )
+    if has_set_values(state, gate, said.actor, said.login):
+        raise UsageError(
+            f"{said.actor} has set values in the call of gate {gate.id}, and cannot approve it",
+            code="own_change",
+            remedy="let another person with a role of the gate approve it, or deny it",
+        )
+    open_roles = [gate.needs[name].roles for name in gate.unmet]
+    if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in open_roles):
+        raise _role_missing(said, gate, "approve")
+
+
+def _may_refuse(said: Reply, gate: OpenGate, state: State) -> None:
+    """Whoever could approve may refuse, and so may whoever started the run."""
+    if _owner(said, state):
+        return
+    asked = [need.roles for need in gate.needs.values()]
+    if not any(not roles or not set(roles).isdisjoint(said.roles) for roles in asked):
+        raise _role_missing(said, gate, said.answer)
+
+
+def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
+    roles = sorted({role for need in gate.needs.values() for role in need.roles})
+    held = ", ".join(said.roles) or "none"
+    return UsageError(
+        f"{said.actor} holds {held} of the roles that may {what} gate {gate.id}: {', '.join(roles)}"
+        if said.roles
+        else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
+        code="role_missing",
+        remedy=f"let somebody with that role answer; {_lists(said)}",
+    )
+
+
+def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
+    _may_refuse(said, gate, state)
+    if is_of_compensation(state, gate):
+        raise UsageError(
+            f"gate {gate.id} is about a compensation, which can no longer be changed",
+            code="compensation_fixed",
+            remedy="approve it, or deny it: then the effect is listed for an operator",
+        )
+    _demand_no_change(said, gate, state)
+    if said.changes:
+        _may_set_values(said, gate, state)
+    elif gate.kind != "output":  # outputs are repaired whatever planner made the plan
+        _demand_planner(state, "deny it, and run the changed plan")
+    if not said.note:
+        raise UsageError(
+            "a change needs words", code="note_missing", remedy="say what shall be different with a note"
+        )
+
+
+def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` while another call is being changed: the next plan can follow one wish only."""
+    is_sent_back = any(state.steps[name].code == MODIFIED for name in state.unjudged)
+    if state.change is not None or (is_sent_back and said.changes):
+        raise UsageError(
+            f"another call of the run is being changed, and gate {gate.id} waits for the plan that follows from that",
+            code="change_pending",
+            remedy=f"let the session go on, then answer its next gate: tercet sessions resume {said.session}",
+        )
+
+
+def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
+    """Values that a person sets are trusted because the gate trusts that person: by a role that it names. The owner of the
+    run is not trusted with them."""
+    if owner := _owner(said, state):
+        raise UsageError(
+            f"{owner} started this run, and cannot set values in its calls",
+            code="own_gate",
+            remedy="let an approver of the gate set them; or deny it, and start the run again with other values",
+        )
+    if gate.kind != "approval" or SETTABLE not in gate.shown:
+        raise UsageError(
+            f"no values can be set at gate {gate.id}",
+            code=NOT_SETTABLE,
+            remedy="values can be set in a call of the plan, at a gate that names roles; leave them out, or deny it",
+        )
+    if state.is_stepwise:
+        raise UsageError(
+            "an agent decides this run step by step, and its turns are not changed",
+            code=NOT_SETTABLE,
+            remedy="leave the values out, and tell the agent with a note what shall be different",
+        )
+    wanted = {role for need in gate.needs.values() for role in need.roles}
+    if wanted.isdisjoint(said.roles):
+        raise _role_missing(said, gate, "set values at")
+    _demand_other_approver(said, gate, state)
+    demand_settable(gate, said.changes)
+
+
+def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
+    """Raise `UsageError` if the pack lists no other people who could approve the changed call."""
+    people: dict[str, Any] = state.start.people or {}
+    excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
+    kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
+    excluded |= {each.by for each in kept}
+    # A program that vouches for people may know others than the list.
+    for name, need in gate.needs.items() if people and said.listed else ():
+        others = [who for who in people if who not in excluded]
+        able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
+        if len(able) < need.quorum:
+            raise UsageError(
+                f"whoever sets a value cannot approve it, and without {said.actor} too few people could approve {name}",
+                code="no_other_approver",
+                remedy=f"list another person with the role {' or '.join(need.roles)} in actors.toml, then resume the session; or deny the call, and start the run again with other values",
+            )
+
+
+def _demand_planner(state: State, remedy: str) -> None:
+    if state.plan_origin == "caller":
+        raise UsageError(
+            "the plan came from the caller, and a caller's plan is never changed",
+            code="callers_plan",
+            remedy=remedy,
+        )
+    if state.start.planner == TEMPLATE:
+        raise UsageError(
+            "the plan came from a template of the pack, which knows no other",
+            code="template_plan",
+            remedy=remedy,
+        )
+
+
+def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
+    if all(approval.actor != said.actor for approval in gate.approvals):
+        raise UsageError(
+            f"{said.actor} has not approved gate {gate.id}",
+            code="not_approved",
+            remedy="only one's own approval can be withdrawn",
+        )
+    if not any(can_be_held(state.steps[name]) for name in gate.calls):
+        raise UsageError(
+            f"the call behind gate {gate.id} has begun",
+            code="too_late",
+            remedy="it cannot be called back; see how it ends",
+        )
+
+
+def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
+    """What people had to approve, only such people speak about afterwards: not the one who started the run."""
+    if not gate.needs:
+        return
+    if owner := _owner(said, state):
+        raise UsageError(
+            f"{owner} started this run, and what it did had to be approved by somebody else",
+            code="own_gate",
+            remedy="let one of those answer who may approve such a call",
+        )
+    if not any(gate.counts(name, said.roles) for name in gate.needs):
+        raise _role_missing(said, gate, "answer")
+
+
+def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
+    """What a call is said to have brought must be something that it could have brought."""
+    _may_settle(said, gate, state)
+    schema = gate.shown.get("result_schema")
+    faults = schemas.faults(canonical(schema).decode(), said.value) if schema is not None else []
+    if faults:
+        raise UsageError(
+            f"{gate.shown.get('tool', 'the call')} cannot have brought this: {faults[0].message}",
+            code="wrong_value",
+            remedy="give what the call brought as its value",
+        )
+
+
+def _may_extend(said: Reply, _: OpenGate, __: State) -> None:
+    demand_extension(said.value)
+
+
+def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
+    _demand_planner(state, "abandon it, and run another plan")
+
+
+def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
+    """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
+    if owner := _owner(said, state):
+        raise UsageError(
+            f"{owner} started this run, and cannot accept what the critic did not",
+            code="own_gate",
+            remedy="let somebody else accept it, or abandon it",
+        )
+    if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
+        raise _role_missing(said, gate, "accept the outputs of")
+    unknown = [name for name in state.frontier if state.steps[name].is_reserving]
+    if unknown:
+        raise UsageError(
+            f"nobody knows whether {', '.join(unknown)} happened",
+            code="unsettled",
+            remedy=f"resume the session, so that it is settled: tercet sessions resume {said.session}",
+        )
+
+
+def _anybody(_: Reply, __: OpenGate, ___: State) -> None:
+    """No rule."""
+
+
+_RULES: dict[str, Callable[[Reply, OpenGate, State], None]] = {
+    "approve": _may_approve,
+    "deny": _may_refuse,
+    "modify": _may_modify,
+    "withdraw": _may_withdraw,
+    "happened": _demand_result,
+    "did_not_happen": _may_settle,
+    "extend": _may_extend,
+    "replan": _may_replan,
+    "accept_partial": _may_accept,
+    "abandon": _anybody,
+    "compensate": _may_settle,
+    "keep": _may_settle,
+}

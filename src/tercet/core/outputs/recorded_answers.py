@@ -1,0 +1,86 @@
+"""A judgement of outputs derived once more from what was recorded before it: nobody is asked, and nothing is called.
+
+The state before the event has the answers of models, and the event itself says which questions found nobody. So whoever
+holds both comes to the same event, byte for byte, or knows that one of them was changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import msgspec
+
+from tercet.contracts.errors import TercetError
+from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
+from tercet.core import events as e
+from tercet.core.outputs.judging import OutputReview, criticise, repair, verify
+from tercet.core.state import Replied
+
+ResultT = TypeVar("ResultT")
+Judged: TypeAlias = e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired
+
+
+class Unrecorded(TercetError):  # noqa: N818 - what is missing is named
+    """A question that nobody has answered in this record, so what it led to cannot be derived."""
+
+    default_code = "answer_not_recorded"
+
+
+def judge_again(matter: OutputReview, event: Judged, texts: Mapping[str, str] | None = None) -> Judged:
+    """The event that VERIFY, CRITIQUE or REPAIR comes to in this matter; `texts` are long answers by their digests.
+
+    Raises `Unrecorded` where it would have to ask something that nobody has answered.
+    """
+    match event:
+        case e.OutputsVerified():
+            inquiry: Inquiry[Judged] = verify(matter, event.at)
+        case e.OutputsCritiqued():
+            inquiry = criticise(matter, event.at)
+        case e.OutputsRepaired():
+            inquiry = repair(matter, event.models, event.at)
+    derived = answer_from(inquiry, matter.state.replies, event.faults, texts or {})
+    return msgspec.structs.replace(derived, repairers=event.repairers, faults=event.faults)
+
+
+def answer_from(
+    inquiry: Inquiry[ResultT],
+    replies: Sequence[Replied],
+    faults: Mapping[str, str],
+    texts: Mapping[str, str],
+) -> ResultT:
+    """What an inquiry comes to by recorded answers alone."""
+    left = list(replies)
+    try:
+        question = next(inquiry)
+        number = 0
+        while True:
+            fault = faults.get(str(number))
+            if fault is not None:
+                question = inquiry.throw(ModelFault(fault))
+            else:
+                question = inquiry.send(_reply(question, left, texts))
+            number += 1
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        inquiry.close()
+
+
+def _reply(question: Question, left: list[Replied], texts: Mapping[str, str]) -> Reply:
+    found = next((each for each in left if each.prompt == question.hash), None)
+    if found is None:
+        raise Unrecorded(
+            f"nobody has answered question {question.hash}",
+            remedy="the record, the pack or the rules of judging are others than those of the run",
+        )
+    left.remove(found)
+    return Reply(
+        text=texts[found.blob] if found.blob else found.answer,
+        model=found.model,
+        tokens_in=found.tokens_in,
+        tokens_out=found.tokens_out,
+        cost_microcents=found.cost,
+        is_cut=found.cut,
+        latency_ms=found.latency,
+    )

@@ -1,0 +1,178 @@
+"""Which outputs of a quality loop are the best: a repair may leave them worse than they were.
+
+A round is one look at outputs: those that a plan produced, or those that a REPAIR phase left. The best round before the
+last one is remembered. Where a loop ends without a commit and the last round is worse, the best one is handed over, with
+what was said of it and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.quality import Defect, RepairEntry
+from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.repair import LeftDefect
+from tercet.contracts.shape import JsonObject
+from tercet.core.config import RunConfig
+from tercet.core.state import Round, State
+from tercet.repair.causes import classify
+from tercet.repair.escalation import Resources, escalate
+
+TRIED = "no repair of it made the outputs better"
+UNTRIED = "the repairs of others made the outputs worse"
+_OF_THE_RUN = ("policy", "confidence")
+"""Limits that say nothing of outputs beside each other: what a run has done stays done, and each repair lowers confidence."""
+
+
+def rank(judged: Round) -> tuple[float, ...]:
+    """How good outputs are by what was said of them; the greater the better, and what is equal is equally good.
+
+    In this order: that they were criticised at all, which a broken form is not; fewer faults of form; that nothing of
+    safety is missed; fewer limits missed; more test commands passed whole, since late ones run only if those before them
+    passed; the share of tests that passed; the score of the rubric; fewer defects.
+    """
+    defects: list[dict[str, Any]] = judged.diagnosis.get("defects", [])
+    missed = set(_missed(judged))
+    is_safe = "safety" not in missed and all(each["dimension"] != "safety" for each in defects)
+    return (
+        bool(judged.rubric),
+        -len(judged.verdict.get("schema_faults", ())),
+        is_safe,
+        -len(missed),
+        sum(not _is_failed(said) for said in judged.tests),
+        _share_passed(judged),
+        judged.rubric.get("weighted", 0.0),
+        -len(defects),
+    )
+
+
+def _missed(judged: Round) -> Iterator[str]:
+    """The limits that outputs do not keep, by their names."""
+    yield from judged.rubric.get("below", ())
+    if judged.rubric and not judged.rubric["passed"] and not judged.rubric["below"]:
+        yield "rubric"
+    for limit in judged.exit.get("thresholds", ()):
+        if not limit["passed"] and limit["name"] not in _OF_THE_RUN:
+            yield limit["name"]
+    if any(map(_is_failed, judged.tests)):
+        yield "test_pass_rate"
+    if any(each["dimension"] == "adversarial" for each in judged.diagnosis.get("defects", ())):
+        yield "adversarial"
+
+
+def _is_failed(said: Mapping[str, Any]) -> bool:
+    return bool(said["error"] or said["result"].get("failed"))
+
+
+def _share_passed(judged: Round) -> float:
+    """The share of tests that passed; a command that could not be run counts as one that failed."""
+    passed = sum(said["result"].get("passed", 0) for said in judged.tests)
+    failed = sum(1 if said["error"] else said["result"].get("failed", 0) for said in judged.tests)
+    return passed / (passed + failed) if passed + failed else 1.0
+
+
+# ---- remembering --------------------------------------------------------------------------------------------------
+
+
+def round_of(state: State) -> Round:
+    """The outputs as they are, with what was said of them."""
+    quality = state.quality
+    return Round(
+        number=state.used.repairs,
+        outputs=state.outputs,
+        missing=state.missing,
+        tests=quality.tests,
+        verdict=quality.verdict,
+        consistency=quality.consistency,
+        diagnosis=quality.diagnosis,
+        rubric=quality.rubric,
+        confidence=quality.confidence,
+        exit=quality.exit,
+    )
+
+
+def remembered(state: State) -> Round | None:
+    """The best round once the outputs are repaired: of two that are equally good the later one.
+
+    What a person has sent back is none, however well it was judged, and neither is what came before it.
+    """
+    if Behaviour.BEST_HANDED_OVER not in state.start.behaviour or state.quality.feedback:
+        return None
+    now, best = round_of(state), state.quality.best
+    return best if best is not None and rank(best) > rank(now) else now
+
+
+# ---- handing over -------------------------------------------------------------------------------------------------
+
+
+def better_round(state: State, setting: RunConfig) -> JsonObject:
+    """Which round is better than the last one, and what is left to be mended in it; empty where none is, and where the
+    last one needs nothing more than a yes."""
+    best, last = state.quality.best, state.quality.exit
+    is_sound = last.get("outcome") == "COMMIT" or last.get("needs_approval", False)
+    if best is None or is_sound or rank(best) <= rank(round_of(state)):
+        return {}
+    budget, rules = setting.ctx.run_budget, setting.spec.quality or QualityRules()
+    resources = Resources(
+        has_human=True,
+        may_replan=state.plan_origin == "planner" and state.used.replans < budget.max_replans,
+        is_partial_useful=rules.is_partial_useful,
+    )
+    left = tuple(_left(best, state.quality.log))
+    verdict = escalate(left, rules.repair, resources, reason="what came later was judged worse")
+    return {"round": best.number, "of": state.used.repairs, "escalation": verdict.model_dump(mode="json")}
+
+
+def _left(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator[LeftDefect]:
+    """Every defect of a round, and how often it was repaired in vain."""
+    entries = [RepairEntry.model_validate(each) for each in log]
+    for defect in map(Defect.model_validate, best.diagnosis.get("defects", ())):
+        tried = [each for each in entries if _is_same(each.defect, defect)]
+        yield LeftDefect(
+            defect=defect,
+            root_cause=tried[-1].root_cause if tried else classify(defect).root_cause,
+            tried=len(tried),
+            reason=TRIED if tried else UNTRIED,
+        )
+
+
+def _is_same(one: Defect, other: Defect) -> bool:
+    return (one.dimension, one.description) == (other.dimension, other.description)
+
+
+def restored(state: State, found: Mapping[str, Any]) -> State:
+    """The state with the outputs of the best round, and what was said of them; as it is where none was found."""
+    best = state.quality.best
+    if not found or best is None:
+        return state
+    quality = msgspec.structs.replace(
+        state.quality,
+        tests=best.tests,
+        verdict=best.verdict,
+        consistency=best.consistency,
+        diagnosis=best.diagnosis,
+        rubric=best.rubric,
+        confidence=best.confidence,
+        exit=best.exit,
+        escalation=found["escalation"],
+        restored={"round": found["round"], "of": found["of"]},
+        best=None,
+    )
+    return msgspec.structs.replace(state, outputs=best.outputs, missing=best.missing, quality=quality)
+
+
+def told_round(found: Mapping[str, Any]) -> str:
+    """Which outputs are handed over, in words; empty where they are the last."""
+    if not found:
+        return ""
+    number, most = found["round"], found["of"]
+    which = (
+        f"after repair {number} of {most}"
+        if number
+        else f"before the first of {most} repair{'s'[: most > 1]}"
+    )
+    return f"these are the outputs {which}: what came later was judged worse"

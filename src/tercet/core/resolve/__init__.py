@@ -1,0 +1,62 @@
+"""`resolve`: the events that a command and its answer come to. The only place where events of a running session are made.
+
+Pure: the answer holds everything that only the outside world could say, so a replay with the recorded answers comes to
+the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tercet.core import commands as c
+from tercet.core.answers import Answer
+from tercet.core.resolve import calls, ending, gates, models, outputs, planning, sessions
+from tercet.core.resolve.made import Made
+from tercet.core.run import Run
+
+_RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
+    c.Propose: planning.propose,
+    c.Decompose: planning.decompose,
+    c.Retrieve: planning.retrieve,
+    c.Review: planning.review,
+    c.Reflect: planning.reflect,
+    c.AskModel: models.ask,
+    c.AwaitModel: models.settle,
+    c.CheckRepeats: calls.check_repeats,
+    c.Dispatch: calls.dispatch,
+    c.Await: calls.end_call,
+    c.Note: calls.take_note,
+    c.Skip: calls.skip,
+    c.Fault: calls.refuse,
+    c.Judge: calls.judge,
+    c.Settle: calls.settle,
+    c.Ask: gates.ask,
+    c.Grant: gates.grant,
+    c.Escalate: gates.escalate,
+    c.Compensate: gates.compensate,
+    c.Receive: sessions.receive,
+    c.Resume: sessions.resume,
+    c.Pause: sessions.pause,
+    c.Expire: sessions.expire,
+    c.DrawExperience: outputs.record,
+    c.DrawSamples: outputs.record,
+    c.RunTests: outputs.record,
+    c.VerifyOutputs: outputs.record,
+    c.Attack: outputs.record,
+    c.Critique: outputs.record,
+    c.FetchEvidence: outputs.record,
+    c.Repair: outputs.record,
+    c.Finish: ending.finish,
+    c.Score: ending.score_run,
+    c.StopExhausted: ending.stop,
+    c.End: ending.end,
+}
+
+
+def resolve(run: Run, command: c.Command, answer: Answer) -> Made:
+    """Return the events that follow from a command and the answer to it, with the bytes stored beside them."""
+    return _RESOLVERS[type(command)](run, command, answer)
+
+
+__all__ = ["Made", "resolve"]

@@ -1,0 +1,310 @@
+"""Calls: their INTENT, how they ended, and what the critic makes of that."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.invocation import Backoff
+from tercet.contracts.loop import Phase
+from tercet.contracts.run import Outcome, ToolResult
+from tercet.contracts.shape import as_object
+from tercet.core import budget
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.answers import CallEnded, Draw, Drawn, Now, Ready, RepeatsFound
+from tercet.core.attempt import Done, NotHappened, Unknown
+from tercet.core.backoff import delay_ms
+from tercet.core.config import RunConfig
+from tercet.core.decide import Acting, can_retry, has_retries, is_looping
+from tercet.core.drift import find_expired_evidence
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED
+from tercet.core.identity import call_hash
+from tercet.core.resolve.gates import open_gate
+from tercet.core.resolve.made import Made, made
+from tercet.core.resolve.planning import frame_of
+from tercet.core.run import Run
+from tercet.core.same_calls import marks_of
+from tercet.core.state import State, StepState
+from tercet.critic.judge import judge_step
+from tercet.policy.call_params import canonical_params
+
+_FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
+"""The codes of steps that no other plan would help: a person must give more, or approve again."""
+
+
+# --- before a call ---
+
+
+def check_repeats(run: Run, command: c.CheckRepeats, answer: RepeatsFound) -> Made:
+    """The earlier calls that count against one which may be made once in a period."""
+    del run
+    return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.found))
+
+
+def dispatch(run: Run, command: c.Dispatch, answer: Ready) -> Made:
+    """The INTENT of a call, or why it is not made after all."""
+    if (withheld := withhold(run, command, answer)) is not None:
+        return made(withheld)
+    if answer.repeats:
+        return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.repeats))
+    return made(_intent(run, command, answer))
+
+
+def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.GateOpened | None:
+    """Return why a call that was due is not made: its evidence has expired, an approver has lost their role, or the
+    circuit of its tool is open. One that may have happened cannot be refused; with an open circuit a person is asked."""
+    state, name = run.state, command.step
+    call, step = run.followed.calls[name], state.steps[name]
+    refused = partial(e.StepRefused, at=answer.at, step=name)
+    if not step.is_unsettled:
+        expired = find_expired_evidence(state, run.config, call, answer.at)
+        if expired is not None:
+            return refused(code="evidence_expired", reason=f"the evidence {expired} has expired")
+        if answer.role_lost:
+            return refused(code=ROLE_LOST, reason=answer.role_lost)
+    if answer.circuit != "OPEN":
+        return None
+    if step.is_unsettled:
+        return open_gate(state, Acting(run).ask_whether(name, step), answer.at)
+    return refused(code="circuit_open", reason=f"the circuit of {call.tool.name} is open")
+
+
+def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
+    """The INTENT of a call, with what is reserved for it, what is held for its compensation, and its deadline."""
+    state, config, plan = run.state, run.config, run.followed
+    call, is_undo = plan.calls[command.step], bool(state.steps[command.step].compensates)
+    hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
+    wall_clock = config.limits.get("wall_clock_ms")
+    left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
+    if wall_clock is not None and not is_undo:
+        left = min(left, max(0, wall_clock - state.used.wall_clock))
+    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
+    params = canonical_params(call.tool, command.params) if is_strict else command.params
+    return e.Intent(
+        at=answer.at,
+        step=command.step,
+        tool=call.tool.name,
+        params=command.params,
+        key=command.key,
+        attempt=command.attempt,
+        occurrence=command.occurrence,
+        deadline=answer.at + left,
+        epoch=answer.epoch,
+        breaker=answer.circuit,
+        call=call_hash(call.tool.name, params),
+        compensation=command.compensation,
+        marks=marks_of(config, call, command.params),
+        **budget.reservation_of(call, hold),
+    )
+
+
+def take_note(run: Run, command: c.Note, answer: Now) -> Made:
+    """A note: its resolved parameters are its result."""
+    name, at = command.step, answer.at
+    attempt = run.state.steps[name].attempt + 1
+    key = f"note:{name}:{attempt}"
+    return made(
+        e.Intent(at=at, step=name, tool="", params={}, key=key, attempt=attempt),
+        e.Complete(at=at, step=name, attempt=attempt, value=command.params),
+    )
+
+
+def skip(run: Run, command: c.Skip, answer: Now) -> Made:
+    """A step that is left out."""
+    del run
+    return made(e.StepSkipped(at=answer.at, step=command.step, reason=command.reason))
+
+
+def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
+    """A step that must not be called."""
+    del run
+    return made(e.StepRefused(at=answer.at, step=command.step, code=command.code, reason=command.reason))
+
+
+# --- after a call ---
+
+
+def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
+    """How a call ended."""
+    match answer.ended:
+        case Done():
+            return _complete(run, command.step, answer.ended, answer)
+        case NotHappened() as ended:
+            return made(
+                e.Abort(
+                    at=answer.at,
+                    step=command.step,
+                    attempt=command.attempt,
+                    outcome="not_done",
+                    error=ended.error,
+                    code=ended.code,
+                    retriable=ended.is_retriable,
+                    retry_after=ended.retry_after_ms,
+                    attempt_only=ended.is_attempt_only,
+                    latency=ended.latency_ms,
+                )
+            )
+        case Unknown() as ended:
+            return made(
+                e.Abort(
+                    at=answer.at,
+                    step=command.step,
+                    attempt=command.attempt,
+                    outcome="unknown",
+                    error=ended.error,
+                    code=ended.code,
+                    latency=ended.latency_ms,
+                )
+            )
+        case None:
+            return made()
+
+
+def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
+    """A call that happened; what was reserved for it is spent. A large result is stored beside the event."""
+    state = run.state
+    step = state.steps[name]
+    declared: list[str] = state.plan.get("declared_outputs", []) if answer.blob else []
+    members = as_object(ended.value) or () if declared else ()
+    return made(
+        e.Complete(
+            at=answer.at,
+            step=name,
+            attempt=step.attempt,
+            value=None if answer.blob else ended.value,
+            blob=answer.blob,
+            carries=tuple(output for output in declared if output in members),
+            error=ended.error,
+            latency=ended.latency_ms,
+            reconciled=is_reconciled,
+            **budget.amounts_of(step),
+        ),
+        blobs=(answer.data,) if answer.blob else (),
+    )
+
+
+def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
+    """What became of a call of unknown outcome, by what its tool declares or found when it looked the call up."""
+    state, name, at = run.state, command.step, answer.at
+    call, step = run.followed.calls[name], state.steps[name]
+    settled = partial(e.Settled, at=at, step=name, attempt=step.attempt)
+    wait = partial(_not_before, state, at, answer.draw)
+    # In a run that is ending nothing is called again, and what leaves no effect need not be known.
+    is_over = state.phase is Phase.FAIL and not step.compensates
+    if not call.tool.reconciles:
+        return made(
+            settled(
+                how="absent" if is_over else "run_again",
+                by="idempotent" if call.tool.idempotent else "pure",
+                not_before=wait(step.attempt - 1) if step.attempt > 1 else wait(None),
+            )
+        )
+    due = step.since + call.tool.settle_after_ms
+    settled = partial(settled, by="reconcile")
+    match answer.ended:
+        case Done() as found:
+            return _complete(run, name, found, answer, is_reconciled=True)
+        case NotHappened() if at >= due:
+            # That a process stopped is not the tool's fault: the call that it cut off is no retry.
+            is_cut_off = step.code in (INTERRUPTED, STOPPED)
+            absent = settled(how="absent", not_before=wait(step.retries))
+            if is_cut_off or has_retries(state, run.config, step) or is_over:
+                return made(absent)
+            reason = f"{call.tool.name} did not happen, and has no retries left"
+            return made(absent, e.StepRefused(at=at, step=name, code="retries_exhausted", reason=reason))
+        case NotHappened():
+            return made(settled(how="ask_again", not_before=due))
+        case Unknown() as found:
+            return made(
+                settled(how="ask_again", not_before=wait(step.asked), reason=found.error),
+            )
+        case None:
+            return made()
+
+
+def draws_delay(run: Run, command: c.Judge | c.Settle, answer: CallEnded | None = None) -> bool:
+    """Return whether resolving a command takes a random draw: for a retry, or for looking a call up again."""
+    step = run.state.steps[command.step]
+    if isinstance(command, c.Judge):
+        return step.status != "done" and can_retry(run.state, run.config, step)
+    call = run.followed.calls[command.step]
+    if answer is None:
+        return not call.tool.reconciles and step.attempt > 1
+    is_absent = isinstance(answer.ended, NotHappened) and answer.at >= step.since + call.tool.settle_after_ms
+    return is_absent or isinstance(answer.ended, Unknown)
+
+
+_LEAST, _MOST = (lambda: 0.0), (lambda: 1.0)
+
+
+def _not_before(
+    state: State, at: int, draw: Draw, retry: int | None, *, at_least: int = 0, earliest: int | None = None
+) -> int:
+    """Return when a call may be tried again: after a jittered delay, or at once where `retry` is None.
+
+    A recorded time counts if it lies within what could have been drawn.
+    """
+    bounds = [0 if retry is None else delay_ms(Backoff(), retry, bound) for bound in (_LEAST, _MOST)]
+    low, high = (max(bound, at_least) for bound in bounds)
+    if draw.not_before is not None:
+        first = (state.at if earliest is None else earliest) + low
+        return draw.not_before if first <= draw.not_before <= at + high else at + low
+    if retry is None:
+        return at
+    return at + max(delay_ms(Backoff(), retry, lambda: draw.fraction), at_least)
+
+
+# --- the critic ---
+
+
+def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
+    """What the critic says of a step, and what follows at once."""
+    state, config, name, at = run.state, run.config, command.step, answer.at
+    step = state.steps[name]
+    is_undo = bool(step.compensates)
+    judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)
+    if is_looping(step) and not is_undo:
+        reason = f"the same call brought the same result {step.repeated} times, the last time at step {name}"
+        tripped = e.LoopGuardTripped(at=at, step=name, reason=reason, count=step.repeated)
+        return made(tripped, judged(outcome=replan_or_escalate(state, config), reason=reason))
+    if step.status == "done":
+        return made(judged(outcome="accept"))
+    skipped = e.StepSkipped(at=at, step=name, reason="optional_failed")
+    is_retriable = can_retry(state, config, step)
+    if state.is_stepwise and step.code not in _FOR_PEOPLE and not is_retriable:
+        reason = f"it failed, and the agent is told: {step.error}"
+        return made(judged(outcome="accept", reason=reason), skipped)
+    if is_retriable:
+        later = _not_before(state, at, answer.draw, step.retries, at_least=step.retry_after, earliest=at)
+        retry = e.RetryScheduled(at=at, step=name, attempt=step.attempt, not_before=later)
+        return made(judged(outcome="retry", reason=step.error), retry)
+    # What a person wants changed is planned again, however little the plan needs it.
+    is_optional = run.plan is not None and run.plan.steps[name].optional and step.code != MODIFIED
+    if is_optional and (step.outcome != "done" or is_undo):
+        return made(judged(outcome="accept", reason=f"optional, and failed: {step.error}"), skipped)
+    outcome, reason = _failure(state, config, name, step)
+    return made(judged(outcome=outcome, reason=reason))
+
+
+def _failure(state: State, config: RunConfig, name: str, step: StepState) -> tuple[str, str]:
+    """What the critic makes of a step that failed for good, and why."""
+    if state.change is not None and state.change.step == name:
+        places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
+        return "replan", f"{state.change.by} sets {places} ({step.error})"
+    result = ToolResult(
+        step_id=name,
+        outcome=Outcome.DONE if step.outcome == "done" else Outcome.NOT_DONE,
+        error=step.error or "it failed",
+        error_code=step.code or None,
+    )
+    verdict = judge_step(frame_of(state, config), result, retries_left=0)
+    outcome = "escalate" if step.code in _FOR_PEOPLE else verdict.outcome
+    is_asked_for = step.code == MODIFIED
+    return outcome, f"a person asks for a change: {step.error}" if is_asked_for else verdict.reasons[0]
+
+
+def replan_or_escalate(state: State, config: RunConfig) -> str:
+    """Return `replan` for a planner's plan while re-plans last, else `escalate`."""
+    is_ours = state.plan_origin == "planner"
+    return "replan" if is_ours and state.used.replans < config.ctx.run_budget.max_replans else "escalate"

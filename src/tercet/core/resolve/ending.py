@@ -1,0 +1,216 @@
+"""The end of a run: its outputs, its score, and its record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.exit import ExitDecision
+from tercet.contracts.plan import Plan
+from tercet.contracts.record import MemoryProposal
+from tercet.contracts.repair import Escalation
+from tercet.contracts.run import Run as Transcript
+from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core import memories, transcript
+from tercet.core.answers import History, Now
+from tercet.core.approval import diagnosis_of
+from tercet.core.config import RunConfig
+from tercet.core.fold.gate import acceptances
+from tercet.core.outputs.judging import OutputReview, final_exit
+from tercet.core.outputs.rounds import better_round, restored, told_round
+from tercet.core.records import split_record
+from tercet.core.resolve.calls import replan_or_escalate
+from tercet.core.resolve.made import Made, made
+from tercet.core.results import Results
+from tercet.core.run import Run, Scored
+from tercet.core.state import State
+from tercet.critic.consolidate import consolidate
+from tercet.critic.finalize import finalize
+from tercet.critic.judge import judge
+from tercet.critic.score import measure, print_envelope, score
+from tercet.policy.resolution import ResolutionError, Resolver
+
+
+def finish(run: Run, command: c.Finish, answer: Now) -> Made:
+    """The outputs of a plan whose steps have all ended."""
+    del command
+    state, config, plan = run.state, run.config, run.followed.plan
+    results = Results(state, config.compiled.input(), run.blobs)
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
+    resolver = Resolver(results, config.evidence, is_bounded=is_strict)
+    for name, value in plan.outputs.items():
+        try:
+            outputs[name] = resolver.resolve(value)
+        except ResolutionError as error:
+            missing[name] = error.message
+    for name in plan.declared_outputs:
+        if name in outputs:
+            continue
+        if name in state.named:
+            outputs[name] = state.named[name]
+        elif name in state.named_in:
+            outputs[name] = run.blobs[state.named_in[name]][name]
+        else:
+            missing[name] = "no result carried it"
+    memory = tuple(memories.proposed(config, plan, results))
+    return made(e.OutputsProduced(at=answer.at, outputs=outputs, missing=missing, memory=memory))
+
+
+def score_run(run: Run, command: c.Score, answer: History) -> Made:
+    """The critic's scorecard, report and verdict on the whole run."""
+    del command
+    config = run.config
+    better = better_round(run.state, config)
+    state = restored(run.state, better)
+    recorded = transcript.run_of(config, run.followed, state, answer.events, run.blobs)
+    reviewed = Verdict.model_validate(state.verdict)
+    scored = score(recorded, reading=run.reading)
+    report = consolidate(
+        trace_id=state.start.trace,
+        decision_key=config.spec.id,
+        verify=reviewed,
+        score=scored,
+        decided_at=transcript.timestamp(answer.at),
+    )
+    ctx = config.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": recorded.used})
+    is_judged = config.spec.quality is not None
+    spec = config.spec.model_copy(update={"thresholds": ()}) if is_judged else config.spec
+    verdict = judge(ctx, spec, report, measure(recorded))
+    outcome, reasons, ending = verdict.outcome, verdict.reasons, None
+    if verdict.ok and (is_judged or spec.requires_human_approval):
+        ending = final_exit(OutputReview(state=state, setting=config, run=recorded, scored=scored))
+        outcome, reasons = _follow_exit(state, config, ending)
+    if better:
+        reasons = (*reasons[:1], told_round(better), *reasons[1:])
+    if outcome in ("escalate", "replan", "fail") and verdict.ok:
+        report = report.model_copy(update={"status": "refused_by_critic", "rationale": reasons[0]})
+    dumped = report.model_dump(mode="json")
+    run.scored = Scored(state.position, recorded, reviewed, report, dumped)
+    published = "escalate" if outcome in ("ask", "fail") else outcome
+    return made(
+        e.RunReported(
+            at=answer.at,
+            report=dumped,
+            outcome=outcome,
+            reasons=reasons,
+            envelope=print_envelope(recorded, scored, cast("RunOutcome", published), state.trips),
+            exit=ending.model_dump(mode="json") if ending else {},
+            restored=better,
+        )
+    )
+
+
+def _follow_exit(state: State, config: RunConfig, ending: ExitDecision) -> tuple[str, tuple[str, ...]]:
+    """What follows from an exit: commit, ask a person, re-plan, escalate, or fail; with the reasons."""
+    reasons = (ending.reason, *diagnosis_of(state))
+    match ending.outcome:
+        case "COMMIT":
+            return "accept", reasons
+        case "FAIL":
+            return "fail", reasons
+        case _ if ending.needs_approval:
+            return "ask", reasons
+        case _:
+            quality = state.quality
+            is_too_much = (
+                quality.escalation.get("kind") == Escalation.TASK_REDECOMPOSE
+                or quality.control.get("helper") == "decompose"
+            )
+            return (replan_or_escalate(state, config) if is_too_much else "escalate"), reasons
+
+
+def stop(run: Run, command: c.StopExhausted, answer: Now) -> Made:
+    """The end of a run that has gone through as many phases as it may; the best of its outputs are left."""
+    return made(
+        e.GivenUp(
+            at=answer.at,
+            reason=command.reason,
+            iterations=run.state.iterations,
+            restored=better_round(run.state, run.config),
+        )
+    )
+
+
+def end(run: Run, command: c.End, answer: History) -> Made:
+    """The end of a session with the hash of its record; or, if the acceptance of its outputs no longer counts, that."""
+    state, config = run.state, run.config
+    if answer.role_lost:
+        gate = acceptances(state)[-1].gate
+        return made(e.AcceptanceLapsed(at=answer.at, gate=gate, reason=answer.role_lost))
+    plan = run.followed.plan if run.plan is not None else Plan(steps=())
+    verdict, report = _last_verdict(run, answer.at)
+    if state.partial and report.status != "completed":
+        report = report.model_copy(update={"status": "partial", "rationale": state.reason})
+    record = finalize(
+        config.ctx,
+        config.compiled,
+        config.spec,
+        plan,
+        report,
+        verdicts=(verdict,) if verdict else (),
+        run=_whole_transcript(run, answer.events) if run.plan is not None else None,
+    )
+    accepted = tuple(proposal for proposal, _ in memories.remembered(state, report))
+    if accepted:
+        record = record.model_copy(update={"memory_proposals": accepted})
+    whole, kept = split_record(record)
+    ended = e.SessionEnded(
+        at=answer.at,
+        status=command.status,
+        reason=state.reason or report.rationale,
+        record=whole,
+        kept=hash_bytes(kept),
+        outputs=state.outputs,
+    )
+    return made(ended, blobs=(kept,))
+
+
+def accepted_memories(state: State) -> list[tuple[MemoryProposal, bool]]:
+    """Return what a run that is being committed may remember; a result accepted as partial teaches nothing."""
+    if not state.report or state.partial:
+        return []
+    return list(memories.remembered(state, CriticReport.model_validate(state.report)))
+
+
+def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
+    """The verdict and the report that the record is made from."""
+    state, scored = run.state, _last_score(run)
+    if scored is not None and state.report is scored.recorded:
+        return scored.verdict, scored.report
+    verdict = Verdict.model_validate(state.verdict) if state.verdict else None
+    if state.report:
+        return verdict, CriticReport.model_validate(state.report)
+    refused = verdict or Verdict(
+        stage="review",
+        outcome="reject",
+        kind=RefusalKind.VIOLATES_DECISION_SPEC,
+        reasons=(state.reason or "there was no plan",),
+    )
+    report = consolidate(
+        trace_id=state.start.trace,
+        decision_key=run.config.spec.id,
+        verify=refused,
+        decided_at=transcript.timestamp(at),
+    )
+    return verdict, report
+
+
+def _last_score(run: Run) -> Scored | None:
+    """The score of a run to which nothing has happened since."""
+    scored = run.scored
+    return scored if scored is not None and scored.position == run.state.position - 1 else None
+
+
+def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
+    """All that was done in the run, with large values by their digest: a record must not depend on which of them a
+    process has loaded. What was scored is the same if nothing but the score came after it."""
+    scored = _last_score(run)
+    if scored is not None and run.state.revision == 1 and not run.blobs:
+        return scored.transcript
+    return transcript.run_of(run.config, run.followed, run.state, events, {}, is_whole=True)

@@ -1,0 +1,113 @@
+"""Gates: for calls and outputs, at an escalation, and for compensation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.canonical import canonical, digest, hash_bytes
+from tercet.contracts.gate import HandOff
+from tercet.core import attempts, budget, effects, transcript
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.answers import History, Now
+from tercet.core.approval import accepting, people_of
+from tercet.core.fold.base import ANSWERS
+from tercet.core.messages import TEMPLATE
+from tercet.core.resolve.made import Made, made
+from tercet.core.run import Run
+from tercet.core.state import State
+
+_WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
+
+
+def ask(run: Run, command: c.Ask, answer: Now) -> Made:
+    """The gate that a command opens."""
+    return made(open_gate(run.state, command, answer.at))
+
+
+def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:
+    """Return the event that opens a gate."""
+    return e.GateOpened(
+        at=at,
+        gate=_gate_id(state),
+        kind=command.kind,
+        step=command.step,
+        names=command.names,
+        needs=command.needs,
+        digest=command.digest,
+        covers=command.covers,
+        shown=command.shown,
+        expires=_expiry(state, at, command.ttl_ms),
+        stale=command.stale,
+    )
+
+
+def _expiry(state: State, now: int, ttl_ms: int) -> int:
+    """When a gate can no longer be answered: its own time is over, or that of its session."""
+    ends = [end for end in (now + ttl_ms if ttl_ms else 0, state.start.expires) if end]
+    return min(ends) if ttl_ms else 0
+
+
+def _gate_id(state: State) -> str:
+    return f"{state.start.session}.g{state.opened + 1}"
+
+
+def grant(run: Run, command: c.Grant, answer: Now) -> Made:
+    """An approval that a policy gives."""
+    del run
+    return made(
+        e.ApprovalGranted(at=answer.at, step=command.step, policy=command.policy, digest=command.digest)
+    )
+
+
+def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
+    """The gate at which a person decides how a run goes on, and the packet that they are shown."""
+    del command
+    state, config = run.state, run.config
+    can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
+    options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
+    reason = state.escalation or ""
+    entries = transcript.transcript(answer.events, {})
+    packet = HandOff(
+        plan=state.plan,
+        transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
+        verdicts=tuple(attempts.verdicts(state)),
+        attempts=tuple(attempts.attempts(answer.events)),
+        reason=reason,
+        budget_remaining=budget.remaining(state.used, config.limits),
+        options=options,
+    )
+    data = canonical(packet)
+    gate = accepting(config)
+    opened = e.GateOpened(
+        at=answer.at,
+        gate=_gate_id(state),
+        kind="escalation",
+        step=next((name for name in state.frontier if state.steps[name].status == "failed"), ""),
+        names=(gate.name,) if gate else (),
+        needs={gate.name: e.Need(roles=gate.roles)} if gate else {},
+        digest=hash_bytes(data),
+        shown={"reason": reason, "options": list(options), "packet": hash_bytes(data)},
+    )
+    return made(opened, blobs=(data,))
+
+
+def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
+    """What becomes of the effects of a run that did not succeed: compensated, asked about, or kept."""
+    state, config, at = run.state, run.config, answer.at
+    undo = effects.ways_back(effects.effects(answer.events), config, run.tools, run.blobs)
+    if not undo or command.how == "keep":
+        return made(e.EffectsKept(at=at))
+    if command.how != "ask" or not any(each.tool for each in undo):
+        return made(e.CompensationBegun(at=at, undo=undo))
+    shown = [msgspec.to_builtins(each) for each in undo]
+    opened = e.GateOpened(
+        at=at,
+        gate=_gate_id(state),
+        kind="compensation",
+        step="",
+        needs=people_of(state, config, (each.step.partition("#")[0] for each in undo)),
+        digest=digest(shown),
+        shown={"reason": state.reason, "undo": shown},
+    )
+    return made(opened)

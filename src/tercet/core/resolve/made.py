@@ -1,0 +1,19 @@
+"""What resolving a command comes to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tercet.core import events as e
+
+
+class Made(NamedTuple):
+    """Events, and the bytes that are stored beside them under their digest."""
+
+    events: tuple[e.Event, ...] = ()
+    blobs: tuple[bytes, ...] = ()
+
+
+def made(*events: e.Event, blobs: tuple[bytes, ...] = ()) -> Made:
+    """Return these events, with the bytes that are stored beside them."""
+    return Made(events, blobs)

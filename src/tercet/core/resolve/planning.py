@@ -1,0 +1,251 @@
+"""Plans: proposed, split, given their evidence, and reviewed; and the turns of a step-by-step agent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.budget import BudgetUse
+from tercet.contracts.context import RunContext
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import Plan
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
+from tercet.core.budget import budget_use
+from tercet.core.config import RunConfig
+from tercet.core.exposure import untrusted_data_read
+from tercet.core.modifications import changed_plan
+from tercet.core.plans import read_plan
+from tercet.core.resolve.made import Made, made
+from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
+from tercet.core.run import Run
+from tercet.core.state import Change, State
+from tercet.critic.flow import trusted_results
+from tercet.critic.judge import review_outcome
+from tercet.critic.reading import Reading
+from tercet.critic.review import Review
+from tercet.critic.verify import verify
+from tercet.planner.prompt import PROMPT_TOO_LONG
+
+OVERDRAWN = "budget_exceeded"
+"""The code of a question to a model that the budget has nothing left for."""
+NO_TOOLS = "no_tools"
+NO_STEPS_LEFT = "no_steps_left"
+HOPELESS = (OVERDRAWN, "model_refused", PROMPT_TOO_LONG, NO_TOOLS, NO_STEPS_LEFT)
+"""The codes of planning that would fail again: nothing is left to pay with, or no model would answer."""
+
+
+def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) -> Made:
+    """The next plan: the one that an approver has changed, a caller's, or a planner's; or why there is none."""
+    del command
+    state, config = run.state, run.config
+    if state.change is not None:
+        return made(_changed(state, state.change, config, answer.at))
+    if isinstance(answer, NotPlanned):
+        return made(_not_planned(state, config, answer))
+    if isinstance(answer, Now):  # nobody is asked: the plan that there is, is reviewed again
+        answer = Planned(at=answer.at, plan=dump_plan(read_plan(state.plan)), origin=state.plan_origin)
+    proposed = read_plan(answer.plan)
+    plan = carried_over(proposed, state.plan) if answer.planner else proposed
+    is_others = bool(answer.planner) and not answer.by_pack
+    return made(
+        e.PlanProposed(
+            at=answer.at,
+            plan=answer.plan if plan is proposed else dump_plan(plan),
+            hash=plan.hash,
+            origin=answer.origin,
+            planner=answer.planner,
+            decision=answer.decision,
+            by_pack=answer.by_pack,
+            exposure=untrusted_data_read(state, config) if is_others else "",
+        )
+    )
+
+
+def dump_plan(plan: Plan) -> JsonObject:
+    """Return a plan as events record it."""
+    return plan.model_dump(mode="json", exclude_defaults=True)
+
+
+def _changed(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
+    """The plan with the values that an approver has set; or the one before, if the critic refused them."""
+    if change.refusal:
+        before = read_plan(change.plan)
+        return e.PlanProposed(at=at, plan=dump_plan(before), hash=before.hash, origin=state.plan_origin)
+    plan = changed_plan(read_plan(state.plan), change, config.surface.get(change.values[0].tool))
+    return e.PlanProposed(
+        at=at, plan=dump_plan(plan), hash=plan.hash, origin=state.plan_origin, changed_by=change.by
+    )
+
+
+def _not_planned(state: State, config: RunConfig, answer: NotPlanned) -> e.PlanningFailed:
+    """A planner that may fail tries again while re-plans last; then, or where that would not help, a person decides."""
+    outcome: Literal["fail", "replan", "escalate"] = "fail"
+    if state.start.fallible:
+        has_tries = state.used.replans < config.ctx.run_budget.max_replans
+        outcome = "replan" if has_tries and answer.code not in HOPELESS else "escalate"
+    return e.PlanningFailed(
+        at=answer.at,
+        reason=storable(answer.reason),
+        code=answer.code,
+        outcome=outcome,
+        by_pack=answer.by_pack,
+    )
+
+
+def decompose(run: Run, command: c.Decompose, answer: Now) -> Made:
+    """The steps of the plan."""
+    del command
+    return made(e.Decomposed(at=answer.at, steps=len(run.state.steps)))
+
+
+def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
+    """The evidence that the plan is based on; what was found for a step's queries is pinned, which revises the plan."""
+    del command
+    plan, config = read_plan(run.state.plan), run.config
+    blobs = (answer.data,) if answer.data else ()
+    if answer.refs is None:
+        evidence = pinned_evidence(plan, config, answer.facts)
+        return made(e.EvidenceRetrieved(at=answer.at, evidence=evidence, facts=answer.digest), blobs=blobs)
+    asked = asking(plan, run.state)
+    revised = with_refs(plan, {step.id: answer.refs.get(step.id, ()) for step in asked})
+    event = e.EvidenceRetrieved(
+        at=answer.at,
+        evidence=pinned_evidence(revised, config, answer.facts),
+        plan=dump_plan(revised),
+        hash=revised.hash,
+        facts=answer.digest,
+        calls=answer.calls,
+        cost=answer.cost,
+    )
+    return made(event, blobs=blobs)
+
+
+def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
+    """The critic's review; a plan that was refused before is rejected unread.
+
+    No plan can help where what its tools reach outside has changed and nobody has accepted that.
+    """
+    del command
+    state, config, plan = run.state, run.config, run.followed.plan
+    if state.plan_hash in state.refused:
+        verdict = _REFUSED_BEFORE
+    else:
+        run.reading = Reading(config.compiled, plan)
+        frame = _review_frame(state, config)
+        verdict = verify(frame, config.compiled, config.spec, plan, reading=run.reading)
+        if _may_decide_again(state, config, verdict):
+            verdict = verdict.model_copy(update={"outcome": "replan"})
+        verdict = _definitions_changed(answer.changes) if answer.changes and verdict.ok else verdict
+    return made(
+        e.PlanReviewed(
+            at=answer.at,
+            hash=state.plan_hash,
+            verdict=verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome},
+            escalates=_escalates(state, config, verdict),
+        )
+    )
+
+
+_REFUSED_BEFORE = Verdict(
+    stage="review",
+    outcome="reject",
+    kind=RefusalKind.LOOP_GUARD,
+    reasons=("this plan was refused before",),
+    remedy="propose another plan",
+)
+
+
+def _definitions_changed(changes: tuple[str, ...]) -> Verdict:
+    """The refusal of a plan whose tools are no longer those that a person has accepted."""
+    code, remedy = Code.TOOL_DEFINITION_CHANGED, "read the changes, then accept them: tercet tools pin PACK"
+    refusals = tuple(Refusal(code=code, reason=change, remedy=remedy) for change in changes)
+    return Verdict(
+        stage="review",
+        outcome="reject",
+        kind=KIND_OF[code],
+        code=code,
+        reasons=changes,
+        remedy=remedy,
+        refusals=refusals,
+    )
+
+
+def _escalates(state: State, config: RunConfig, verdict: Verdict) -> bool:
+    """Whether a plan is rejected only because its planner has no try left: then a person decides."""
+    if verdict.outcome != "reject" or not state.start.fallible or verdict.kind is None:
+        return False
+    if _answers_refusals(state, config) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
+        return True
+    fresh = frame_of(state, config).model_copy(update={"used": BudgetUse()})
+    has_tries = config.ctx.run_budget.max_replans > 0
+    code = verdict.code or Code.DUPLICATE_ACTION
+    return not has_tries or review_outcome(fresh, verdict.kind, code) == "replan"
+
+
+def _answers_refusals(state: State, config: RunConfig) -> bool:
+    """Whether an agent decides step by step: it sees each refusal as a result and may decide differently."""
+    return state.is_stepwise and config.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+
+def _may_decide_again(state: State, config: RunConfig, verdict: Verdict) -> bool:
+    """Whether a rejected decision goes back to its agent, which has a re-plan left for it."""
+    has_tries = state.used.replans < config.ctx.run_budget.max_replans
+    return verdict.outcome == "reject" and has_tries and _answers_refusals(state, config)
+
+
+def frame_of(state: State, config: RunConfig) -> RunContext:
+    """Return the frame that the critic judges in: whose plan it is, and what has been used up."""
+    update = {
+        "plan_origin": state.plan_origin,
+        "answers_feedback": state.start.fallible and not state.is_stepwise,
+        "used": budget_use(state.used),
+    }
+    return config.ctx.model_copy(update=update)
+
+
+def _review_frame(state: State, config: RunConfig) -> RunContext:
+    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already: its review
+    counts that once, as a part of the plan."""
+    frame = frame_of(state, config)
+    if state.change is None:
+        return frame
+    done = [step for step in state.steps.values() if step.status == "done"]
+    used = frame.used.model_copy(
+        update={
+            "steps": frame.used.steps - len(done),
+            "tool_calls": frame.used.tool_calls - sum(step.calls for step in done),
+            "tokens": frame.used.tokens - sum(step.tokens for step in done),
+            "cost_microcents": frame.used.cost_microcents - sum(step.cost for step in done),
+            "wall_clock_ms": 0,  # the time of the plan was reviewed before, and each call is held to what is left of it
+        }
+    )
+    return frame.model_copy(update={"used": used})
+
+
+def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
+    """What an agent and its critics made of a turn, and which of its results are trusted."""
+    del command
+    state, config, said = run.state, run.config, answer.reflection
+    done = {name for name, step in state.steps.items() if step.status == "done"}
+    reviewed = Review(config.ctx, config.compiled, config.spec, run.followed.plan)
+    return made(
+        e.TurnJudged(
+            at=answer.at,
+            turn=state.turns + 1,
+            action=said.action,
+            reason=storable(said.reason),
+            critic=storable(said.critic),
+            score=said.score,
+            trace=said.trace,
+            stop=said.stop,
+            prompt=None if said.prompt is None else storable(said.prompt),
+            patch=said.patch,
+            metadata=said.metadata,
+            left_out=said.left_out,
+            trusted=tuple(name for name in trusted_results(reviewed) if name in done),
+        )
+    )

@@ -1,0 +1,77 @@
+"""Messages of people, expiry, pausing and resuming."""
+
+from __future__ import annotations
+
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core import messages
+from tercet.core.answers import Now
+from tercet.core.expiry import find_expired
+from tercet.core.resolve.made import Made, made
+from tercet.core.run import Run
+from tercet.core.state import State
+
+
+class ForeignMessage(TercetError):  # noqa: N818 - it names what was found
+    """A message in the inbox of a session that was sent to another one."""
+
+    default_code = "wrong_session"
+
+
+def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
+    """Return the event that a message becomes: what it asks for, or that it was dropped and why.
+
+    Raises `ForeignMessage` if it was sent to another session.
+    """
+    try:
+        message = messages.decode(command.data)
+        if message.session != state.start.session:
+            raise ForeignMessage(f"it was sent to session {message.session}")
+        return messages.event_of(message, state, now, inbox=command.inbox, outside=command.outside)
+    except UsageError as error:
+        at = max(now, state.at)
+        return e.MessageDropped(at=at, inbox=command.inbox, code=error.code, reason=error.message)
+
+
+def receive(run: Run, command: c.Receive, answer: Now) -> Made:
+    """A message that somebody sent to the session."""
+    return made(receive_message(run.state, command, answer.at))
+
+
+def expire(run: Run, command: c.Expire, answer: Now) -> Made:
+    """The end of a session whose time, or that of a gate it waits at, is over; nothing if it is not."""
+    expired = find_expired(run.state, answer.at, outside=command.outside)
+    return made() if expired is None else made(expired)
+
+
+def pause(run: Run, command: c.Pause, answer: Now) -> Made:
+    """A session that stops here and can be resumed."""
+    del run
+    return made(pause_session(command, answer.at))
+
+
+def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
+    """Return the event that pauses a session, also for a process that does not carry it."""
+    return e.SessionPaused(
+        at=at,
+        reason=command.reason,
+        code=command.code,
+        by=command.by,
+        simulated_by=command.simulated_by,
+        inbox=command.inbox,
+        outside=command.outside,
+    )
+
+
+def resume(run: Run, command: c.Resume, answer: Now) -> Made:
+    """A session that another process carries on."""
+    return made(
+        e.SessionResumed(
+            at=answer.at,
+            owner=command.owner,
+            epoch=command.epoch,
+            in_flight=run.state.in_flight,
+            people=command.people,
+        )
+    )

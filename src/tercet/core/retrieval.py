@@ -1,0 +1,98 @@
+"""The queries of a plan: which steps ask for evidence, and the plan with what was found for them.
+
+A caller's plan is never changed. A step that an earlier plan had in the same words keeps what was found for it, so that a
+re-plan does not turn it into another step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.evidence import Evidence, parse_ref
+from tercet.contracts.plan import Plan, Step
+from tercet.core.config import RunConfig
+from tercet.core.dependencies import evidence_in
+from tercet.core.plans import read_plan
+from tercet.core.state import State
+
+
+def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
+    """The plan with what was found earlier for the steps that ask the same in the same words."""
+    if not before or not any(step.evidence_queries for step in plan.steps):
+        return plan
+    earlier = {step.id: step for step in read_plan(before).steps}
+    steps = tuple(_carried(step, earlier.get(step.id)) for step in plan.steps)
+    return plan if steps == plan.steps else plan.model_copy(update={"steps": steps})
+
+
+def _carried(step: Step, earlier: Step | None) -> Step:
+    if earlier is None or not step.evidence_queries:
+        return step
+    found = step.model_copy(update={"evidence_refs": earlier.evidence_refs})
+    return found if found == earlier else step
+
+
+def asking(plan: Plan, state: State) -> list[Step]:
+    """The steps whose questions have not been asked: those of a planner's plan that have nothing pinned yet and have not
+    run."""
+    if state.plan_origin == "caller":
+        return []
+    return [step for step in steps_asking(plan) if state.steps[step.id].status == "pending"]
+
+
+def steps_asking(plan: Plan) -> list[Step]:
+    """Return the steps of a plan that declare queries and have nothing pinned."""
+    return [step for step in plan.steps if step.evidence_queries and not step.evidence_refs]
+
+
+MOST_READ = 500
+"""How many facts of the library a plan may name that the run did not begin with."""
+
+
+def unread(plan: Plan, setting: RunConfig) -> tuple[str, ...]:
+    """The evidence that a plan names, that is of the library's snapshot, and that the run does not have yet."""
+    if not setting.library_snapshot or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return ()
+    read = [
+        value
+        for step in plan.steps
+        for value in (
+            step.params,
+            step.compensate.params if step.compensate else {},
+            {"$cel": step.when} if step.when else {},
+        )
+    ]
+    pins = (ref for step in plan.steps for ref in step.evidence_refs)
+    named = dict.fromkeys((*pins, *evidence_in([*read, plan.outputs, plan.memory])))
+    known = setting.compiled.evidence
+    missing = [ref for ref in named if ref not in known and _snapshot_of(ref) == setting.library_snapshot]
+    return tuple(missing[:MOST_READ])
+
+
+def _snapshot_of(ref: str) -> str:
+    parts = parse_ref(ref)
+    return parts.snapshot if parts else ""
+
+
+def read_facts(data: bytes) -> tuple[Evidence, ...]:
+    """The facts that were kept beside the events."""
+    return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
+
+
+def with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
+    """The next revision of a plan: what was found is pinned to the steps that asked, and nothing else is another."""
+    steps = tuple(
+        step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
+        for step in plan.steps
+    )
+    return plan.revise(steps=steps)
+
+
+def pinned_evidence(plan: Plan, config: RunConfig, facts: Sequence[Evidence]) -> dict[str, str]:
+    """Every piece of evidence that the plan pins, with the hash of its content."""
+    known = {entry.id: entry.hash for entry in config.compiled.evidence.values()}
+    known |= {fact.id: fact.hash for fact in facts}
+    return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}

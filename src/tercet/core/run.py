@@ -1,0 +1,152 @@
+"""A run as the interpreter sees it: its state, and what follows from the state without asking anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import is_
+from typing import Any, NamedTuple
+
+from tercet.contracts.context import KnownResult
+from tercet.contracts.errors import InternalError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
+from tercet.contracts.run import Run as Transcript
+from tercet.contracts.session import RoleLimit, RoleName
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.core import events as e
+from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.fold.apply import fold_event
+from tercet.core.plans import read_plan
+from tercet.core.results import entered_results
+from tercet.core.state import Learned, State, StepState
+from tercet.critic.reading import Reading
+
+
+class Scored(NamedTuple):
+    """A score with what it was made from; the record uses it again if nothing happened since."""
+
+    position: int
+    transcript: Transcript
+    verdict: Verdict
+    report: CriticReport
+    recorded: JsonObject
+    """The report as its event has it. Where a state holds another one, the state counts."""
+
+
+class WaitingCalls:
+    """Steps that were found to wait for a free slot and for nothing else, so that they are not looked at before there is
+    one: else a plan of many parallel steps would look at all of them after every event."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, StepState] = {}
+        """The state in which each was found."""
+        self._names: dict[str, str] = {}
+        """The step of each idempotency key; empty for a key that several of them have: these are always looked at."""
+        self._basis: tuple[object, object] = (None, None)
+
+    def keep_for(self, config: RunConfig, plan: ExecutionPlan) -> None:
+        """Forget them if they were found under another configuration or plan."""
+        if self._basis[0] is not config or self._basis[1] is not plan:
+            self._basis = (config, plan)
+            self.steps.clear()
+            self._names.clear()
+
+    def add(self, name: str, step: StepState, key: str) -> None:
+        """Remember a step that waits for a slot."""
+        other = self._names.setdefault(key, name)
+        if other == name:
+            self.steps[name] = step
+        else:
+            self.steps.pop(other, None)
+            self._names[key] = ""
+
+
+class Run:
+    """The state of a run, the configuration it is judged and executed under, its plan and its large values.
+
+    Live and in replay it is the same: what differs is where `blobs` and `facts` are read from.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        state: State,
+        *,
+        tools: Mapping[str, ToolSpec],
+        limit_for: Callable[[RoleName], RoleLimit],
+        blobs: Mapping[str, Any],
+        facts: Mapping[str, tuple[Evidence, ...]],
+    ) -> None:
+        self.state = state
+        self.tools = tools
+        """The tools of the pack by name; any of them may compensate a step."""
+        self.limit_for = limit_for
+        self.blobs = blobs
+        """Large results by their digest."""
+        self.scored: Scored | None = None
+        """The last score, kept for the record."""
+        self.reading: Reading | None = None
+        """What the last review read out of its plan, kept for the score of that plan."""
+        self.waiting: WaitingCalls | None = None
+        """The calls that wait for a slot, where a driver carries the run forward."""
+        self._facts = facts
+        """The evidence that plans have found, by its digest."""
+        self._base = self._config = config
+        self._config_of: tuple[object, ...] = (None,) * 6
+        """The parts of the state that the configuration was made from: each is another object once it has changed."""
+        self._plan: ExecutionPlan | None = None
+        self._plan_of: tuple[object, object] = (None, None)
+
+    def fold(self, event: e.Event) -> State:
+        """Apply an event; raises `IllegalEvent` and changes nothing if it is not allowed."""
+        self.state = fold_event(self.state, event)
+        return self.state
+
+    @property
+    def config(self) -> RunConfig:
+        """What the run is judged and executed under, with the facts and results that it has learned since its start."""
+        state = self.state
+        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
+        if not all(map(is_, made_of, self._config_of)):
+            self._config_of = made_of
+            self._config = self._make_config()
+        return self._config
+
+    def _make_config(self) -> RunConfig:
+        state, config = self.state, self._base
+        if state.facts:
+            config = config.with_facts([fact for digest in state.facts for fact in self._facts[digest]])
+        if state.learned:
+            config = config.knowing(tuple(map(self._known_result, state.learned)))
+        if state.entered:
+            config = config.with_entered(entered_results(state))
+        if state.changed:
+            config = config.with_changed(state.changed)
+        if state.earlier:
+            config = config.after(state.earlier)
+        return config.extended(state.extended) if state.extended else config
+
+    def _known_result(self, learned: Learned) -> KnownResult:
+        value = self.blobs[learned.blob] if learned.blob else learned.value
+        return KnownResult(step_id=learned.step, tool=learned.tool, value=value, trust=Trust.TRUSTED)
+
+    @property
+    def plan(self) -> ExecutionPlan | None:
+        """The plan of the state, indexed for execution; None where there is none."""
+        state = self.state
+        if not state.plan:
+            return None
+        if state.plan is not self._plan_of[0] or state.undo is not self._plan_of[1]:
+            plan = ExecutionPlan.of(read_plan(state.plan), self.config.surface, self.tools)
+            self._plan = plan.with_undo(state.undo, self.tools) if state.undo else plan
+            self._plan_of = (state.plan, state.undo)
+        return self._plan
+
+    @property
+    def followed(self) -> ExecutionPlan:
+        """The same, where there must be one."""
+        if (plan := self.plan) is None:
+            raise InternalError("there is no plan")
+        return plan

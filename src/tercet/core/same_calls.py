@@ -1,0 +1,135 @@
+"""What makes calls of different runs the same or alike, what became of one, and how a repetition is described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.canonical import digest
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.tool import OncePer, ToolSpec
+from tercet.core import events as e
+from tercet.core.config import RunConfig
+from tercet.core.identity import params_digest
+from tercet.core.state import State
+from tercet.core.transcript import timestamp
+from tercet.policy.call_params import canonical_params, repeat_params
+
+REPEATED = "repeated_call"
+"""The code of a call that another run has made, where its tool allows it once."""
+DAY_MS = 24 * 60 * 60 * 1000
+
+CallOutcome: TypeAlias = Literal["done", "unknown", "not_done", "compensated"]
+"""What became of a call; `unknown` also means that it is in progress."""
+
+_END = 10**14
+"""A time that no call reaches: the keys of recent calls count backwards from it, so that the newest come first."""
+
+
+# --- what a call is compared by ---
+
+
+def marks_of(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> e.CallMarks | None:
+    """Return what a call is compared by; None for one that only reads, and under earlier rules."""
+    if call.mode is ApprovalMode.READ_ONLY or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return None
+    tool = call.tool
+    identity, names = repeat_params(tool, params), _names(tool)
+    first = {names[0]: canonical_params(tool, params).get(names[0])} if names else identity
+    return e.CallMarks(same=_short(tool, identity), like=_short(tool, first), names=names)
+
+
+def _names(tool: ToolSpec) -> tuple[str, ...]:
+    declared = (tool.once_per.identity if tool.once_per else ()) or tool.identity or tool.authority
+    return declared or tuple(sorted(tool.authority_parameters))
+
+
+def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
+    return params_digest(tool.name, params).removeprefix("sha256:")[:32]
+
+
+def shown_marks(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
+    """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown."""
+    marks = marks_of(setting, call, params)
+    return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
+
+
+# --- the keys of recent calls ---
+
+
+class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What the key says by which other runs find a call."""
+
+    at: int
+    same: str
+    seq: int
+    """The position of its INTENT."""
+
+
+def recent_claim(event: e.Event, session: str, seq: int) -> str | None:
+    """Return the key by which other runs find a call, of its INTENT and the position of that; None if they need not."""
+    if not isinstance(event, e.Intent) or event.marks is None:
+        return None
+    who = sha256(session.encode()).hexdigest()[:16]
+    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{who}"
+
+
+def recent_prefix(marks: e.CallMarks) -> str:
+    """Return what the keys of all calls like one begin with."""
+    return f"recent:{marks.like}:"
+
+
+def read_recent_key(key: str) -> RecentKey | None:
+    """Return what a key says; None for one that `recent_claim` has not made."""
+    try:
+        _, _, before_end, same, seq, _ = key.split(":")
+        return RecentKey(at=_END - int(before_end), same=same, seq=int(seq))
+    except ValueError:
+        return None
+
+
+# --- what became of a call ---
+
+
+def outcome_of(state: State, key: str) -> CallOutcome:
+    """Return what became of a call of a session, by its key."""
+    if key in state.keys:
+        return "compensated" if _is_compensated(state, key) else "done"
+    is_open = any(step.key == key and step.may_have_happened for step in state.steps.values())
+    return "unknown" if is_open else "not_done"
+
+
+def _is_compensated(state: State, key: str) -> bool:
+    tenant = state.start.tenant
+    ways = (
+        undo
+        for undo in state.undo
+        if undo.tool
+        and undo.key == digest(["undo", tenant, key, undo.tool])
+        and not (undo.bound is not None and undo.bound.proposed)  # a plan may propose one that undoes nothing
+    )
+    return any(state.steps[undo.name].status == "done" for undo in ways)
+
+
+# --- repetitions in words ---
+
+
+def describe_repeat(tool: ToolSpec, once: OncePer, found: tuple[e.EarlierCall, ...]) -> str:
+    """Return why a call is a repetition, and what to do about it."""
+    what = " and ".join(once.identity) if once.identity else "identity"
+    days = f"{once.days} day{'s' if once.days > 1 else ''}"
+    return (
+        f"{tool.name} with the same {what} may be called once in {days}, and {'; '.join(_earlier(found))}."
+        f" Check that session first; a later call can be made from {timestamp(found[-1].at + once.days * DAY_MS)} on"
+    )
+
+
+def _earlier(found: tuple[e.EarlierCall, ...]) -> Iterator[str]:
+    for call in found:
+        doubt = "" if call.outcome == "done" else ", outcome unknown"
+        yield f"session {call.session} called it at {timestamp(call.at)} (step {call.step}{doubt})"

@@ -1,0 +1,483 @@
+"""What a run is at one moment: the fold of its events. Frozen; a change is a new value that shares the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
+from tercet.core.events import EarlierCall, Need, SessionStarted, Undo
+from tercet.core.events.gate import GateKind
+
+StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
+
+Ending = Literal["", "failed", "rejected", "expired", "cancelled"]
+
+TERMINAL: frozenset[SessionStatus] = frozenset({"completed", "failed", "expired", "rejected", "cancelled"})
+
+NOT_STARTED = SessionStarted(
+    at=0,
+    session="",
+    run="",
+    trace="",
+    tenant="",
+    actor={},
+    request={},
+    decision="",
+    safety_mode="",
+    budget={},
+    pack="",
+    pack_hash="",
+    snapshot="",
+    context="",
+)
+
+
+class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How far one step is."""
+
+    status: StepStatus = "pending"
+    unmet: int = 0
+    """How many of its predecessors have not ended yet."""
+    attempt: int = 0
+    retries: int = 0
+    not_before: int = 0
+    occurrence: int = 0
+    key: str = ""
+    calls: int = 0
+    """How many tool calls its last attempt is: none for a note."""
+    tokens: int = 0
+    cost: int = 0
+    gate: str = ""
+    approved: str = ""
+    """The digest that was approved."""
+    asked: int = 0
+    """How often its unknown outcome was looked up."""
+    look_up_error: str = ""
+    """Why the last look-up could not tell."""
+    value: Any = None
+    blob: str = ""
+    error: str = ""
+    code: str = ""
+    outcome: Literal["done", "not_done", "unknown", "refused"] = "done"
+    """How the last attempt ended."""
+    is_retriable: bool = True
+    retry_after: int = 0
+    """How long its tool asks not to be called again."""
+    call: str = ""
+    """The hash of a call under way: what the loop guard compares."""
+    repeated: int = 0
+    """The how-manieth time it was that this call brought this result."""
+    same: str = ""
+    """Under what that is counted, in a run whose critics may discard the step."""
+    since: int = 0
+    """From when on its outcome is unknown and it can no longer take effect unseen."""
+    deadline: int = 0
+    """When the call of its last attempt must have ended."""
+    began: int = 0
+    """When its last attempt was about to begin."""
+    is_added: bool = False
+    """Whether a re-plan brought it, or a planner that had read untrusted data: then no policy grants its approval."""
+    hold_calls: int = 0
+    """What is kept back of the budget for taking it back."""
+    hold_cost: int = 0
+    params: dict[str, Any] = {}
+    """What the call of its last attempt was made with."""
+    checked: str = ""
+    """The key of the call that was looked for in other sessions, where its tool allows it once in a period."""
+    earlier_calls: tuple[EarlierCall, ...] = ()
+    """Those that were found."""
+    refused_change: str = ""
+    """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
+    compensates: str = ""
+    """The step that it compensates; empty for a step of the plan."""
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether its call took effect, or may have."""
+        has_happened = self.outcome == "done" and self.status in ("done", "failed", "skipped")
+        return self.calls > 0 and self.attempt > 0 and (has_happened or self.is_reserving)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether nobody knows if its last attempt happened, also while it waits to be called again."""
+        return self.attempt > 0 and self.outcome == "unknown" and self.status in _OPEN
+
+    @property
+    def is_reserving(self) -> bool:
+        """Whether tokens and money are kept for it: while a call is under way, and until it is known what became of it."""
+        return self.status == "in_flight" or self.is_unsettled
+
+
+_OPEN = ("unknown", "pending", "gated")
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What has been used up, and what is reserved for calls in flight."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    cost: int = 0
+    wall_clock: int = 0
+    replans: int = 0
+    retries: int = 0
+    repairs: int = 0
+    model_tokens: int = 0
+    """Those of the tokens that language models took."""
+    critic_tokens: int = 0
+    """Those of them that went into judging and mending."""
+    reserved_calls: int = 0
+    reserved_tokens: int = 0
+    reserved_cost: int = 0
+    held_calls: int = 0
+    """What is kept back for taking completed steps back."""
+    held_cost: int = 0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A person's answer to a gate, or a policy's in their place."""
+
+    gate: str
+    names: tuple[str, ...]
+    step: str
+    actor: str
+    auth: str
+    answer: str
+    digest: str
+    at: int
+    note: str = ""
+    roles: tuple[str, ...] = ()
+    listed: bool = False
+    """Whether they held them by a list of people."""
+    login: str = ""
+    """The login that they answered from; empty where that is not known."""
+    simulated_by: str = ""
+    """The login of the person who acted as them in a development session."""
+    changes: dict[str, Any] = {}
+    """The values that they set in the call, by JSON Pointer into its parameters."""
+
+
+class Entered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Who typed the result of a step."""
+
+    by: str
+    is_trusted: bool = False
+
+
+class SetValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A value that an approver has set in the call of a step."""
+
+    step: str
+    tool: str
+    place: str
+    """The JSON Pointer into the parameters of the call."""
+    value: Any
+    by: str
+    login: str = ""
+    """The login that they answered from; empty where that is not known."""
+    gates: tuple[str, ...] = ()
+    """The gates at which it was set."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Values that an approver wants in a call, until the critic has reviewed the plan that has them."""
+
+    step: str
+    values: tuple[SetValue, ...]
+    note: str
+    params: dict[str, Any]
+    """The parameters that the gate showed, with the tool's defaults."""
+    defaults: tuple[str, ...] = ()
+    """The JSON Pointers of those that are defaults."""
+    plan: dict[str, Any] = {}
+    """The plan as it was before; empty until the changed one was proposed."""
+    changed: tuple[SetValue, ...] = ()
+    """What `State.changed` was before."""
+    refusal: str = ""
+    """Why the critic refused the changed plan: then the one before is proposed again."""
+
+    @property
+    def by(self) -> str:
+        """Who set the values."""
+        return self.values[0].by
+
+
+class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A question to people that has no answer yet, or not enough of them."""
+
+    id: str
+    kind: GateKind
+    step: str
+    names: tuple[str, ...] = ()
+    needs: dict[str, Need] = {}
+    digest: str = ""
+    covers: dict[str, str] = {}
+    """The other calls that the same answer is about: their digests by step."""
+    shown: dict[str, Any] = {}
+    at: int = 0
+    expires: int = 0
+    stale: int = 0
+    """When evidence that it stands on expires."""
+    approvals: tuple[Answer, ...] = ()
+    """Who has approved so far."""
+
+    @property
+    def calls(self) -> dict[str, str]:
+        """Every call that an approval of this gate lets through: their digests by step."""
+        return {self.step: self.digest, **self.covers}
+
+    def counts(self, name: str, roles: tuple[str, ...]) -> bool:
+        """Whether somebody with these roles is one of those that a name asks for."""
+        wanted = self.needs[name].roles if name in self.needs else ()
+        return not wanted or not set(wanted).isdisjoint(roles)
+
+    def approvers(self, name: str) -> tuple[str, ...]:
+        """The people whose approval counts for one of the names."""
+        return tuple(dict.fromkeys(a.actor for a in self.approvals if self.counts(name, a.roles)))
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """The names that still miss an approval."""
+        return tuple(name for name, need in self.needs.items() if len(self.approvers(name)) < need.quorum)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A language model that was asked and has not answered yet, with what is kept for it."""
+
+    call: int
+    prompt: str
+    tokens: int = 0
+    cost: int = 0
+
+
+class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What a model answered on the way to the plan that is being made."""
+
+    prompt: str
+    model: str
+    answer: str = ""
+    blob: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: int = 0
+    cut: bool = False
+    latency: int = 0
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A trusted result of an earlier turn, whose values a later one may use."""
+
+    step: str
+    tool: str
+    value: Any = None
+    blob: str = ""
+
+
+class EarlierStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A step of an earlier plan, or of an earlier turn, whose call took effect or may have."""
+
+    step: dict[str, Any]
+    """The step as its plan had it."""
+    params: dict[str, Any] = {}
+    """What the call was made with."""
+    place: int | None = None
+    """Its place in `State.done`; None if it has not completed."""
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Outputs, and what was said of them."""
+
+    number: int
+    """How many repairs the run had made before."""
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    tests: tuple[dict[str, Any], ...] = ()
+    verdict: dict[str, Any] = {}
+    consistency: dict[str, Any] = {}
+    diagnosis: dict[str, Any] = {}
+    rubric: dict[str, Any] = {}
+    confidence: dict[str, Any] = {}
+    exit: dict[str, Any] = {}
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How far the judging and mending of the outputs is."""
+
+    stage: Literal["", "judged", "asking"] = ""
+    """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
+    drawn: dict[str, Any] = {}
+    """What earlier runs have taught, as this run goes by it."""
+    vote: dict[str, Any] = {}
+    """What samples that were drawn agreed on, or why there are none."""
+    tests: tuple[dict[str, Any], ...] = ()
+    """What each test command said of the outputs as they are."""
+    attacks: tuple[dict[str, Any], ...] = ()
+    """What each attack on them brought to light."""
+    verdict: dict[str, Any] = {}
+    consistency: dict[str, Any] = {}
+    diagnosis: dict[str, Any] = {}
+    rubric: dict[str, Any] = {}
+    confidence: dict[str, Any] = {}
+    exit: dict[str, Any] = {}
+    control: dict[str, Any] = {}
+    course: tuple[float, ...] = ()
+    """The quality at each measurement, as the controller counts it."""
+    log: tuple[dict[str, Any], ...] = ()
+    """Every attempt at a repair."""
+    memory: dict[str, Any] = {}
+    """By what a repair that goes round in circles is known."""
+    escalation: dict[str, Any] = {}
+    """What the last REPAIR phase left to somebody else; empty where it mended all."""
+    drafts: dict[str, Any] = {}
+    """The outputs as they were produced, once a repair has changed them."""
+    feedback: str = ""
+    """What a person asked to be changed."""
+    has_fetched: bool = False
+    """Whether more evidence was looked for in this REPAIR phase."""
+    fresh: tuple[str, ...] = ()
+    """The ids of what was found."""
+    fetched: tuple[str, ...] = ()
+    """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
+    best: Round | None = None
+    """The best of the rounds before the last one."""
+    lapsed: str = ""
+    """Why people who accepted the outputs are asked again."""
+    restored: dict[str, Any] = {}
+    """The round that the outputs were taken from, of how many; empty where they are the last."""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A run."""
+
+    position: int = 0
+    at: int = 0
+    phase: Phase = Phase.PLAN
+    halted_from: Phase | None = None
+    status: SessionStatus = "in_progress"
+    reason: str = ""
+    escalation: str | None = None
+    """Why the run was handed to a person; None where it was not, or where it has gone on since."""
+    start: SessionStarted = NOT_STARTED
+    """What the session was started with, and what it has been pinned to since."""
+    plan: dict[str, Any] = {}
+    plan_hash: str = ""
+    plan_origin: str = "planner"
+    exposure: str = ""
+    """The first untrusted data that a planner of the run has read."""
+    revision: int = 0
+    refused: tuple[str, ...] = ()
+    """Hashes of the plans that were refused: proposing one of them again is rejected."""
+    verdict: dict[str, Any] = {}
+    feedback: tuple[str, ...] = ()
+    setbacks: tuple[tuple[str, ...], ...] = ()
+    """For each plan that was given up, the steps that it was given up for; none if it was for the whole of it."""
+    steps: dict[str, StepState] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    """For each step, those that wait for it."""
+    frontier: tuple[str, ...] = ()
+    """The steps that can be looked at: nothing before them is open, and they have not ended."""
+    unjudged: tuple[str, ...] = ()
+    """Steps that have ended, well or badly, and that the critic has not judged yet."""
+    done: tuple[str, ...] = ()
+    """Completed steps in the order of their completion."""
+    needed: frozenset[str] = frozenset()
+    """Steps whose results something refers to: only their values are kept here, the others' stay in the journal."""
+    named: dict[str, Any] = {}
+    """Outputs that the plan declares by name only, with the last value that a result carried."""
+    named_in: dict[str, str] = {}
+    """The same, where the last result that carried them is a blob: its digest."""
+    head: str = ""
+    """The head of the hash-linked list of results."""
+    keys: dict[str, str] = {}
+    """Idempotency keys that took effect, each with its step."""
+    gates: dict[str, OpenGate] = {}
+    opened: int = 0
+    """How many gates were opened, so that no two have one id."""
+    approved: dict[str, OpenGate] = {}
+    """Gates with all their approvals, whose calls have not begun: an approval can still be withdrawn."""
+    answers: tuple[Answer, ...] = ()
+    inbox: int = 0
+    """How far the session's inbox has been read."""
+    dropped: tuple[tuple[int, str, str], ...] = ()
+    """The last messages that did not fit: position, code and reason."""
+    used: Used = Used()
+    extended: dict[str, int] = {}
+    """What operators have added to the budget."""
+    active_since: int = 0
+    """When the clock of the wall-clock budget was last started; 0 while it stands still."""
+    repeats: dict[str, int] = {}
+    """How often the same call brought the same result."""
+    asking: Asked | None = None
+    """The model that is being asked."""
+    asked: int = 0
+    """How many calls of models there were."""
+    replies: tuple[Replied, ...] = ()
+    """What models have answered since the last plan: nobody asks them that again."""
+    facts: tuple[str, ...] = ()
+    """The digests of the facts that plans have asked for and found."""
+    turns: int = 0
+    """How many turns of an agent have been judged."""
+    entered: dict[str, Entered] = {}
+    """Results of steps that people typed when they settled an unknown call."""
+    change: Change | None = None
+    """Values that an approver has set and the critic has not reviewed yet."""
+    changed: tuple[SetValue, ...] = ()
+    """Values that approvers have set in calls of the current plan."""
+    learned: tuple[Learned, ...] = ()
+    earlier: tuple[EarlierStep, ...] = ()
+    """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""
+    trips: int = 0
+    iterations: int = 0
+    """How many phases the run has gone through."""
+    outputs: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    paused_by: str = ""
+    """The person who paused it; empty where the runtime did."""
+    paused_for: str = ""
+    """What kept it from going on when it was paused, such as `model_unavailable`; empty where nothing did."""
+    memory: tuple[dict[str, Any], ...] = ()
+    """What the run suggests remembering."""
+    quality: Quality = Quality()
+    report: dict[str, Any] = {}
+    envelope: dict[str, Any] = {}
+    record: str = ""
+    """The hash of the decision record."""
+    kept: str = ""
+    """The digest of what is kept of it beside the events."""
+    ending: Ending = ""
+    """How the session will end, once what it did is settled and taken back."""
+    partial: str = ""
+    """Who accepted what there is although the critic did not."""
+    saga: Literal["", "agreed", "undoing", "kept"] = ""
+    """What becomes of the effects of a run that did not succeed."""
+    undo: tuple[Undo, ...] = ()
+    """The way back from each effect, the last one first."""
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the session has been started."""
+        return self.start is not NOT_STARTED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more can happen."""
+        return self.status in TERMINAL
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether an agent decides one turn at a time."""
+        return bool(self.start.stepwise)
+
+    @property
+    def is_turn_open(self) -> bool:
+        """Whether a turn was decided on and what became of it has not been judged."""
+        return self.is_stepwise and self.revision > self.turns
+
+    @property
+    def in_flight(self) -> tuple[str, ...]:
+        """The steps whose calls have begun and not ended."""
+        steps = self.steps
+        return tuple([name for name in self.frontier if steps[name].status == "in_flight"])

@@ -1,0 +1,174 @@
+"""From a run's events to what evaluators and records read: calls with their results, approvals, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+
+from tercet.contracts.gate import Approval
+from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
+from tercet.core import events as e
+from tercet.core.budget import budget_use
+from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.state import State
+
+_LAST_MS = 253_402_300_799_000
+"""The last second of the year 9999: what lies behind it, no datetime can say."""
+
+
+def moment(ms: int) -> datetime:
+    """A time in milliseconds as a datetime in UTC; one behind the end of the calendar is its end."""
+    return datetime.fromtimestamp(min(ms, _LAST_MS) / 1000, UTC)
+
+
+def timestamp(ms: int) -> str:
+    """A time in milliseconds as ISO 8601."""
+    return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_ENTRIES = TypeAdapter(tuple[TranscriptEntry, ...], config=ConfigDict(defer_build=True))
+_OF_CALLS = frozenset({e.Intent, e.Complete, e.Abort, e.GateOpened, e.GateAnswered})
+"""The events that a transcript is made of; most others need not be looked at."""
+
+
+def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
+    """Every call with its result, in the order in which the results came.
+
+    Of the large values only those in `blobs` stand here whole, the others by their digest.
+    """
+    # Made and checked all at once, which takes half the time of making them one by one.
+    return _ENTRIES.validate_python(tuple(_entries(events, blobs)))
+
+
+def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The fields of each entry."""
+    intents: dict[str, e.Intent] = {}
+    gates: dict[str, str] = {}
+    for event in events:
+        if type(event) not in _OF_CALLS:
+            continue
+        match event:
+            case e.Intent() if event.tool:
+                intents[event.step] = event
+            case e.Complete() if event.step in intents:
+                result = {
+                    "step_id": event.step,
+                    "outcome": Outcome.DONE,
+                    "value": blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
+                    "error": event.error or None,
+                    "latency_ms": event.latency,
+                    "tokens": event.tokens,
+                    "cost_microcents": event.cost,
+                }
+                yield {"call": _call(intents[event.step]), "result": result}
+            case e.GateOpened():
+                gates[event.gate] = event.step
+            case e.GateAnswered(answer="happened") if gates[event.gate] in intents:
+                intent = intents[gates[event.gate]]
+                result = {
+                    "step_id": intent.step,
+                    "outcome": Outcome.DONE,
+                    "value": event.value,
+                    "tokens": intent.tokens,
+                    "cost_microcents": intent.cost,
+                }
+                yield {"call": _call(intent), "result": result}
+            case e.Abort() if event.step in intents:
+                result = {
+                    "step_id": event.step,
+                    "outcome": Outcome(event.outcome),
+                    "error": event.error,
+                    "error_code": event.code or None,
+                    "latency_ms": event.latency,
+                }
+                yield {"call": _call(intents[event.step]), "result": result}
+            case _:
+                pass
+
+
+def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
+    """The events that belong to the plan being carried out: those behind it, and those of steps kept from before.
+
+    What an earlier plan did was judged with that plan. The record keeps all of it.
+    """
+    if state.revision == 1:
+        return list(events)
+    proposed = max((at for at, event in enumerate(events) if isinstance(event, e.PlanProposed)), default=0)
+    begun = {event.step for event in events[proposed:] if isinstance(event, e.Intent)}
+    kept = {name for name, step in state.steps.items() if step.status == "done" and name not in begun}
+    gates = {event.gate: event.step for event in events if isinstance(event, e.GateOpened)}
+    return [
+        event
+        for at, event in enumerate(events)
+        if at >= proposed
+        or getattr(event, "step", None) in kept
+        or (isinstance(event, e.GateAnswered) and gates[event.gate] in kept)
+    ]
+
+
+def _call(intent: e.Intent) -> dict[str, Any]:
+    return {
+        "step_id": intent.step,
+        "tool": intent.tool,
+        "params": intent.params,
+        "idempotency_key": intent.key,
+        "attempt": intent.attempt,
+        "started_at": moment(intent.at),
+    }
+
+
+def run_of(
+    setting: RunConfig,
+    course: ExecutionPlan,
+    state: State,
+    events: Sequence[e.Event],
+    blobs: Mapping[str, Any],
+    *,
+    is_whole: bool = False,
+) -> Run:
+    """What `score` reads; `is_whole` adds what was done under plans that were given up."""
+    # Its parts are contracts that were checked when they were made: checking a plan again costs as much as scoring it.
+    return Run.model_construct(
+        context=setting.ctx,
+        spec=setting.spec,
+        compiled=setting.compiled,
+        plan=course.plan,
+        transcript=transcript(events if is_whole else _of_this_plan(state, events), blobs),
+        skipped=tuple(
+            SkippedStep.model_validate({"step_id": name, "reason": step.error})
+            for name, step in state.steps.items()
+            if step.status == "skipped" and not step.compensates
+        ),
+        approvals=approvals(state),
+        outputs=state.outputs,
+        used=budget_use(state.used),
+    )
+
+
+def approvals(state: State) -> tuple[Approval, ...]:
+    """The answers of people to approval gates, and the grants of policies in their place.
+
+    A call that waited for several gates has an answer for each of those that it counts for.
+    """
+    return tuple(
+        Approval.model_validate(
+            {
+                "gate": name,
+                "step_id": answer.step,
+                "approver": answer.actor,
+                "decision": answer.answer,
+                "decided_at": moment(answer.at),
+                "auth": answer.auth,
+                "login": answer.login or None,
+                "roles": answer.roles,
+                "digest": answer.digest,
+                "note": answer.note,
+            }
+        )
+        for answer in state.answers
+        if answer.answer in ("approve", "deny", "modify", "withdraw", "grant")
+        for name in answer.names or ("",)
+    )

@@ -1,0 +1,151 @@
+"""The calls of one session that are under way: begun once their INTENT is durable, looked at once more just before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+from tercet.core import events as e
+from tercet.core.attempt import Ended, NotHappened
+from tercet.core.fold.base import EMERGENCY_STOP, LEASE_EXPIRED
+from tercet.core.transcript import moment
+from tercet.engine.leases import Tenure
+from tercet.engine.observing import call_traceparent
+from tercet.engine.services import Services
+from tercet.engine.spectators import unmeasured
+from tercet.engine.streams import nesting
+from tercet.engine.streams.stops import Stop
+from tercet.executor.gateway import Attempt, takes_context
+from tercet.journal.errors import JournalError, LeaseLost
+from tercet.tools import ToolContext
+from tercet.tools.context import unheard
+
+Stopping: TypeAlias = Callable[[Stop | None], None]
+"""Told that nothing more may be called: the lease is lost, or an operator says so."""
+
+
+class Calls:
+    """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is told that one has ended."""
+
+    def __init__(self, services: Services, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
+        self.tenure = tenure
+        self._services = services
+        self._nudge = nudge
+        self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
+        self._over: list[tuple[e.Intent, Ended]] = []
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def begin(
+        self, intent: e.Intent, start: e.SessionStarted, now: int, *, stop: Stopping, position: int = 0
+    ) -> None:
+        """Make a call whose INTENT is durable, at that position of the journal; `stop` hears if nothing may be called."""
+
+        def tell(ended: Ended) -> None:
+            self._over.append((intent, ended))
+            self._nudge()
+
+        tool = self._services.tools[intent.tool]
+        context = (
+            self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position)
+            if takes_context(tool)
+            else None
+        )
+        attempt = self._services.gateway.begin(
+            tool,
+            intent.params,
+            context,
+            timeout_ms=max(0, intent.deadline - now),
+            tell=tell,
+            check=partial(self._withheld, intent, now, stop),
+        )
+        self._under_way[intent.step] = (intent, attempt)
+
+    def ended(self) -> Iterator[tuple[e.Intent, Ended]]:
+        """The calls that have ended since this was last asked, each once."""
+        while self._over:
+            intent, ended = self._over.pop(0)
+            del self._under_way[intent.step]
+            yield intent, ended
+
+    def abandon(self) -> list[e.Intent]:
+        """Wait for none of them any more: the calls that were left behind."""
+        left = [intent for intent, _ in self._under_way.values()]
+        for _, attempt in self._under_way.values():
+            attempt.abandon()
+        self._under_way.clear()
+        self._over.clear()
+        return left
+
+    def context(
+        self,
+        start: e.SessionStarted,
+        step: str,
+        key: str,
+        attempt: int,
+        deadline: int = 0,
+        *,
+        position: int = 0,
+    ) -> ToolContext:
+        """What a tool may know about a call of the session that started so."""
+        return ToolContext(
+            tenant=start.tenant,
+            run_id=start.run,
+            step_id=step,
+            actor=start.actor["id"],
+            idempotency_key=key,
+            attempt=attempt,
+            deadline=moment(deadline) if deadline else None,
+            fencing_token=self.tenure.lease.epoch,
+            session_id=start.session,
+            root_session=start.root,
+            owners=nesting.owners_of(start),
+            depth=start.depth,
+            traceparent=call_traceparent(start, position, self._services.observers),
+            progress=unheard if self._services.signal is unmeasured else self._teller(start.run, step),
+        )
+
+    def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
+        """Passes on how far a call is, from whatever thread, to whoever listens to signals."""
+        loop = asyncio.get_running_loop()
+
+        def tell(done: float, total: float | None = None, message: str = "") -> None:
+            told = {"loop_id": run, "action": step, "done": done, "total": total, "message": message[:500]}
+            with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
+                loop.call_soon_threadsafe(self._services.signal, "tool_progress", told)
+
+        return tell
+
+    async def _withheld(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
+        """Why a call is not made after all, looked at just before it."""
+        now = self._services.clock.now()
+        if self.tenure.has_ended and not await self._has_renewed(stop):
+            return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
+        if max(began, now) >= intent.deadline:
+            # It had time when its INTENT was written: the journal was away meanwhile, and there may be time for another.
+            return NotHappened(
+                error="its deadline passed before the call",
+                code="deadline",
+                is_retriable=intent.deadline > intent.at,
+            )
+        if (stopped := self._services.stops.stopped(intent.tool)) is not None:
+            stop(stopped)
+            return NotHappened(error=stopped.reason, code=EMERGENCY_STOP)
+        if (waiting := self._services.crash("before_call")) is not None:
+            await waiting
+        return None
+
+    async def _has_renewed(self, stop: Stopping) -> bool:
+        """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
+        try:
+            await self.tenure.renew()
+        except LeaseLost:
+            stop(None)
+            return False
+        except JournalError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""Checks of a whole journal, and what is kept of it."""

@@ -1,0 +1,283 @@
+"""Where what a run made came from, and the whole way there: derived from its events, and stored nowhere else.
+
+The events, the checkpoints and the facts that a run has kept are read; what follows from them is worked out by functions
+that do nothing else. So the provenance of a run is the same from its journal, from a bundle, today and later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import ReplayError
+from tercet.contracts.evidence import Citation
+from tercet.contracts.loop import Phase
+from tercet.contracts.quality import RepairEntry, RepairLog
+from tercet.contracts.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
+from tercet.contracts.verdict import CriticReport
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State, Used
+from tercet.core.transcript import moment, transcript
+from tercet.engine import checkpoint
+from tercet.engine import sessions as opening
+from tercet.journal.protocol import Journal, StoredCheckpoint
+
+_ACCEPTING = ("approve", "grant", "accept_partial")
+"""The answers that let something happen, or be kept."""
+_PURPOSES: dict[Phase, CostPhase] = {
+    Phase.PLAN: "planning",
+    Phase.DECOMPOSE: "planning",
+    Phase.RETRIEVE: "retrieval",
+    Phase.REVIEW: "verification",
+    Phase.ACT: "execution",
+    Phase.VERIFY: "verification",
+    Phase.CRITIQUE: "critique",
+    Phase.REPAIR: "repair",
+    Phase.COMMIT: "execution",
+    Phase.FAIL: "execution",
+    Phase.HALT: "execution",
+}
+"""What is spent in each phase is spent for; in FAIL effects are taken back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trail:
+    """All that the provenance of a run follows from."""
+
+    events: Sequence[e.Event]
+    checkpoints: Sequence[StoredCheckpoint] = ()
+    citations: Mapping[str, Citation]
+    """Where each fact that the run has kept was found, by its id."""
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """What the run was before its first event, and after each."""
+        found = [State()]
+        for event in self.events:
+            found.append(fold_event(found[-1], event))
+        return tuple(found)
+
+    @property
+    def state(self) -> State:
+        """What it is now."""
+        return self.states[-1]
+
+
+async def read_trail(journal: Journal, tenant: str, session: str) -> Trail:
+    """A run as its journal, or a bundle of it, tells it."""
+    events = await opening.events_of(journal, tenant, session)
+    checkpoints = await opening.checkpoints_of(journal, tenant, session)
+    citations: dict[str, Citation] = {}
+    for event in events:
+        match event:
+            case e.SessionStarted() | e.SessionMigrated() if event.evidence:
+                citations |= _frozen(await journal.blob(tenant, event.evidence))
+            case e.EvidenceRetrieved() | e.EvidenceFetched() if event.facts:
+                citations |= _found(await journal.blob(tenant, event.facts))
+            case _:
+                pass
+    return Trail(events=events, checkpoints=checkpoints, citations=citations)
+
+
+def _frozen(data: bytes) -> dict[str, Citation]:
+    """The facts that a session was started with: each cites the source that it came with."""
+    facts: list[dict[str, Any]] = msgspec.json.decode(data)
+    return {
+        fact["id"]: Citation(
+            evidence=fact["id"], content_hash=digest(fact["content"]), document=fact.get("source", "")
+        )
+        for fact in facts
+    }
+
+
+def _found(data: bytes) -> dict[str, Citation]:
+    """The facts that a plan has asked for: each was kept with where it was found."""
+    kept: list[dict[str, Any]] = msgspec.json.decode(data)
+    return {each["evidence"]["id"]: Citation.model_validate(each["citation"]) for each in kept}
+
+
+# --- where it came from ---
+
+
+def provenance_of(trail: Trail) -> Provenance:
+    """Where what a run made came from."""
+    state = trail.state
+    models = tuple(
+        dict.fromkeys(each.model for each in trail.events if isinstance(each, e.ModelAnswered) and each.model)
+    )
+    accepting = [answer for answer in state.answers if answer.answer in _ACCEPTING]
+    approvers = tuple(dict.fromkeys(answer.actor for answer in accepting))
+    refs = tuple(_evidence(trail.events))
+    return Provenance(
+        task_id=state.start.run,
+        plan_hash=state.plan_hash,
+        evidence_refs=refs,
+        tool_invocations=tuple(
+            dict.fromkeys(entry.call.idempotency_key for entry in transcript(trail.events, {}))
+        ),
+        repair_history=RepairLog(
+            entries=tuple(entry for log in repairs_of(trail.events) for entry in log.entries)
+        ),
+        verification_scores=scores_of(state) | _verified(state),
+        model_id=models[-1] if models else None,
+        timestamp=moment(state.at),
+        approver=", ".join(approvers) or None,
+        sources=tuple(trail.citations[ref] for ref in refs if ref in trail.citations),
+        models=models,
+        approvers=approvers,
+        logins={answer.actor: answer.login for answer in accepting if answer.login} or None,
+    )
+
+
+def _evidence(events: Sequence[e.Event]) -> Iterator[str]:
+    """What the last plan was pinned to."""
+    found = [event for event in events if isinstance(event, e.EvidenceRetrieved)]
+    yield from found[-1].evidence if found else ()
+
+
+def scores_of(state: State) -> dict[str, float]:
+    """The critic's score by evaluator."""
+    scored = CriticReport.model_validate(state.report).score if state.report else None
+    return (
+        {} if scored is None else {str(name): found.score for name, found in scored.scorecard.scores.items()}
+    )
+
+
+def _verified(state: State) -> dict[str, float]:
+    """The scores of VERIFY by level, and what they come to."""
+    found = {
+        "verify": state.quality.verdict.get("score"),
+        "semantic": state.quality.verdict.get("semantic"),
+        "factual": state.quality.verdict.get("factual"),
+    }
+    return {name: score for name, score in found.items() if score is not None}
+
+
+def _judged(state: State) -> dict[str, float]:
+    """The scores of the rubric, and the confidence; of two that have one name the lower counts."""
+    scores = scores_of(state)
+    found: dict[str, float] = dict(state.quality.diagnosis.get("scores", {}))
+    if (value := state.quality.confidence.get("value")) is not None:
+        found["confidence"] = value
+    return {name: min(score, scores.get(name, score)) for name, score in found.items()}
+
+
+def repairs_of(events: Sequence[e.Event]) -> Iterator[RepairLog]:
+    """What each REPAIR phase tried."""
+    for event in events:
+        if isinstance(event, e.OutputsRepaired):
+            yield RepairLog(entries=tuple(map(RepairEntry.model_validate, event.log)))
+
+
+# --- and the whole way ---
+
+
+def audit_of(trail: Trail) -> AuditRecord:
+    """The whole trajectory of a run: its phases, checkpoints and calls, and what it has used up for what."""
+    state = trail.state
+    return AuditRecord(
+        loop_trace=tuple(_phases(trail.states)),
+        all_checkpoints=tuple(point.hash for point in trail.checkpoints if point.kind == "point"),
+        all_tool_traces=transcript(trail.events, {}),
+        total_cost_microcents=state.used.cost,
+        total_latency_ms=state.used.wall_clock,
+        all_repair_logs=tuple(repairs_of(trail.events)),
+        final_quality_scores=scores_of(state) | _judged(state),
+        cost_by_phase=cost_by_phase(trail.states),
+        checkpoint_chain=checkpoint_chain(trail),
+    )
+
+
+def _phases(states: Sequence[State]) -> Iterator[str]:
+    """The phases that a run went through, in order."""
+    for number, state in enumerate(states):
+        if not number or state.phase is not states[number - 1].phase:
+            yield str(state.phase)
+
+
+_Counted = Literal["cost", "tokens", "tool_calls", "wall_clock"]
+_NAMES: dict[str, _Counted] = {
+    "cost_microcents": "cost",
+    "tokens": "tokens",
+    "tool_calls": "tool_calls",
+    "latency_ms": "wall_clock",
+}
+
+
+def cost_by_phase(states: Sequence[State]) -> dict[CostPhase, PhaseCost]:
+    """What was used up for what: every event's share goes to the phase in which it happened, so the sum is the total."""
+    spent: dict[CostPhase, dict[str, int]] = {
+        purpose: dict.fromkeys(_NAMES, 0) for purpose in get_args(CostPhase)
+    }
+    for before, after in pairwise(states):
+        if before.used != after.used:
+            _add(spent[_purpose(before)], before.used, after.used)
+    return {purpose: PhaseCost.model_validate(amounts) for purpose, amounts in spent.items()}
+
+
+def _purpose(state: State) -> CostPhase:
+    return _PURPOSES[state.halted_from or state.phase]
+
+
+def _add(amounts: dict[str, int], before: Used, after: Used) -> None:
+    for name, counted in _NAMES.items():
+        amounts[name] += getattr(after, counted) - getattr(before, counted)
+
+
+def checkpoint_chain(trail: Trail) -> tuple[CheckpointLink, ...]:
+    """Every checkpoint from the beginning on, each compared with the state that the events come to there.
+
+    Raises `ReplayError` at the first that was taken of another state.
+    """
+    beginning = trail.states[0]
+    chain = [
+        CheckpointLink(
+            k=0,
+            position=0,
+            phase=str(beginning.phase),
+            status=beginning.status,
+            summary=_hex(checkpoint.summary(beginning)),
+        )
+    ]
+    for stored in trail.checkpoints:
+        if stored.kind == "point":
+            chain.append(_link(trail, stored, chain[-1]))
+    return tuple(chain)
+
+
+def _link(trail: Trail, stored: StoredCheckpoint, before: CheckpointLink) -> CheckpointLink:
+    taken = checkpoint.read_point(stored)
+    if stored.seq >= len(trail.states):
+        raise ReplayError(
+            recorded=f"a point at position {stored.seq}",
+            expected=f"at most {len(trail.events)} events",
+            check="the journal was cut off behind this point",
+        )
+    if taken.position != stored.seq:
+        raise ReplayError(
+            recorded=f"a point of position {taken.position}",
+            expected=f"one of position {stored.seq}, where it stands",
+            check="the checkpoints of the journal were changed",
+        )
+    checkpoint.compare(trail.states[stored.seq], stored)
+    return CheckpointLink(
+        k=before.k + 1,
+        position=stored.seq,
+        phase=taken.phase,
+        status=taken.status,
+        verdict=taken.verdict,
+        summary=_hex(taken.summary),
+        checkpoint=stored.hash,
+        previous=before.hash,
+    )
+
+
+def _hex(summary: bytes) -> str:
+    return f"sha256:{summary.hex()}"

@@ -1,0 +1,181 @@
+"""The store of evidence as a run uses it: what it is pinned to, what a plan may ask, and what a run leaves behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence, parse_ref
+from tercet.contracts.mode import Trust
+from tercet.contracts.plan import EvidenceQuery
+from tercet.contracts.record import MemoryProposal
+from tercet.contracts.related import select_related
+from tercet.contracts.relations import REQUEST, is_of_class, members, value_at
+from tercet.contracts.request import Request
+from tercet.core.transcript import moment
+from tercet.evidence.episodes import accept
+from tercet.evidence.errors import FactUnknown, SnapshotExists, SnapshotUnknown
+from tercet.evidence.retrieval import Retriever, classes_for, first_facts, is_stale, retrieve
+from tercet.evidence.store import EvidenceStore, Fact
+
+MOST_FACTS = 200
+"""How many facts of the classes that a decision requires are admitted from the start; a plan may pin or search others."""
+MOST_COUNTED = 2_000
+"""How many facts of these classes are looked at, in the order of class and id, besides those that a relation leads to."""
+MOST_VALUES = 20
+"""How many values of the request are searched for to find the facts that are related to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """What of a library a run begins with: the snapshot that it is pinned to, and the facts that its decision requires."""
+
+    snapshot: str = ""
+    hash: str = ""
+    facts: tuple[Evidence, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many facts of each of these classes are not among them, as far as they were counted."""
+
+
+NO_SHELF = Shelf()
+
+
+@dataclass(frozen=True)
+class Library:
+    """A store of evidence, and who finds facts in it: the store's own search, unless another retriever is given."""
+
+    store: EvidenceStore
+    retriever: Retriever | None = None
+
+    async def shelf(self, tenant: str, spec: DecisionSpec, request: Request, now: int) -> Shelf:
+        """What a run for a decision begins with: of the newest snapshot, the facts that belong to its request first."""
+        head = await self.store.newest(tenant)
+        if head is None:
+            return NO_SHELF
+        classes = tuple(dict.fromkeys(name for each in spec.required_evidence for name in classes_for(each)))
+        if not classes:
+            return Shelf(snapshot=head.name, hash=head.hash)
+        first = await first_facts(
+            self.store, tenant, head.name, classes=classes, now=moment(now), most=MOST_COUNTED
+        )
+        found = {fact.id: fact for fact in first}
+        if len(found) > MOST_FACTS:
+            searched = await self._search_related(tenant, head.name, spec, request, moment(now), classes)
+            found |= {fact.id: fact for fact in searched}
+        chosen = _choose_facts(list(found.values()), spec, request)
+        left_out = Counter(fact.classification for fact in found.values())
+        left_out.subtract(fact.classification for fact in chosen)
+        return Shelf(snapshot=head.name, hash=head.hash, facts=chosen, left_out=dict(+left_out))
+
+    async def _search_related(
+        self,
+        tenant: str,
+        snapshot: str,
+        spec: DecisionSpec,
+        request: Request,
+        now: datetime,
+        classes: Sequence[str],
+    ) -> list[Evidence]:
+        """The facts of these classes that hold a value of the request which a relation names."""
+        found: dict[str, Evidence] = {}
+        for name, value in _related_values(spec, request)[:MOST_VALUES]:
+            wanted = [each for each in classes if is_of_class(name, each)]
+            if wanted:
+                hits = await self.store.search(tenant, snapshot, str(value), classes=wanted, limit=MOST_FACTS)
+                found |= {hit.fact.evidence.id: hit.fact.evidence for hit in hits}
+        return [fact for fact in found.values() if not is_stale(fact, now)]
+
+    async def read(
+        self, tenant: str, snapshot: str, pinned: str, refs: Iterable[str], now: int
+    ) -> list[Fact]:
+        """The facts of the pinned snapshot with these ids, without those that are not there or have expired.
+
+        Raises `UsageError` if the snapshot is not the one with the pinned hash: the store is another one.
+        """
+        await self._demand_snapshot(tenant, snapshot, pinned)
+        found: list[Fact] = []
+        for ref in refs:
+            with suppress(FactUnknown):
+                fact = await self.store.fact(tenant, ref)
+                if not is_stale(fact.evidence, moment(now)):
+                    found.append(fact)
+        return found
+
+    async def find(
+        self, tenant: str, snapshot: str, pinned: str, queries: Sequence[EvidenceQuery], now: int
+    ) -> list[Fact]:
+        """The facts that answer these queries and have not expired, each once, best first.
+
+        Raises `UsageError` if the snapshot is not the one with the pinned hash: the store is another one.
+        """
+        await self._demand_snapshot(tenant, snapshot, pinned)
+        answers = await retrieve(
+            self.store, tenant, snapshot, queries, now=moment(now), retriever=self.retriever
+        )
+        found = {hit.fact.evidence.id: hit.fact for hits in answers.values() for hit in hits}
+        return list(found.values())
+
+    async def _demand_snapshot(self, tenant: str, snapshot: str, pinned: str) -> None:
+        if (await self.store.head(tenant, snapshot)).hash != pinned:
+            raise UsageError(
+                f"snapshot {snapshot} has other content here than the one that the session is pinned to",
+                code="snapshot_version_mismatch",
+                remedy="resume it with the store of evidence that it was started with",
+            )
+
+    async def remember(
+        self, tenant: str, session: str, proposals: Iterable[tuple[MemoryProposal, bool]], now: int
+    ) -> None:
+        """Make evidence of what a run learned, each with whether all its sources are trusted, in a snapshot of its own.
+
+        Doing it again changes nothing: another process may have done it, and died before it could say so.
+        """
+        name = f"episode-{session}"
+        facts = [
+            fact
+            for proposal, is_trusted in proposals
+            for fact in accept(
+                (proposal,),
+                session=session,
+                trust=dict.fromkeys(proposal.sources, Trust.TRUSTED if is_trusted else Trust.UNTRUSTED),
+            )
+        ]
+        with suppress(SnapshotUnknown):
+            if (await self.store.head(tenant, name)).is_frozen:
+                return
+        with suppress(SnapshotExists):
+            await self.store.create(tenant, name, now_ms=now)
+        await self.store.put(tenant, name, facts)
+        await self.store.freeze(tenant, name, now_ms=now)
+
+
+def _choose_facts(facts: Sequence[Evidence], spec: DecisionSpec, request: Request) -> tuple[Evidence, ...]:
+    """Return at most `MOST_FACTS` facts in the order of class and id: those that satisfy the relations of their class go
+    before those that do not, and trusted ones before untrusted ones."""
+    related = {fact.id for fact in select_related(facts, spec.bind, request.input, spec.untrusted_inputs)}
+    ranked = sorted(
+        facts, key=lambda fact: (fact.id not in related, fact.trust is not Trust.TRUSTED, _order(fact))
+    )
+    return tuple(sorted(ranked[:MOST_FACTS], key=_order))
+
+
+def _order(fact: Evidence) -> tuple[str, str]:
+    ref = parse_ref(fact.id)
+    return (ref.classification, ref.key) if ref else ("", fact.id)
+
+
+def _related_values(spec: DecisionSpec, request: Request) -> list[tuple[str, Any]]:
+    """The values of the request that relations name, each with the class of the evidence that must have it."""
+    return [
+        (relation.evidence, value)
+        for relation in spec.bind
+        if relation.evidence and (target := relation.target) is not None and target.owner == REQUEST
+        for value in sorted(members(value_at(request.input, target.place)), key=str)
+        if isinstance(value, str | int | float)
+    ]

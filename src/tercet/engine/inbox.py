@@ -1,0 +1,140 @@
+"""Delivering what people say: into the inbox of a session, and from there into its events.
+
+Only the journal is needed here, not the pack: speaking loads no code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.core import codec, messages
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.expiry import find_expired
+from tercet.core.fold.apply import fold_event
+from tercet.core.fold.gate import DROPPED_KEPT
+from tercet.core.messages import Message, inbox_of
+from tercet.core.resolve.sessions import ForeignMessage, receive_message
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.leases import POLL_MS, Desk, Held
+from tercet.engine.rows import row_of
+from tercet.journal.errors import JournalCorrupt, LeaseHeld
+from tercet.journal.protocol import Append, Journal, Stored
+from tercet.journal.side_stream import append_next, name_owner, read_all
+
+
+async def post(journal: Journal, tenant: str, said: Message) -> int:
+    """Put a message into the inbox of its session, and ring; its position there."""
+    # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
+    inbox = inbox_of(said.session)
+    data = messages.encode(msgspec.structs.replace(said, nonce=os.urandom(8).hex()))
+    events = (name_owner(data, tenant, inbox),)
+    return (await append_next(journal, tenant, inbox, lambda _: events, ring=True)).seq
+
+
+async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
+    """What was said to a session and has not become an event yet."""
+    return await read_all(journal, tenant, inbox_of(state.start.session), after=state.inbox)
+
+
+def receive_all(
+    state: State, unread: list[Stored], now: int, *, outside: bool
+) -> Iterator[tuple[e.Event, State]]:
+    """Yield the event of each message with the state after it. A session that is over receives nothing more; one that this
+    process carries comes to rest before a pause becomes an event."""
+    for message in unread:
+        if state.is_over:
+            return
+        try:
+            command = c.Receive(data=message.data, inbox=message.seq, outside=outside)
+            event = receive_message(state, command, now)
+        except ForeignMessage as error:
+            where = f"message {message.seq} of stream {inbox_of(state.start.session)}"
+            raise JournalCorrupt(where, error.message) from error
+        if isinstance(event, e.SessionPaused) and not outside:
+            yield event, state
+            return
+        state = fold_event(state, event)
+        yield event, state
+
+
+async def answer_to(journal: Journal, tenant: str, state: State, position: int) -> State:
+    """The state, if the message at this position of the inbox became an event; raises `UsageError` if it was dropped."""
+    dropped = state.dropped
+    if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
+        # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
+        said = await opening.events_of(journal, tenant, str(state.start.session))
+        dropped = tuple((d.inbox, d.code, d.reason) for d in said if isinstance(d, e.MessageDropped))
+    for inbox, code, reason in dropped:
+        if inbox == position:
+            raise UsageError(reason, code=code, remedy="look at the session again: it has moved on")
+    return state
+
+
+async def deliver(desk: Desk, said: Message, held: Held) -> State:
+    """Say something to a session that this process does not carry: the state once it has become an event.
+
+    Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
+    without writing anything.
+    """
+    state = await touch(desk, said.session)
+    messages.event_of(said, state, desk.clock.now())
+    messages.demand_current_rules(said, state)
+    return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
+
+
+async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
+    """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
+    while True:
+        try:
+            state = await absorb(desk, session)
+        except LeaseHeld as found:
+            held(found)
+            await desk.clock.sleep(POLL_MS)
+            state = (await opening.restore(desk.journal, desk.tenant, session)).state
+        if state.inbox >= position:
+            return await answer_to(desk.journal, desk.tenant, state, position)
+        if state.is_over:
+            raise messages.session_over(session, state)
+
+
+async def absorb(desk: Desk, session: str) -> State:
+    """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
+    async with desk.holding(session) as lease:
+        state = before = (await opening.restore(desk.journal, desk.tenant, session)).state
+        events: list[e.Event] = []
+        now = max(desk.clock.now(), state.at)
+        if (late := find_expired(state, now, outside=True)) is not None:
+            events.append(late)
+            state = fold_event(state, late)
+        letters = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
+        for event, after in receive_all(state, letters, now, outside=True):
+            events.append(event)
+            state = after
+        if events:
+            await desk.journal.append(
+                Append(
+                    tenant=desk.tenant,
+                    stream=session,
+                    expected=before.position,
+                    epoch=lease.epoch,
+                    events=tuple(codec.encode(event) for event in events),
+                    row=row_of(state),
+                )
+            )
+        return state
+
+
+async def touch(desk: Desk, session: str) -> State:
+    """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
+    state = (await opening.restore(desk.journal, desk.tenant, session)).state
+    if find_expired(state, desk.clock.now()) is not None:
+        with suppress(LeaseHeld):
+            return await absorb(desk, session)
+    return state

@@ -1,0 +1,227 @@
+"""The ledger of a session: its state, what has been recorded and not written yet, and the append that writes it.
+
+What is recorded between two writes is one unit: all of it becomes durable, or nothing. Events, the checkpoint behind
+them, blobs, claims and the session's row go together, so that a verdict whose checkpoint cannot be written was never
+given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from tercet.contracts.errors import InternalError
+from tercet.contracts.plan import compensated_step
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.run import Run
+from tercet.core.same_calls import recent_claim
+from tercet.core.state import State
+from tercet.core.table import TABLE
+from tercet.engine import checkpoint
+from tercet.engine.leases import Tenure
+from tercet.engine.rows import row_of
+from tercet.engine.services import Services
+from tercet.engine.spectators import unmeasured
+from tercet.journal.errors import JournalError
+from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow, Stored
+
+ROW_MS = 1_000
+"""How far a session's row may lag behind while nothing but its steps get on."""
+
+
+_T = TypeVar("_T")
+
+
+class Aside(Protocol):
+    """Runs work whose duration grows with the session, without blocking the event loop."""
+
+    async def __call__(self, work: Callable[[], _T], /) -> _T:
+        """Return the result of the work."""
+        ...
+
+
+@dataclass
+class Unit:
+    """What one append will hold, and the calls that may begin once it is durable."""
+
+    events: list[e.Event] = field(default_factory=list[e.Event])
+    blobs: list[bytes] = field(default_factory=list[bytes])
+    claims: list[str] = field(default_factory=list[str])
+    begin: list[e.Intent] = field(default_factory=list[e.Intent])
+    verdict: str = ""
+    """What was decided last: such a unit ends in a checkpoint."""
+    checkpoints: tuple[NewCheckpoint, ...] = ()
+    """The checkpoints that were written with it."""
+
+
+class Ledger:
+    """One session as it stands, and what of that is still to be written."""
+
+    def __init__(self, around: Services, run: Run, tenure: Tenure, *, tail_bytes: int = 0) -> None:
+        self.run = run
+        self.unit = Unit()
+        self.log: list[e.Event] = []
+        """The events that this process has written."""
+        self.bell = 0
+        """What the journal's bell said with the last append."""
+        self._around = around
+        self._tenure = tenure
+        self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
+        self._before_last = run.state
+        """The state before the last event: what a fold holds, so that the event can carry its hash."""
+        self._tail_bytes = self.weight = tail_bytes
+        """`weight` is how many bytes of events this process has read or written."""
+        self._fold_bytes = 0
+        self._listed: tuple[tuple[Any, ...], int] = ((), 0)
+        """What the session's row says, and since when."""
+
+    @property
+    def state(self) -> State:
+        """The state of the run, with what is still to be written."""
+        return self.run.state
+
+    def record(self, event: e.Event) -> None:
+        """Fold an event, which the next write makes durable; a verdict and a new phase are checkpoints. Raises
+        `IllegalEvent`."""
+        before = self.run.state
+        if event.at < before.at:  # it was begun before what was recorded meanwhile, such as a model's answer
+            event = msgspec.structs.replace(event, at=before.at)
+        after = self.run.fold(event)
+        self._before_last = before
+        unit = self.unit
+        unit.events.append(event)
+        if type(event) is e.Intent and event.tool:
+            self._claim(event)
+        if after.phase is not before.phase:
+            unit.verdict = str(after.phase)
+        if (label := TABLE[type(event)].label) is not None:
+            # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
+            unit.verdict = label(event, after)
+
+    def _claim(self, intent: e.Intent) -> None:
+        """Claim the action of a call, which begins once the unit is durable."""
+        unit = self.unit
+        unit.claims.append(intent.key)
+        if (recent := recent_claim(intent, self._stream, self.state.position)) is not None:
+            unit.claims.append(recent)
+        unit.begin.append(intent)
+
+    async def write(self, *, aside: Aside, is_folded: bool = False) -> Unit | None:
+        """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""
+        unit = self.unit
+        if not unit.events:
+            return None
+        self.unit = Unit()
+        encoded = await aside(partial(self._encode_unit, unit, is_folded=is_folded))
+        if (waiting := self._around.crash("before_append")) is not None:
+            await waiting
+        position = await self._append(unit, encoded, unit.checkpoints)
+        if (waiting := self._around.crash("after_append")) is not None:
+            await waiting
+        self.bell = position.bell
+        self.log += unit.events
+        return unit
+
+    def _encode_unit(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
+        """The bytes of a unit's events; its checkpoints are made with them."""
+        encoded = [codec.encode(event) for event in unit.events]
+        size = sum(map(len, encoded))
+        self._tail_bytes += size
+        self.weight += size
+        folds = self._folds(is_folded=is_folded)
+        for fold in folds:
+            encoded[-1] = codec.encode(unit.events[-1], fold=sha256(fold.data).digest())
+        points = (checkpoint.point(self.state, unit.verdict),) if unit.verdict else ()
+        unit.checkpoints = (*points, *folds)
+        return tuple(encoded)
+
+    def _folds(self, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
+        """A fold, where the tail behind the last one has outgrown it or one is asked for."""
+        outgrown = max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes)
+        if not self._before_last.position or (not is_folded and self._tail_bytes <= outgrown):
+            return ()
+        folded = checkpoint.fold(self._before_last)
+        self._fold_bytes, self._tail_bytes = len(folded.data), 0
+        return (folded,)
+
+    async def _append(
+        self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
+    ) -> Position:
+        run = self.state.start.run
+        first = self._tenure.request()
+        try:
+            position = await self._around.journal.append(
+                Append(
+                    tenant=self._tenant,
+                    stream=self._stream,
+                    expected=self.state.position - len(unit.events),
+                    epoch=None if first else self._epoch,
+                    lease=first,
+                    events=encoded,
+                    checkpoints=checkpoints,
+                    blobs=tuple(unit.blobs),
+                    claims=tuple(unit.claims),
+                    row=self._row(),
+                )
+            )
+        except JournalError as error:
+            self._around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
+            raise
+        self._tenure.confirm()
+        if self._around.signal is not unmeasured:
+            self._measure(run, unit, checkpoints)
+        return position
+
+    def _row(self) -> SessionRow | None:
+        """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""
+        state, (standing, since) = self.state, self._listed
+        now = (state.status, state.ending, state.gates, state.reason)
+        if now == standing and state.at - since < ROW_MS:
+            return None
+        self._listed = (now, state.at)
+        return row_of(state)
+
+    def _measure(self, run: str, unit: Unit, checkpoints: tuple[NewCheckpoint, ...]) -> None:
+        signal = self._around.signal
+        for written in checkpoints:
+            size = len(written.data)
+            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
+        for event in unit.events:
+            match event:
+                case e.Intent():
+                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
+                case e.SessionResumed():
+                    recovered = len(event.in_flight)
+                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
+                case e.StepSkipped() if compensated_step(event.step):
+                    step = self.state.steps[event.step]
+                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
+                case e.GateOpened():
+                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
+                case _:
+                    pass
+
+    async def events(self, *, aside: Aside) -> list[e.Event]:
+        """Every event of the session, from the journal where this process has not written them all."""
+        unwritten = self.unit.events
+        if len(self.log) + len(unwritten) == self.state.position:
+            return [*self.log, *unwritten]
+        found: list[e.Event] = []
+        written = self.state.position - len(unwritten)
+        while len(found) < written:
+            page = await self._around.journal.read(self._tenant, self._stream, after=len(found))
+            if not page:
+                raise InternalError(f"the journal ends at {len(found)}, before position {written}")
+            self.weight += sum(len(stored.data) for stored in page)
+            found += await aside(partial(_decode_events, page))
+        return [*found, *unwritten]
+
+
+def _decode_events(page: Sequence[Stored]) -> list[e.Event]:
+    return [codec.decode(stored.data) for stored in page]

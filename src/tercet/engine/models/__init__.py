@@ -1,0 +1,1 @@
+"""Planners, and the language models that they ask."""

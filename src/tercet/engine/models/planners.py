@@ -1,0 +1,164 @@
+"""The planners by their names: the templates of a pack, the tasks and methods of its library, and language models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plan import Plan
+from tercet.contracts.tasks import Goal
+from tercet.contracts.trust import input_marks, with_dotted
+from tercet.core.config import RunConfig
+from tercet.core.messages import TEMPLATE
+from tercet.engine.models.named import LOCAL, MODEL, NamedModels
+from tercet.engine.models.planner import ModelPlanner
+from tercet.engine.models.templates import TemplatePlanner
+from tercet.packs.pack import Pack
+from tercet.planner.alternatives import Setback, propose
+from tercet.planner.knowledge import Knowledge
+from tercet.planner.partial_order import Arrangement, arrange
+from tercet.planner.placeholders import Placeholders, PlanningError
+
+PlannerName = Literal["template", "htn", "model", "local"]
+PLANNER_NAMES: tuple[PlannerName, ...] = ("template", "htn", "model", "local")
+ASKING = (MODEL, LOCAL)
+"""The planners that ask language models."""
+
+
+class TaskPlanner:
+    """Breaks the task of an intent down by the methods of the pack, and takes their alternatives after a setback."""
+
+    name = "htn"
+
+    def __init__(self, pack: Pack) -> None:
+        self.pack_hash = pack.hash
+        self._pack = pack
+
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        """The plan of least cost; with feedback that names no step, the one after it."""
+        return self._proposed(setting, ((),) if feedback else ())
+
+    async def replan(
+        self, setting: RunConfig, feedback: tuple[str, ...], setbacks: tuple[Setback, ...]
+    ) -> Plan:
+        """The plan after all setbacks of this run: what they did not concern stays as it was."""
+        try:
+            return self._proposed(setting, setbacks)
+        except PlanningError as error:
+            reasons = "; ".join(feedback)
+            raise PlanningError(
+                f"after this: {reasons}; {error.message}" if reasons else error.message,
+                code=error.code,
+                remedy=error.remedy,
+            ) from error
+
+    def _proposed(self, setting: RunConfig, setbacks: tuple[Setback, ...]) -> Plan:
+        return self.arranged(setting, setbacks).plan
+
+    def arranged(self, setting: RunConfig, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
+        """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
+        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+        store = setting.library_snapshot if is_strict else ""
+        knowledge = self._knowledge(setting.compiled.snapshot or store)
+        case = knowledge.case(
+            setting.compiled.input(),
+            setting.evidence,
+            branch_depth=setting.ctx.run_budget.max_branch_depth,
+            placeholders=_placeholders(setting),
+        )
+        plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
+        arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
+        _demand_safe(arranged)
+        return arranged
+
+    def _knowledge(self, snapshot: str) -> Knowledge:
+        """The pack's library on the evidence of a snapshot, compiled once."""
+        kept = self._pack.derived
+        if (Knowledge, snapshot) not in kept:
+            kept[Knowledge, snapshot] = Knowledge(self._pack.library.on(snapshot))
+        return kept[Knowledge, snapshot]
+
+
+def _placeholders(setting: RunConfig) -> Placeholders:
+    """What fills the evidence ids of a library; before `STRICT_CALLS` that was the snapshot of the pack alone."""
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return Placeholders(snapshot=setting.compiled.snapshot)
+    return Placeholders(
+        input=setting.compiled.input(),
+        snapshot=setting.compiled.snapshot,
+        store=setting.library_snapshot,
+        known=setting.compiled.evidence,
+        marks=input_marks(with_dotted(setting.spec.untrusted_inputs)),
+    )
+
+
+def _goal(knowledge: Knowledge, setting: RunConfig) -> Goal:
+    request = setting.compiled.request
+    goal = None if request is None else knowledge.library.goal_for(request.intent)
+    if goal is None:
+        raise PlanningError(
+            "no plan was given, and the pack's methods have no goal for this intent",
+            code="no_goal",
+            remedy="add a [[goal]] with this intent to methods.toml, or run a plan of your own: tercet run PACK --plan FILE",
+        )
+    return goal
+
+
+def _demand_safe(arranged: Arrangement) -> None:
+    """What undoes a condition that another step needs must not be able to come between."""
+    if arranged.unresolved:
+        step, (producer, condition, consumer) = arranged.unresolved[0]
+        source = f"step {producer} brings about" if producer else "holds at the start"
+        raise PlanningError(
+            f"step {step} revokes {condition}, which {source} and step {consumer} needs, and no order keeps them apart",
+            code="unresolved_threat",
+            remedy="order them in the method, or let another step bring the condition about again",
+        )
+
+
+def pack_planner(pack: Pack, intent: str, name: str = "") -> TemplatePlanner | TaskPlanner:
+    """The planner of this name that asks nobody; without one, the methods where there is a goal for the intent and no
+    template."""
+    chosen = name or _usual(pack, intent)
+    return TaskPlanner(pack) if chosen == TaskPlanner.name else TemplatePlanner(pack)
+
+
+def choose_planner(
+    pack: Pack, intent: str, name: str = "", *, named: NamedModels, models: Sequence[str] = ()
+) -> TemplatePlanner | TaskPlanner | ModelPlanner:
+    """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
+    where there is a goal for the intent, else the models of the pack, if it has any."""
+    chosen = usual_planner(pack, intent, name, models)
+    if chosen in ASKING:
+        return named.planner(pack, chosen, models)
+    return pack_planner(pack, intent, chosen)
+
+
+def usual_planner(pack: Pack, intent: str, name: str = "", models: Sequence[str] = ()) -> str:
+    """The name of the planner that is asked where this one, or none, was named; raises `UsageError` for one that is not
+    there, or that asks no models where some are named."""
+    if name and name not in PLANNER_NAMES:
+        raise UsageError(
+            f"there is no planner {name}",
+            code="unknown_planner",
+            remedy=f"choose one of {', '.join(PLANNER_NAMES)}",
+        )
+    chosen = name or (MODEL if models else _usual(pack, intent))
+    if models and chosen != MODEL:
+        raise UsageError(
+            f"the planner {chosen} asks no model that one could name",
+            code="wrong_planner",
+            remedy="choose the planner model, or name no models",
+        )
+    return chosen
+
+
+def _usual(pack: Pack, intent: str) -> str:
+    """The planner where nobody names one."""
+    if any(plan.intent == intent for plan in pack.templates):
+        return TEMPLATE
+    if pack.library.goal_for(intent) is not None:
+        return TaskPlanner.name
+    return MODEL if pack.models.planner else TEMPLATE

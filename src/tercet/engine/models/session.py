@@ -1,0 +1,324 @@
+"""Asking language models for a planner: reserve, record, ask, settle, try again, take another model.
+
+A planner that thinks with models is a generator that yields questions. Each call of a model is two facts in the journal:
+before it what is kept of the budget for it, after it what it answered and took. An answer that is there already, since
+the process before this one died on the way to the plan, is not asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import msgspec
+
+from tercet.contracts.canonical import canonical
+from tercet.contracts.invocation import Backoff
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import Plan
+from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
+from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
+from tercet.core import budget
+from tercet.core import commands as c
+from tercet.core.answers import ModelReply, Now
+from tercet.core.backoff import delay_ms
+from tercet.core.config import RunConfig
+from tercet.core.resolve.planning import OVERDRAWN
+from tercet.core.state import State, Used
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.interruption import Interrupted, unless_interrupted
+from tercet.engine.values import encode_json
+from tercet.executor.clock import Clock
+from tercet.journal.errors import JournalError
+from tercet.models.model import Model
+from tercet.planner.template import PlanningError
+from tercet.repair.mending import OTHER_MODEL
+
+ResultT = TypeVar("ResultT")
+AskingRole: TypeAlias = Literal["planner", "critic"]
+"""Who asks a language model: each has its own limits."""
+
+LONGEST = 4 * 1024 * 1024
+"""An answer of more characters is no answer."""
+
+LONGEST_WAIT_MS = 60_000
+"""A model that asks to be left alone for longer is not asked again."""
+
+INTERRUPTED = "stopped"
+"""The code of a question that was given up because the session was let go of."""
+
+
+class _Late(ModelFault):
+    """A call that was given up while it was under way."""
+
+
+class _Ended(NamedTuple, Generic[ResultT]):
+    """An inquiry has come to its result."""
+
+    result: ResultT
+
+
+def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
+    try:
+        return go_on()
+    except StopIteration as ended:  # which no future can hold
+        return _Ended(ended.value)
+
+
+@runtime_checkable
+class Inquirer(Protocol):
+    """A planner that asks language models on its way to a plan. What it does between two questions is pure."""
+
+    @property
+    def name(self) -> str:
+        """What journals call it."""
+        ...
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The model to ask, and those that are asked when it does not answer."""
+        ...
+
+    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
+        """The way to a plan: yields questions, is sent replies, and returns the plan.
+
+        `ModelFault` is thrown in where no model answers. May raise `PlanningError`.
+        """
+        ...
+
+
+class ModelSession:
+    """Asks the models of one planner in one session."""
+
+    def __init__(
+        self,
+        session: ActiveSession,
+        models: Sequence[Model],
+        *,
+        clock: Clock,
+        draw: Callable[[], float],
+        limit: RoleLimit,
+        role: AskingRole = "planner",
+        threads: Executor | None = None,
+    ) -> None:
+        """`threads` are for an inquiry that thinks long between two questions, and is pure; else it thinks in the loop."""
+        self._threads = threads
+        self._session = session
+        self._models = models
+        self._clock = clock
+        self._draw = draw
+        self._limit = limit
+        self._role: AskingRole = role
+        self._known = list(session.run.state.replies)
+        """Answers that are there from before, in the order in which they came."""
+        self.faults: dict[str, str] = {}
+        """Why nobody answered a question, by its number in this interview."""
+
+    async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
+        """What an inquiry comes to. Raises what it raises, and `Interrupted`."""
+        try:
+            thought = await self._think(partial(next, inquiry))
+            for number in count():
+                if isinstance(thought, _Ended):
+                    return thought.result
+                try:
+                    reply = await self._recorded(thought) or await self._ask(thought)
+                except ModelFault as fault:
+                    self.faults[str(number)] = storable(fault.message)
+                    thought = await self._think(partial(inquiry.throw, fault))
+                else:
+                    thought = await self._think(partial(inquiry.send, reply))
+        finally:
+            with suppress(ValueError):  # one that still thinks cannot be closed, and is left behind
+                inquiry.close()
+        raise AssertionError  # an inquiry ends by returning
+
+    async def _think(self, go_on: Callable[[], Question]) -> Question | _Ended[Any]:
+        """What an inquiry asks next, or comes to. The loop goes on meanwhile: the lease is renewed, and who wants the
+        session to stop is heard. Raises `Interrupted`."""
+        if self._threads is None:
+            return _thought(go_on)
+        loop = asyncio.get_running_loop()
+        return await unless_interrupted(self._session, loop.run_in_executor(self._threads, _thought, go_on))
+
+    async def _recorded(self, question: Question) -> Reply | None:
+        """The answer to this question that was recorded before; none if nobody has answered it yet."""
+        found = next((each for each in self._known if each.prompt == question.hash), None)
+        if found is None:
+            return None
+        self._known.remove(found)
+        text = msgspec.json.decode(await self._session.blob(found.blob)) if found.blob else found.answer
+        return Reply(
+            text=text,
+            model=found.model,
+            tokens_in=found.tokens_in,
+            tokens_out=found.tokens_out,
+            cost_microcents=found.cost,
+            is_cut=found.cut,
+            latency_ms=found.latency,
+        )
+
+    async def _ask(self, question: Question) -> Reply:
+        """Ask one model after the other, each again while that may help and the retries last."""
+        faults: list[str] = []
+        fault = ModelFault("there is no model to ask", code="model_refused")
+        is_other_wanted = question.purpose == OTHER_MODEL and len(self._models) > 1
+        for model in self._models[1:] if is_other_wanted else self._models:
+            for retry in range(self._session.run.config.ctx.run_budget.max_step_retries + 1):
+                if retry:
+                    await self._pause(max(fault.wait_ms, delay_ms(Backoff(), retry - 1, self._draw)))
+                attempt = len(faults) + 1
+                try:
+                    return await self._call(model, question, attempt)
+                except ModelFault as found:
+                    fault = found
+                    is_named = model.name in found.message
+                    faults.append(found.message if is_named else f"{model.name}: {found.message}")
+                if not self._may_ask_again(fault):
+                    break
+        causes = tuple(dict.fromkeys(faults))
+        if len(causes) < 2:
+            raise fault
+        raise ModelFault("; ".join(causes), code=fault.model_code, remedy=fault.remedy)
+
+    def _may_ask_again(self, fault: ModelFault) -> bool:
+        """Whether the same model is worth another call: one that was too late would be again, and one that wants to be
+        left alone for long is not waited for."""
+        has_retries = (
+            self._session.run.state.used.retries < self._session.run.config.ctx.run_budget.max_retries
+        )
+        is_near = fault.wait_ms <= LONGEST_WAIT_MS
+        return fault.is_retriable and fault.model_code != "model_timeout" and has_retries and is_near
+
+    async def _pause(self, ms: int) -> None:
+        await unless_interrupted(self._session, self._clock.sleep(ms))
+
+    async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
+        """One call, with a fact before it and one behind it."""
+        tokens, cost = question.reserved_tokens, _price(model, question)
+        self._demand_budget(tokens, cost)
+        timeout_ms = time_for(self._limit)
+        call, began = self._session.run.state.asked + 1, self._clock.now()
+        asking = c.AskModel(
+            purpose=question.purpose,
+            model=model.name,
+            prompt=question.hash,
+            attempt=attempt,
+            tokens=tokens,
+            cost=cost,
+            timeout_ms=timeout_ms,
+            question=canonical(question),
+        )
+        self._session.record(asking, Now(at=began))
+        await self._session.flush()
+        if self._session.is_stopping:
+            self._unanswered(call, "the session was let go of before", INTERRUPTED, began)
+            raise Interrupted
+        try:
+            reply = await self._answer(model, question, timeout_ms)
+        except Interrupted:
+            # It may be paid for all the same, so all that was kept for it counts.
+            self._unanswered(call, "the session was let go of", INTERRUPTED, began, tokens=tokens, cost=cost)
+            raise
+        except ModelFault as fault:
+            # One that is too late may be paid for all the same, as one that is let go of.
+            kept = (tokens, cost) if isinstance(fault, _Late) else (0, 0)
+            await self._failed(call, fault, began, *kept)
+            raise
+        if (fault := _unusable(model, reply)) is not None:
+            await self._failed(call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents)
+            raise fault
+        latency = await self._answered(call, reply, began)
+        return reply.model_copy(update={"latency_ms": latency})
+
+    async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
+        self._unanswered(call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost))
+        await self._session.flush()
+
+    async def _answer(self, model: Model, question: Question, timeout_ms: int) -> Reply:
+        """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await unless_interrupted(self._session, model.ask(question))
+        except TimeoutError as error:
+            raise _Late(
+                f"{model.name} took longer than {timeout_ms:,} ms",
+                code="model_timeout",
+                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or take a faster model",
+            ) from error
+        except (ModelFault, Interrupted, JournalError):
+            raise
+        except Exception as error:
+            raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
+
+    def _demand_budget(self, tokens: int, cost: int) -> None:
+        """No call starts whose reservation exceeds what is left."""
+        run = self._session.run
+        short = shortage(run.state.used, run.config, self._role, self._limit, tokens, cost)
+        if short is None:
+            return
+        told = f"a language model cannot be asked: {short}"
+        if self._role == "critic":  # what cannot be asked is judged, and mended, as far as that goes without
+            raise ModelFault(told, code="model_refused", remedy="extend the budget of the session")
+        raise PlanningError(
+            told,
+            code=OVERDRAWN,
+            remedy="extend the budget of the session, or let the planner show and ask for less",
+        )
+
+    async def _answered(self, call: int, reply: Reply, began: int) -> int:
+        """Record an answer; how long it took."""
+        data, blob = encode_json(storable(reply.text))
+        now = self._clock.now()
+        answer = ModelReply(
+            at=now,
+            text=reply.text,
+            data=data,
+            blob=blob,
+            model=reply.model,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            cost=reply.cost_microcents,
+            cut=reply.is_cut,
+        )
+        self._session.record(c.AwaitModel(call=call, began=began), answer)
+        await self._session.flush()
+        return max(0, now - began)
+
+    def _unanswered(
+        self, call: int, error: str, code: str, began: int, *, tokens: int = 0, cost: int = 0
+    ) -> None:
+        answer = ModelReply(at=self._clock.now(), error=error, code=code, tokens_in=tokens, cost=cost)
+        self._session.record(c.AwaitModel(call=call, began=began), answer)
+
+
+def time_for(limit: RoleLimit) -> int:
+    """How long a model may take to answer, in milliseconds."""
+    return limit.timeout_ms or PLANNER_TIMEOUT_MS
+
+
+def shortage(
+    used: Used, setting: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
+) -> budget.Shortage | None:
+    """Return what the budget has too little of for a call of a model that would reserve this much."""
+    limits = budget.limits_of(setting.ctx.run_budget, {role: limit.tokens})
+    needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
+    return budget.find_shortage(used, limits, needs)
+
+
+def _unusable(model: Model, reply: Reply) -> ModelFault | None:
+    """What is wrong with a reply that is no answer; it is paid for all the same."""
+    if len(reply.text) > LONGEST:
+        return ModelFault(f"{model.name} answered {len(reply.text):,} characters", code="model_refused")
+    if not reply.text.strip():
+        return ModelFault(f"{model.name} answered nothing", code="model_empty")
+    return None
+
+
+def _price(model: Model, question: Question) -> int:
+    return max(0, model.price(question))

@@ -1,0 +1,1 @@
+"""Calls of tools and models that judge and repair outputs."""

@@ -1,0 +1,189 @@
+"""Trying to break outputs: edge cases are made once, tried one after the other, and tried again after every repair.
+
+Where cases come from is not asked again: Hypothesis and models are no part of what can be derived. So every case stands in
+the event with what came of it, and the critic judges that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+import orjson
+
+from tercet.contracts import pointer
+from tercet.contracts.canonical import canonical
+from tercet.contracts.pointer import PointerError
+from tercet.contracts.quality_rules import Attack
+from tercet.contracts.rubric import EdgeCase, EdgeOutcome, Probe
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.tool import ToolSpec
+from tercet.core import events as e
+from tercet.core.attempt import Done, Ended
+from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
+from tercet.core.outputs.judging import OutputReview
+from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.evidence.retrieval import Spent
+from tercet.engine.models.session import ModelSession
+from tercet.engine.outputs.trials import Trials, filled
+from tercet.engine.services import Services
+from tercet.policy import schemas
+
+LONGEST = 16 * 1024
+"""Of a result that has more bytes only is kept that it came."""
+
+
+class Attacks:
+    """Attacks the outputs of one session."""
+
+    def __init__(self, session: ActiveSession, services: Services, trials: Trials) -> None:
+        self._session = session
+        self._services = services
+        self._trials = trials
+
+    async def make(self, matter: OutputReview, number: int) -> e.OutputsAttacked:
+        """What an attack brought to light; raises `Interrupted` if the session is let go of meanwhile."""
+        attack, now = matter.rules.attacks[number], self._session.now()
+        if (why := self._trials.refusal(matter, attack.tool, Spent(), now)) is not None:
+            return _unmade(attack, number, now, why)
+        try:
+            params = filled(attack.params, matter.outputs)
+        except PointerError as error:
+            return _unmade(attack, number, now, f"the outputs do not have what is attacked: {error}")
+        interview = self._interview()
+        cases = _known(await self._session.events(), number) or await self._cases(
+            matter, attack, params, interview
+        )
+        if not cases:
+            return _unmade(attack, number, now, f"there is no case that {attack.tool} takes")
+        if attack.probe_at is not None and not any(case.probe for case in cases):
+            return _unmade(attack, number, now, f"no case takes the text of a probe at {attack.probe_at!r}")
+        made = await self._try(matter, number, params, cases)
+        return msgspec.structs.replace(made, faults=dict(interview.faults))
+
+    async def _cases(
+        self, matter: OutputReview, attack: Attack, params: JsonObject, interview: ModelSession
+    ) -> tuple[EdgeCase, ...]:
+        """Every case of an attack: those with a probe in them, those of a model, and those at the edges of the schema."""
+        tool = self._services.tools[attack.tool]
+        schema = attack.schema_for(tool)
+        limit = matter.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
+        wanted = partial(_is_wanted, attack, tool, params)
+        made = await _in_a_thread(schema, limit, attack.seed, wanted)
+        asked = imagine_edge_cases(
+            matter.critique_input, limit=min(attack.imagined, limit), inputs=inlined(schema)
+        )
+        imagined = [_relabelled(case, schema) for case in await interview.conduct(asked)]
+        planted = _probing(attack, made, matter.rules.critique.probes or PROBES, schema)
+        return _distinct(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]
+
+    def _interview(self) -> ModelSession:
+        services = self._services
+        return ModelSession(
+            self._session,
+            services.critics,
+            clock=services.clock,
+            draw=services.draw,
+            limit=services.planning.limit_for("critic"),
+            role="critic",
+        )
+
+    async def _try(
+        self, matter: OutputReview, number: int, params: JsonObject, cases: Sequence[EdgeCase]
+    ) -> e.OutputsAttacked:
+        attack, began = matter.rules.attacks[number], self._session.now()
+        cost = self._services.tools[attack.tool].cost_microcents
+        tried: list[EdgeOutcome] = []
+        error = ""
+        for index, case in enumerate(cases):
+            spent = Spent(calls=len(tried), cost=len(tried) * cost)
+            if (why := self._trials.refusal(matter, attack.tool, spent, began)) is not None:
+                error = why
+                break
+            step = f"attacks:{number}:{index}"
+            ended = await self._trials.call(matter, attack.tool, {**params, attack.case: case.input}, step)
+            tried.append(_outcome(case, ended))
+        return e.OutputsAttacked(
+            at=self._session.now(),
+            number=number,
+            tool=attack.tool,
+            tried=tuple(each.model_dump(mode="json", exclude_defaults=True) for each in tried),
+            error=error,
+            calls=len(tried),
+            cost=len(tried) * cost,
+            latency=self._session.now() - began,
+        )
+
+
+async def _in_a_thread(schema: JsonObject, limit: int, seed: int, wanted: Wanted) -> tuple[EdgeCase, ...]:
+    """Cases at the edges of a schema; making many of them takes a while, in which other sessions go on."""
+    return await asyncio.to_thread(make_edge_cases, schema, limit=limit, seed=seed, wanted=wanted)
+
+
+def _known(events: Iterable[e.Event], number: int) -> tuple[EdgeCase, ...]:
+    """The cases that an attack of this session has tried before, all of them and under the same pack."""
+    found: tuple[EdgeCase, ...] = ()
+    for event in events:
+        if isinstance(event, e.SessionMigrated):
+            found = ()
+        elif isinstance(event, e.OutputsAttacked) and event.number == number and not event.error:
+            found = tuple(EdgeOutcome.model_validate(each).case for each in event.tried)
+    return found
+
+
+def _is_wanted(attack: Attack, tool: ToolSpec, params: JsonObject, case: EdgeCase) -> bool:
+    """Whether a case says something: the tool takes it, and whoever made the outputs had to reckon with it."""
+    is_asked = case.is_valid or attack.refuses_invalid
+    return is_asked and not schemas.faults(tool.parameters_text, {**params, attack.case: case.input})
+
+
+def _relabelled(case: EdgeCase, schema: JsonObject) -> EdgeCase:
+    """A case of a model as what it is: an input that fits or does not. What a model believes to be right is no fact."""
+    is_valid = not schemas.faults(canonical(schema).decode(), case.input)
+    return EdgeCase(input=case.input, is_valid=is_valid, reason=f"a model: {case.reason}"[:300])
+
+
+def _probing(
+    attack: Attack, made: Sequence[EdgeCase], probes: Sequence[Probe], schema: JsonObject
+) -> Iterator[EdgeCase]:
+    """Cases in which somebody speaks to whoever reads them."""
+    if attack.probe_at is None:
+        return
+    for case in made:
+        try:
+            pointer.follow(case.input, attack.probe_at)
+        except PointerError:
+            continue
+        for probe in probes if case.is_valid else ():
+            planted = plant(case.input, attack.probe_at, probe)
+            is_valid = not schemas.faults(canonical(schema).decode(), planted)
+            yield EdgeCase(
+                input=planted, is_valid=is_valid, reason=f"with the probe {probe.name}", probe=probe
+            )
+        if case.is_valid:
+            return
+
+
+def _distinct(cases: Iterable[EdgeCase]) -> tuple[EdgeCase, ...]:
+    found: dict[bytes, EdgeCase] = {}
+    for case in cases:
+        found.setdefault(canonical(case.input), case)
+    return tuple(found.values())
+
+
+def _outcome(case: EdgeCase, ended: Ended) -> EdgeOutcome:
+    if not isinstance(ended, Done) or ended.error:
+        return EdgeOutcome(case=case, error=ended.error or "it failed")
+    size = len(orjson.dumps(ended.value))
+    if size <= LONGEST:
+        return EdgeOutcome(case=case, actual=ended.value)
+    if case.probe is None:
+        return EdgeOutcome(case=case)
+    return EdgeOutcome(case=case, error=f"its result of {size:,} bytes is too long to be looked through")
+
+
+def _unmade(attack: Attack, number: int, now: int, why: str) -> e.OutputsAttacked:
+    return e.OutputsAttacked(at=now, number=number, tool=attack.tool, error=why)

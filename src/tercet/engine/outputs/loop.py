@@ -1,0 +1,166 @@
+"""Carries VERIFY, CRITIQUE and REPAIR out: asks models, calls tools, recalls what earlier runs have taught.
+
+Everything that was recorded is durable before anybody is asked, and whatever comes of it is one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.errors import TercetError
+from tercet.contracts.question import Inquiry
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core import transcript
+from tercet.core.answers import Observed
+from tercet.core.outputs import judging as quality
+from tercet.critic.score import score
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.calls import Calls
+from tercet.engine.evidence.retrieval import keep, search
+from tercet.engine.interruption import Interrupted
+from tercet.engine.models.session import ModelSession
+from tercet.engine.outputs.attacks import Attacks
+from tercet.engine.outputs.samples import Sampling
+from tercet.engine.outputs.trials import Trials
+from tercet.engine.services import Services
+from tercet.engine.streams import experience
+from tercet.journal.errors import JournalError
+from tercet.models.model import Model
+
+JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+
+OutputCommand = (
+    c.DrawExperience
+    | c.DrawSamples
+    | c.RunTests
+    | c.VerifyOutputs
+    | c.Attack
+    | c.Critique
+    | c.FetchEvidence
+    | c.Repair
+)
+
+
+class QualityLoop:
+    """Judges and mends the outputs of one session."""
+
+    def __init__(self, session: ActiveSession, services: Services, calls: Calls) -> None:
+        self._session = session
+        self._services = services
+        self._trials = Trials(session, services, calls)
+        self._sampling = Sampling(session, services, self._trials)
+        self._attacks = Attacks(session, services, self._trials)
+
+    async def answer(self, command: OutputCommand) -> Observed | None:
+        """Return what a command comes to; None if the session is released on the way."""
+        session = self._session
+        await session.flush()
+        if session.is_stopping:
+            return None
+        matter = await self.matter()
+        try:
+            match command:
+                case c.DrawExperience():
+                    return Observed(event=await self._drawn(matter))
+                case c.DrawSamples():
+                    return Observed(event=await self._sampling.draw(matter))
+                case c.RunTests():
+                    return Observed(event=await self._trials.test(matter, command.number))
+                case c.VerifyOutputs():
+                    verifying = quality.verify(matter, session.now())
+                    return Observed(event=await self._conduct(verifying, self._services.critics))
+                case c.Attack():
+                    return Observed(event=await self._attacks.make(matter, command.number))
+                case c.Critique():
+                    judging = quality.criticise(matter, session.now())
+                    return Observed(event=await self._conduct(judging, self._services.critics))
+                case c.FetchEvidence():
+                    return await self._fetch(command)
+                case c.Repair():
+                    return Observed(event=await self._repaired(matter))
+        except Interrupted:
+            return None
+
+    async def matter(self) -> quality.OutputReview:
+        """What is judged, as it stands now."""
+        session = self._session
+        events, run = await session.events(), session.run
+        found = transcript.run_of(run.config, run.followed, run.state, events, run.blobs)
+        return quality.OutputReview(
+            state=run.state,
+            setting=run.config,
+            run=found,
+            scored=score(found),
+            repairers=len(self._services.repairers),
+        )
+
+    async def teach(self, events: Sequence[e.Event]) -> None:
+        """Let later runs of the same kind know what this one has taught."""
+        run = self._session.run
+        task_class = run.state.quality.drawn.get("task_class")
+        if task_class is None or run.plan is None:
+            return
+        found = transcript.run_of(run.config, run.plan, run.state, events, {})
+        lesson = experience.lesson_of(run.state, found, events, self._session.now())
+        await experience.teach(self._services.journal, run.state.start.tenant, task_class, lesson)
+
+    async def _drawn(self, matter: quality.OutputReview) -> e.ExperienceDrawn:
+        rules, tenant = matter.rules, matter.state.start.tenant
+        known = await experience.recall(self._services.journal, tenant, rules.task_class)
+        now = self._session.now()
+        return known.drawn(rules.task_class, experience.pattern(matter.run), rules.novelty, now)
+
+    async def _fetch(self, command: c.FetchEvidence) -> Observed | None:
+        """Look for more evidence; where the library cannot be reached, the session is released."""
+        session = self._session
+        config = session.run.config
+        try:
+            found = await search(config, self._services.library, command.queries, session.now())
+        except TercetError as error:
+            if isinstance(error, JournalError):
+                raise
+            session.release(f"evidence cannot be looked up: {error.message}")
+            return None
+        new = [fact for fact in found if fact.evidence.id not in config.evidence]
+        blob = keep(new)
+        digest = hash_bytes(blob) if blob else ""
+        session.learn(digest, tuple(fact.evidence for fact in new))
+        event = e.EvidenceFetched(
+            at=session.now(),
+            queries=tuple(query.model_dump(mode="json", exclude_defaults=True) for query in command.queries),
+            refs=tuple(fact.evidence.id for fact in new),
+            facts=digest,
+        )
+        return Observed(event=event, blobs=(blob,) if blob else ())
+
+    async def _repaired(self, matter: quality.OutputReview) -> e.OutputsRepaired:
+        models = self._services.repairers
+        if quality.wants_other_model(matter.state):
+            models = models[1:] or models
+        names = [model.name for model in models]
+        return await self._conduct(quality.repair(matter, names, self._session.now()), models)
+
+    async def _conduct(self, inquiry: Inquiry[JudgedT], models: Sequence[Model]) -> JudgedT:
+        """What an inquiry comes to, with all that somebody needs to derive it again without asking."""
+        services = self._services
+        limit = services.planning.limit_for("critic")
+        interview = ModelSession(
+            self._session,
+            models,
+            clock=services.clock,
+            draw=services.draw,
+            limit=limit,
+            role="critic",
+            # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
+            # process that is told to stop does not wait for what a judgement comes to.
+            threads=self._services.gateway.threads,
+        )
+        judged = await interview.conduct(inquiry)
+        return msgspec.structs.replace(
+            judged, repairers=len(services.repairers), faults=dict(interview.faults)
+        )

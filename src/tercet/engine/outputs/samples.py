@@ -1,0 +1,126 @@
+"""Drawing samples: the step that brought an output is called again with the very same parameters, and the results are compared.
+
+Only a step that changes nothing can be called once more, so its tool is read_only, and no person has to approve it. Each
+sample has a key of its own: a tool that knows a key again would give the same answer, which proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+from tercet.contracts import pointer
+from tercet.contracts.pointer import PointerError
+from tercet.contracts.references import Reference, scan
+from tercet.contracts.run import Outcome, ToolCall
+from tercet.contracts.shape import as_object
+from tercet.core import events as e
+from tercet.core.attempt import Done
+from tercet.core.decide import needs_approval
+from tercet.core.outputs import judging as quality
+from tercet.core.outputs.judging import OutputReview
+from tercet.core.required_gates import gates_of
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.evidence.retrieval import Spent
+from tercet.engine.outputs.trials import Trials
+from tercet.engine.services import Services
+
+LONGEST = 256 * 1024
+"""A sample of more bytes is not compared: all of them stand in one event."""
+
+
+class Source(NamedTuple):
+    """The call that brought an output, and where in its result the output stands."""
+
+    call: ToolCall
+    pointer: str
+
+
+class Sampling:
+    """Draws samples of an output of one session."""
+
+    def __init__(self, session: ActiveSession, services: Services, trials: Trials) -> None:
+        self._session = session
+        self._services = services
+        self._trials = trials
+
+    async def draw(self, matter: OutputReview) -> e.SamplesDrawn:
+        """The samples, and what they agree on; raises `Interrupted` if the session is let go of meanwhile."""
+        wanted, began = matter.sampled, self._session.now()
+        source = find_source(matter, wanted.into)
+        if source is None:
+            none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
+            return quality.vote_on(matter, none)
+        tool = self._services.tools.get(source.call.tool)
+        price = tool.cost_microcents if tool is not None else 0
+        drawn: list[Any] = [matter.outputs.get(wanted.into)]
+        calls, error = 0, self._refusal(matter, source)
+        while not error and len(drawn) < (wanted.draws or 0):
+            spent = Spent(calls=calls, cost=calls * price)
+            error = self._trials.refusal(matter, source.call.tool, spent, began) or ""
+            if not error:
+                calls += 1
+                error = await self._sample(matter, source, drawn)
+        event = e.SamplesDrawn(
+            at=self._session.now(),
+            step=source.call.step_id,
+            tool=source.call.tool,
+            samples=tuple(drawn),
+            error=error,
+            calls=calls,
+            cost=calls * price,
+            latency=self._session.now() - began,
+        )
+        return quality.vote_on(matter, event)
+
+    def _refusal(self, matter: OutputReview, source: Source) -> str:
+        """Why the step may not be called again without asking anybody."""
+        course, name = self._session.run.plan, source.call.step_id
+        if course is None or name not in course.calls:
+            return f"{name} is no step of the plan"
+        if why := _too_long(matter.outputs.get(matter.sampled.into)):
+            return why
+        gates = gates_of(matter.setting, course, name, source.call.params)
+        return f"a person approves every call of {name}" if needs_approval(course.calls[name], gates) else ""
+
+    async def _sample(self, matter: OutputReview, source: Source, drawn: list[Any]) -> str:
+        """Draw one more; why there is none, where there is none."""
+        call, number = source.call, len(drawn)
+        step, key = f"{call.step_id}:sample{number}", f"{call.idempotency_key}:sample{number}"
+        ended = await self._trials.call(matter, call.tool, call.params, step, key)
+        if not isinstance(ended, Done) or ended.error:
+            return f"sample {number + 1} could not be drawn: {ended.error or 'it failed'}"
+        try:
+            sample = pointer.follow(ended.value, source.pointer)
+        except PointerError as error:
+            return f"sample {number + 1} does not have it: {error}"
+        if not (why := _too_long(sample)):
+            drawn.append(sample)
+        return why
+
+
+def _too_long(sample: Any) -> str:
+    """Why a sample is not compared; empty if it is."""
+    size = len(orjson.dumps(sample))
+    return (
+        f"a sample has {size:,} bytes, and more than {LONGEST:,} are not compared" if size > LONGEST else ""
+    )
+
+
+def find_source(matter: OutputReview, name: str) -> Source | None:
+    """The call that an output came from; None where it was computed, or written by whoever planned."""
+    done = [
+        each
+        for each in matter.run.transcript
+        if each.result.outcome is Outcome.DONE and not each.result.error
+    ]
+    bound = matter.run.plan.outputs.get(name)
+    if bound is None:
+        carrying = [each for each in done if name in (as_object(each.result.value) or {})]
+        return Source(carrying[-1].call, pointer.join((name,))) if carrying else None
+    read = [found for found in scan(bound) if isinstance(found, Reference)]
+    if len(read) != 1 or read[0].kind != "from" or read[0].place:
+        return None
+    calls = [each.call for each in done if each.call.step_id == read[0].target]
+    return Source(calls[-1], read[0].pointer) if calls else None

@@ -1,0 +1,133 @@
+"""How far a session is, in the published shapes: progress envelopes, and the row of a session with its checkpoints.
+
+Both are views of the journal, made by whoever asks; so they work for a session that another process carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
+from tercet.contracts.loop import Phase
+from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
+from tercet.core import budget
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.core.transcript import timestamp
+from tercet.engine import sessions as opening
+from tercet.executor.clock import Clock
+from tercet.journal.protocol import Journal, StoredCheckpoint
+
+POLL_MS = 250
+_JUDGING = (Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR)
+"""The phases in which outputs are judged and mended: no step is under way, so the phase is told in its place."""
+_VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
+
+
+def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvelope:
+    """How far a session is. Its number is the session's position unless another is given: so two who watch the same
+    session make the same envelopes."""
+    start = state.start
+    planned = [step for step in state.steps.values() if not step.compensates]
+    session = str(start.session)
+    return ProgressEnvelope(
+        session_id=session,
+        progress_id=f"{session}.p{state.position if number is None else number}",
+        emitted_at=timestamp(now),
+        current_step=_current(state),
+        completed_step_count=sum(step.status in ("done", "skipped") for step in planned),
+        total_step_count=len(planned),
+        budget_remaining=remaining(state, now),
+        awaiting_gate=next(iter(state.gates), None),
+    )
+
+
+def _current(state: State) -> str | None:
+    if state.is_over:
+        return None
+    if state.phase in _JUDGING and state.quality.drawn:
+        return str(state.phase)
+    return next(iter((*state.in_flight, *state.frontier)), None)
+
+
+def remaining(state: State, now: int) -> BudgetRemaining:
+    """What is left of the budget that a session was started with and of what operators have added to it."""
+    running = max(0, now - state.active_since) if state.active_since else 0
+    limits = budget.limits_of(budget.budget_of(state))
+    left = budget.remaining(budget.add(state.used, wall_clock=running), limits)
+    shown = {name: left.get(name) for name in budget.EXTENSIBLE}
+    cost = shown.pop("cost_microcents")
+    return BudgetRemaining(cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT, **shown)
+
+
+async def watch(
+    journal: Journal, tenant: str, session: str, *, clock: Clock, poll_ms: int = POLL_MS
+) -> AsyncIterator[ProgressEnvelope]:
+    """An envelope for how a session stands now, and one each time that it has moved, until it is over."""
+    known = await opening.restore(journal, tenant, session)
+    while True:
+        yield envelope(known.state, clock.now())
+        if known.state.is_over:
+            return
+        position = known.state.position
+        while known.state.position == position:
+            await clock.sleep(poll_ms)
+            known = await opening.restore(journal, tenant, session, known=known)
+
+
+async def session_row(journal: Journal, tenant: str, session: str) -> BackgroundSession:
+    """The row of a session in its published shape."""
+    state = (await opening.restore(journal, tenant, session)).state
+    events = await opening.events_of(journal, tenant, session)
+    stored = await opening.checkpoints_of(journal, tenant, session)
+    start = state.start
+    seen = max((event.at for event in events if isinstance(event, _VERDICTS)), default=start.at)
+    return BackgroundSession(
+        session_id=session,
+        tenant_id=start.tenant,
+        pack_pin=start.pack,
+        snapshot_pin=start.snapshot,
+        intent=start.request["intent"],
+        started_at=timestamp(start.at),
+        heartbeat=Heartbeat(
+            interval_ms=start.heartbeat,
+            ttl_ms=max(0, start.expires - start.at),
+            last_seen=timestamp(seen),
+        ),
+        status=state.status,
+        checkpoints=tuple(_checkpoints(stored, events)),
+        next_step=state.frontier[0] if state.frontier and not state.is_over else None,
+        owner_actor=start.actor["id"],
+    )
+
+
+def _checkpoints(
+    stored: Sequence[StoredCheckpoint], events: Sequence[e.Event]
+) -> Iterator[SessionCheckpoint]:
+    """The points behind a verdict, each with the last step that was judged by then."""
+    step = verdict = ""
+    position = 0
+    for point in (each for each in stored if each.kind == "point"):
+        for event in events[position : point.seq]:
+            step = event.step if isinstance(event, e.StepJudged) else step
+            verdict = _verdict(event) or verdict
+        position = point.seq
+        if verdict:
+            yield SessionCheckpoint(
+                checkpoint_id=point.hash,
+                after_step=step,
+                critic_verdict=verdict,
+                saved_at=timestamp(events[point.seq - 1].at),
+            )
+
+
+def _verdict(event: e.Event) -> str:
+    match event:
+        case e.PlanReviewed():
+            outcome: Any = event.verdict.get("outcome", "")
+            return str(outcome)
+        case e.StepJudged() | e.RunReported():
+            return event.outcome
+        case _:
+            return ""

@@ -1,0 +1,500 @@
+"""Beginning a session, and coming back to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import msgspec
+
+from tercet.context import compile as compile_context
+from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
+from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.context import RunContext
+from tercet.contracts.errors import ReplayError, TercetError, UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import SIMULATED, Actor, Request
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.config import RunConfig
+from tercet.core.fold.apply import fold_event
+from tercet.core.outputs.edge_cases import demand_maker
+from tercet.core.state import State
+from tercet.core.transcript import moment
+from tercet.engine import checkpoint
+from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
+from tercet.engine.streams.nesting import ALONE, Place
+from tercet.journal.errors import JournalCorrupt
+from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
+from tercet.journal.side_stream import read_all
+from tercet.packs.pack import Pack
+from tercet.packs.people import people_of
+
+_SHELVED = "library"
+"""Marks what a session has kept of a library, beside the fields of the fact."""
+
+
+def setting_of(
+    pack: Pack,
+    ctx: RunContext,
+    request: Request,
+    snapshot: str | None,
+    shelf: Shelf = NO_SHELF,
+) -> RunConfig:
+    """What a run is judged in: the pack, and what of a library it has beside it."""
+    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
+    known = compiled.evidence
+    expiry = {
+        fact.id: int(fact.expires_at.timestamp() * 1000)
+        for fact in (*pack.evidence, *shelf.facts)
+        if fact.expires_at is not None and fact.id in known
+    }
+    spec = pack.decision_for(request.intent)
+    return RunConfig(
+        ctx=ctx,
+        compiled=compiled,
+        spec=spec,
+        control=pack.control_for(spec.quality.task_class) if spec.quality else None,
+        expiry=expiry,
+        executor_tokens=pack.limit_for("executor").tokens,
+        library_snapshot=shelf.snapshot,
+        library_hash=shelf.hash,
+    )
+
+
+def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
+    """Raise `UsageError` for a development session of a pack that forbids them, and for a simulated owner elsewhere."""
+    if is_dev and not pack.session.simulated_people:
+        raise UsageError(
+            f"{pack.ref} takes no development sessions: simulated_people is false in its pack.toml",
+            code="simulation_refused",
+            remedy="start the run without --dev, and let each person answer from their own login",
+        )
+    if owner.auth == SIMULATED and not is_dev:
+        raise UsageError(
+            f"only in a development session can another person start a run as {owner.id}",
+            code="simulation_refused",
+            remedy="start it with --dev, or from their own login",
+        )
+
+
+def demand_extras(setting: RunConfig) -> None:
+    """Raises `UsageError` where a run would need on its way what is not installed here."""
+    if setting.spec.quality is not None and setting.spec.quality.attacks:
+        demand_maker()
+
+
+def started(
+    pack: Pack,
+    setting: RunConfig,
+    request: Request,
+    session: str,
+    now: int,
+    *,
+    planner: str = "",
+    models: tuple[str, ...] = (),
+    is_fallible: bool = False,
+    is_stepwise: bool = False,
+    ttl_ms: int | None = None,
+    is_shadow: bool = False,
+    body: str = "",
+    place: Place = ALONE,
+    parent_owners: tuple[Actor, ...] = (),
+    frozen: bytes = b"",
+    traceparent: str = "",
+    is_dev: bool = False,
+    folder: str = "",
+) -> e.SessionStarted:
+    """The first event of a session."""
+    ctx, rules = setting.ctx, pack.session
+    return e.SessionStarted(
+        at=now,
+        session=session,
+        run=ctx.run_id,
+        trace=ctx.trace_id,
+        tenant=ctx.tenant,
+        actor=ctx.actor.model_dump(mode="json"),
+        request=request.model_dump(mode="json", exclude_defaults=True),
+        decision=setting.spec.id,
+        safety_mode=str(ctx.safety_mode),
+        budget=ctx.run_budget.model_dump(mode="json", exclude_none=True),
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        snapshot=setting.compiled.snapshot,
+        context=setting.compiled.hash,
+        library=setting.library_snapshot,
+        library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
+        planner=planner,
+        models=models,
+        fallible=is_fallible,
+        stepwise=is_stepwise,
+        expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
+        heartbeat=rules.heartbeat_interval_ms,
+        on_failure=setting.spec.on_failure or pack.on_failure,
+        shadow=is_shadow,
+        body=body,
+        evidence=hash_bytes(frozen) if frozen else "",
+        root=place.root,
+        depth=place.depth,
+        parent_owners=tuple(owner.model_dump(mode="json") for owner in parent_owners),
+        risk_tier=str(setting.spec.risk_tier),
+        traceparent=traceparent,
+        people=people_of(pack.actors),
+        dev=is_dev,
+        folder=storable(folder),
+        behaviour=ctx.behaviour,
+    )
+
+
+def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
+    """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
+
+    What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
+    129.0 is 129: whoever reads it must come to the same values, and a rule may tell a whole float from an integer.
+    """
+    own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
+    shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
+    # Not as canonical JSON, which writes 129.0 as 129: what is judged must read the same when it is thawed.
+    return msgspec.json.encode([*own, *shelved], order="sorted") if snapshot or shelved else b""
+
+
+def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
+    """What a session keeps beside its first event: the pack as it is declared, under its hash, and the frozen evidence."""
+    return (pack.content, frozen) if frozen else (pack.content,)
+
+
+async def shelf_of(journal: Journal, state: State) -> Shelf:
+    """What of a library a session began with: as it has kept it, and never looked up again."""
+    library = str(state.start.library)
+    if not library:
+        return NO_SHELF
+    return Shelf(
+        snapshot=library,
+        hash=str(state.start.library_hash),
+        facts=await _kept_facts(journal, state, is_shelved=True),
+        left_out=state.start.left_out,
+    )
+
+
+async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tuple[Evidence, ...]:
+    """The evidence that a session has kept from its start: of the library, or of the pack."""
+    if not state.start.evidence:
+        return ()
+    data = await journal.blob(state.start.tenant, state.start.evidence)
+    return read_kept(data, is_shelved=is_shelved)
+
+
+def read_kept(data: bytes, *, is_shelved: bool) -> tuple[Evidence, ...]:
+    """The evidence in what was frozen: of the library, or of the pack."""
+    wanted = [fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_shelved]
+    return tuple(map(Evidence.model_validate, wanted))
+
+
+async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
+    """The pack with the evidence that a session has kept, in place of what its files say now."""
+    pinned = state.start.snapshot
+    kept = await _kept_facts(journal, state, is_shelved=False)
+    others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
+    return pack.model_copy(update={"evidence": (*others, *kept)})
+
+
+def body_of(request: Request, plan: Plan | None) -> str:
+    """The hash of what was asked, where a request has a key: the same key with another body is another request."""
+    if request.request_key is None:
+        return ""
+    return digest([request.model_dump(mode="json"), plan.hash if plan else None])
+
+
+def claims_of(request: Request, pack: Pack, owner: Actor) -> tuple[str, ...]:
+    """Return what a session claims so that no other is started for the same request of the same owner to the same pack.
+
+    The version of the pack does not count: a request that is sent again after an upgrade is the same request.
+    """
+    if request.request_key is None:
+        return ()
+    return (request_claim(pack.name, owner.id, request.request_key),)
+
+
+def request_claim(pack: str, owner: str, key: str) -> str:
+    """Return what claims the request key of an owner for a pack, by the names of both."""
+    return f"request_of:{digest([pack, owner, key])}"
+
+
+async def find_session(
+    journal: Journal, tenant: str, request: Request, pack: Pack, owner: Actor
+) -> str | None:
+    """Return the session that the same request of this owner to this pack began, or None.
+
+    Older versions claimed the key alone: such a session is found as well, if it is this owner's and this pack's.
+    """
+    for claim in claims_of(request, pack, owner):
+        if (holder := await journal.claim(tenant, claim)) is not None:
+            return holder.stream
+    older = await journal.claim(tenant, f"request:{request.request_key}")
+    if older is None:
+        return None
+    start = (await restore(journal, tenant, older.stream)).state.start
+    is_same = str(start.pack).partition("@")[0] == pack.name and start.actor["id"] == owner.id
+    return older.stream if is_same else None
+
+
+def demand_same(request: Request, state: State, body: str) -> None:
+    """Raises `UsageError` if a key was used for something else."""
+    if state.start.body != body:
+        raise UsageError(
+            f"the request key {request.request_key!r} was used for another request, in session {state.start.session}",
+            code="request_key_reused",
+            remedy="send the same request, or use another key",
+        )
+
+
+def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> AnyPlanner:
+    """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
+
+    Raises `UsageError` if the session is at planning already.
+    """
+    wanted, planner = state.start.planner or usual.name, given or usual
+    if planner.name == wanted:
+        return planner
+    absent = AbsentPlanner(str(state.start.session), wanted, planner.name)
+    if Phase.PLAN in (state.phase, state.halted_from):
+        raise absent.error
+    return absent
+
+
+class AbsentPlanner:
+    """Stands in for a planner that a session was started with and that nobody has brought."""
+
+    def __init__(self, session: str, wanted: str, given: str) -> None:
+        self.name = wanted
+        self.error = UsageError(
+            f"session {session} was started with the planner {wanted}, not with {given}",
+            code=PLANNER_MISSING,
+            remedy=f"resume it with the planner {wanted}",
+        )
+
+    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        """Always raises: another planner must not take over unasked."""
+        del setting, feedback
+        raise self.error
+
+
+def demand_moved(pack: Pack, setting: RunConfig, state: State) -> None:
+    """Raises `UsageError` if a session is at this pack, snapshot and rules already: moving it would only void its approvals."""
+    start = state.start
+    is_here = (pack.hash, setting.compiled.hash) == (start.pack_hash, start.context)
+    if is_here and not is_outdated(start.behaviour):
+        raise UsageError(
+            f"session {start.session} is at {pack.ref} and snapshot {start.snapshot or 'none'} already",
+            code="nothing_to_move",
+            remedy=f"go on with it: tercet sessions resume {start.session}",
+        )
+
+
+def demand_movable(pack: Pack, state: State) -> None:
+    """Raises `UsageError` for a session that is compensating, whose calls were resolved in its own pack.
+
+    One with outdated rules cannot go on there, so it may move to a pack that still has the tools of those calls.
+    """
+    if state.saga != "undoing":
+        return
+    session, tools = state.start.session, {tool.name for tool in pack.tools}
+    if not is_outdated(state.start.behaviour):
+        raise UsageError(
+            f"session {session} is compensating in {state.start.pack}",
+            code="session_ending",
+            remedy="resume it with the pack that it was started with",
+        )
+    if missing := sorted({undo.tool for undo in state.undo if undo.tool} - tools):
+        raise UsageError(
+            f"session {session} is compensating with {', '.join(missing)}, which {pack.ref} does not have",
+            code="session_ending",
+            remedy="add the tool to the pack, or move the session to a pack that has it",
+        )
+
+
+def under_current_rules(ctx: RunContext) -> RunContext:
+    """The frame of a session that adopts the rules of this version."""
+    return ctx.model_copy(update={"behaviour": CURRENT})
+
+
+def migrated(pack: Pack, setting: RunConfig, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
+    """The event that moves a session to another pack or snapshot."""
+    return e.SessionMigrated(
+        at=state.at,
+        pack=pack.ref,
+        pack_hash=pack.hash,
+        snapshot=setting.compiled.snapshot,
+        context=setting.compiled.hash,
+        by=by,
+        library=setting.library_snapshot,
+        library_hash=setting.library_hash,
+        left_out=setting.compiled.left_out,
+        evidence=hash_bytes(frozen) if frozen else "",
+        behaviour=setting.ctx.behaviour,
+    )
+
+
+def snapshot_of(pack: Pack, state: State) -> str | None:
+    """The snapshot that a session is pinned to; raises `UsageError` if the pack does not have it any more."""
+    pinned = state.start.snapshot or None
+    if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start.pack_hash:
+        raise _snapshot_mismatch(state, "is gone")
+    return pinned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restored:
+    """A session as the journal remembers it."""
+
+    state: State
+    tail_bytes: int
+
+
+async def restore(journal: Journal, tenant: str, session: str, *, known: Restored | None = None) -> Restored:
+    """Return a session as its events say; raises `UsageError` for one that is not there.
+
+    What is read is checked against the chain and the stream's recorded end; `JournalCorrupt` names what does not fit.
+    A fold is only a short cut: it is used if the chain vouches for it. `known` is what the session was a moment ago:
+    then only what came after it is read.
+    """
+    if known is None:
+        known = Restored(state=await _sealed_fold(journal, tenant, session), tail_bytes=0)
+    state, tail_bytes = known.state, known.tail_bytes
+    point = await journal.newest(tenant, session, "point")
+    if point is not None and state.position == point.seq:
+        checkpoint.compare(state, point)
+    for record in await read_all(journal, tenant, session, after=state.position):
+        state = fold_stored(state, record, session)
+        tail_bytes += len(record.data)
+        if point is not None and state.position == point.seq:
+            checkpoint.compare(state, point)
+    if not state.is_started:
+        raise UsageError(
+            f"there is no session {session}",
+            code="unknown_session",
+            remedy="tercet sessions list shows those that are there",
+        )
+    _demand_name(tenant, session, str(state.start.tenant), str(state.start.session))
+    return Restored(state=state, tail_bytes=tail_bytes)
+
+
+def fold_stored(state: State, record: Stored, session: str) -> State:
+    """Return the state after a stored event. Raises `JournalCorrupt` for one that cannot be applied."""
+    event = codec.decode(record.data)
+    try:
+        return fold_event(state, event)
+    except TercetError:
+        raise
+    except Exception as error:
+        raise JournalCorrupt(
+            f"event {record.seq} of stream {session}",
+            f"it does not fit what was recorded before it ({type(error).__name__}: {error})",
+        ) from error
+
+
+async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:
+    """Return the newest fold if the next event carries its hash; else the state before the first event.
+
+    A fold that the chain does not cover may have been replaced, and one that another version wrote may be unreadable.
+    """
+    stored = await journal.newest(tenant, session, "fold")
+    if stored is None:
+        return State()
+    behind = await journal.read(tenant, session, after=stored.seq, limit=1)
+    if not behind or codec.seal_of(behind[0].data) != sha256(stored.data).digest():
+        return State()
+    try:
+        state = checkpoint.read_fold(stored)
+    except ReplayError:
+        return State()
+    return state if state.position == stored.seq else State()
+
+
+def demand_own(tenant: str, session: str, events: Sequence[e.Event]) -> None:
+    """Raise `JournalCorrupt` for events that begin another session than the name of their stream says."""
+    if events and isinstance(started := events[0], e.SessionStarted):
+        _demand_name(tenant, session, started.tenant, started.session)
+
+
+def _demand_name(tenant: str, session: str, recorded_tenant: str, recorded: str) -> None:
+    if (recorded_tenant, recorded) != (tenant, session):
+        raise JournalCorrupt(
+            f"stream {session} of tenant {tenant}",
+            f"it holds session {recorded} of tenant {recorded_tenant}",
+        )
+
+
+async def events_of(journal: Journal, tenant: str, session: str) -> list[e.Event]:
+    """Return every event of a session, checked against its chain, its recorded end and its name."""
+    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, session)]
+    demand_own(tenant, session, events)
+    return events
+
+
+async def checkpoints_of(journal: Journal, tenant: str, session: str) -> list[StoredCheckpoint]:
+    """Every checkpoint of a session, in order."""
+    found: list[StoredCheckpoint] = []
+    while page := await journal.checkpoints(tenant, session, after=found[-1].seq if found else 0):
+        found += page
+    return found
+
+
+def frame_of(state: State) -> tuple[RunContext, Request]:
+    """The frame and the request that a session was started with."""
+    start = state.start
+    ctx = RunContext.model_validate(
+        {
+            "trace_id": start.trace,
+            "run_id": start.run,
+            "tenant": start.tenant,
+            "actor": start.actor,
+            "safety_mode": start.safety_mode,
+            "run_budget": start.budget,
+            "started_at": moment(start.at),
+            "behaviour": demand_known(start.behaviour, start.session),
+        }
+    )
+    return ctx, Request.model_validate(start.request)
+
+
+def demand_pack(pack: Pack, state: State) -> None:
+    """Raises `UsageError` if the pack is not the one that the session was started with.
+
+    Asked first: a foreign pack need not even know the intent of the session.
+    """
+    start = state.start
+    if pack.hash != start.pack_hash and state.is_stepwise:
+        raise UsageError(
+            f"session {start.session} belongs to the agent {start.planner}, which decides step by step",
+            code="pack_version_mismatch",
+            remedy=f"move it to the agent's current tools in Python: await engine.migrate({start.session!r}); or end it with tercet sessions cancel",
+        )
+    if pack.hash != start.pack_hash:
+        raise UsageError(
+            f"session {start.session} is pinned to {start.pack} with hash {start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
+            code="pack_version_mismatch",
+            remedy="resume it with the pack that it was started with; or move it to this one with tercet sessions migrate, or end it with tercet sessions cancel",
+        )
+
+
+def demand_pins(pack: Pack, state: State, setting: RunConfig) -> None:
+    """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
+    demand_pack(pack, state)
+    if setting.compiled.hash != state.start.context:
+        raise _snapshot_mismatch(state, "has other content now")
+
+
+def _snapshot_mismatch(state: State, what: str) -> UsageError:
+    start = state.start
+    return UsageError(
+        f"session {start.session} is pinned to snapshot {start.snapshot}, which {what}",
+        code="snapshot_version_mismatch",
+        remedy="restore the evidence files of that snapshot; or move it to what is there now with tercet sessions migrate, or end it with tercet sessions cancel",
+    )

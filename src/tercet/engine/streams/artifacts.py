@@ -1,0 +1,210 @@
+"""What a run leaves: AgentResult, FailureReport or HaltRecord, derived from its events whenever somebody asks.
+
+Nothing of it is stored: the events are, and so every session that came to rest has its artifact. The one thing that is
+added after the end is who dealt with an effect that could not be taken back; it stands in a stream of its own beside the
+session, which needs no lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from tercet.contracts.canonical import digest
+from tercet.contracts.errors import UsageError
+from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
+from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.core import effects as undoing
+from tercet.core.state import State
+from tercet.core.transcript import moment
+from tercet.engine import sessions as opening
+from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Append, Journal, StoredCheckpoint
+from tercet.journal.side_stream import name_owner, read_all
+
+Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
+
+
+async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
+    """What a session has left; raises `UsageError` while it is in progress."""
+    state = (await opening.restore(journal, tenant, session)).state
+    if state.status == "in_progress":
+        raise UsageError(
+            f"session {session} is in progress: it has left nothing yet",
+            code="no_artifact",
+            remedy=f"watch it with tercet sessions watch {session}, or carry it on with tercet sessions resume {session}",
+        )
+    trail = await read_trail(journal, tenant, session)
+    stored, origin = trail.checkpoints, provenance_of(trail)
+    if state.status in ("paused", "awaiting_gate"):
+        return _halt(state, stored).model_copy(update={"provenance": origin})
+    if state.status == "completed":
+        return _result(origin, state, trail)
+    failure = _failure(state, stored, await rollback_result(journal, tenant, state))
+    return failure.model_copy(update={"provenance": origin})
+
+
+# --- COMMIT ---
+
+
+def _result(origin: Provenance, state: State, trail: Trail) -> AgentResult:
+    return AgentResult(
+        output=state.outputs,
+        provenance=origin,
+        audit=audit_of(trail),
+        content_hash=digest(state.outputs),
+    )
+
+
+# --- FAIL ---
+
+
+def _failure(
+    state: State, stored: Sequence[StoredCheckpoint], rollback: RollbackResult | None
+) -> FailureReport:
+    return FailureReport(
+        reason=state.reason,
+        diagnosis=tuple(dict.fromkeys(_diagnosis(state))),
+        partial_output=state.outputs,
+        checkpoint=stored[-1].hash if stored else None,
+        status=state.ending or "failed",
+        rollback=rollback,
+        next_commands=tuple(_next_commands(state, rollback)),
+    )
+
+
+def _diagnosis(state: State) -> Iterator[str]:
+    """What is known about why it failed, what was refused and what did not work."""
+    if state.verdict.get("outcome") in ("reject", "replan"):
+        yield from state.verdict.get("reasons", ())
+    for name, step in state.steps.items():
+        if step.status == "failed" and not step.compensates:
+            yield f"step {name}: {step.error or 'it failed'}"
+    for name, why in state.missing.items():
+        yield f"output {name}: {why}"
+    if state.saga == "kept" and state.done:
+        yield "what it did was left as it is"
+
+
+def _next_commands(state: State, rollback: RollbackResult | None) -> Iterator[str]:
+    session = state.start.session
+    yield f"tercet sessions show {session}"
+    for entry in rollback.log if rollback is not None else ():
+        if entry.is_open:
+            yield f"tercet sessions settle {session} {entry.step_id}"
+
+
+# --- HALT ---
+
+
+def _halt(state: State, stored: Sequence[StoredCheckpoint]) -> HaltRecord:
+    gate = next(iter(state.gates.values()), None)
+    return HaltRecord(
+        reason=state.reason or (f"gate {gate.id} waits for an answer" if gate is not None else ""),
+        checkpoint=stored[-1].hash if stored else "",
+        halted_at=moment(state.at),
+        gate=gate.id if gate is not None else None,
+    )
+
+
+# --- what was left of taking effects back ---
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Somebody dealt with an effect that could not be taken back."""
+
+    step: str
+    by: str
+    at: int
+    note: str = ""
+
+
+_decode = msgspec.json.Decoder(Settlement).decode
+
+
+def rollback_of(session: str) -> str:
+    """The stream that tells who dealt with what could not be taken back."""
+    return f"rollback:{session}"
+
+
+async def rollback_result(journal: Journal, tenant: str, state: State) -> RollbackResult | None:
+    """How taking effects back went, and what people have done about the rest; None where nothing was taken back."""
+    result = undoing.rollback(state)
+    if result is None or not result.requires_manual_intervention:
+        return result
+    return _merged(result, await _settlements(journal, tenant, state))
+
+
+async def _settlements(journal: Journal, tenant: str, state: State) -> list[Settlement]:
+    stored = await read_all(journal, tenant, rollback_of(state.start.session))
+    return [_decode(each.data) for each in stored]
+
+
+def _merged(result: RollbackResult, settled: Sequence[Settlement]) -> RollbackResult:
+    by_step = {each.step: each for each in settled}
+    log = tuple(
+        entry.model_copy(update=_settled(entry, by_step[entry.step_id]))
+        if entry.step_id in by_step
+        else entry
+        for entry in result.log
+    )
+    return result.model_copy(
+        update={"log": log, "requires_manual_intervention": any(entry.is_open for entry in log)}
+    )
+
+
+def _settled(entry: RollbackEntry, settlement: Settlement) -> dict[str, str]:
+    note = "; ".join(text for text in (entry.note, settlement.note) if text)
+    return {"settled_by": settlement.by, "note": note}
+
+
+async def settle_rollback(
+    journal: Journal, tenant: str, state: State, step: str, *, by: str, note: str, now: int
+) -> RollbackResult:
+    """Record who dealt with an effect that could not be taken back, and how; the result with that in it.
+
+    Raises `UsageError` for a session that is not over, a step with nothing to settle, and one that was settled before.
+    """
+    session = state.start.session
+    if not state.is_over:
+        raise UsageError(
+            f"session {session} is not over: it is {state.status}",
+            code="session_not_over",
+            remedy=f"tercet sessions resume {session} brings it to its end",
+        )
+    settlement = Settlement(step=step, by=by, at=now, note=note)
+    data = name_owner(msgspec.json.encode(settlement), tenant, rollback_of(session))
+    while True:
+        settled = await _settlements(journal, tenant, state)
+        _demand_open(state, settled, step)
+        unit = Append(tenant=tenant, stream=rollback_of(session), expected=len(settled), events=(data,))
+        try:
+            await journal.append(unit)
+        except PositionConflict:
+            continue  # somebody else settled something at the same moment
+        break
+    result = await rollback_result(journal, tenant, state)
+    return result or RollbackResult(success=True)
+
+
+def _demand_open(state: State, settled: Sequence[Settlement], step: str) -> None:
+    session = state.start.session
+    result = undoing.rollback(state)
+    log = _merged(result, settled).log if result is not None else ()
+    entry = next((entry for entry in log if entry.step_id == step), None)
+    if entry is None or entry.status is RollbackStatus.COMPENSATED:
+        waiting = ", ".join(each.step_id for each in log if each.is_open) or "none"
+        raise UsageError(
+            f"session {session} left nothing to settle at step {step}",
+            code="nothing_to_settle",
+            remedy=f"the steps that wait for it: {waiting}",
+        )
+    if entry.settled_by is not None:
+        raise UsageError(
+            f"step {step} of session {session} was settled by {entry.settled_by} already",
+            code="already_settled",
+            remedy=f"tercet sessions show {session} tells how",
+        )

@@ -1,0 +1,124 @@
+"""What operators say to all runs of a tenant: emergency stops of a tool, a pack, or the tenant as a whole.
+
+Stops are a stream of their own. Writing one rings the tenant's bell, and every append of a run brings the bell's number
+back: so a run that writes the INTENT of a call has heard of a stop before it makes the call, at no cost of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
+from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Append, Journal
+from tercet.journal.side_stream import name_owner, read_all
+
+STREAM = "stops"
+
+StopKind: TypeAlias = Literal["tool", "pack", "tenant"]
+
+
+def demand_kind(kind: str) -> None:
+    """Raises `UsageError` for what cannot be stopped: who finds it on the board would take it for a stop of everything."""
+    if kind not in get_args(StopKind):
+        raise UsageError(
+            f"{kind!r} is nothing that can be stopped",
+            code="wrong_kind",
+            remedy=f"stop one of {', '.join(get_args(StopKind))}",
+        )
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Nothing is called that this names, until it is lifted."""
+
+    kind: StopKind
+    name: str
+    """The tool, the pack's name without its version, or the tenant."""
+    by: str
+    at: int
+    note: str = ""
+    is_lifted: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What a run is told that this stops."""
+        return f"emergency stop of {self.kind} {self.name} by {self.by}: {self.note}".rstrip(": ")
+
+
+_decode = msgspec.json.Decoder(Stop).decode
+
+
+def read(data: bytes, tenant: str) -> Stop:
+    """A stop as it was stored. One that cannot be read here, as a newer version may have written it, may stop anything: so
+    it stops the tenant, until somebody lifts that."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        note = (
+            f"it cannot be read here ({storable(str(error))}); upgrade Tercet, or lift the stop of the tenant"
+        )
+        return Stop(kind="tenant", name=tenant, by="somebody", at=0, note=note)
+
+
+class EmergencyStops:
+    """The stops of a tenant as this process knows them, for runs of one pack."""
+
+    def __init__(self, journal: Journal, tenant: str, pack: str) -> None:
+        self._journal = journal
+        self._tenant = tenant
+        self._pack = pack
+        self._bell = -1
+        self._position = 0
+        self._stops: dict[tuple[str, str], Stop] = {}
+
+    async def refresh(self, bell: int | None = None) -> None:
+        """Read what was written since this process last looked, unless the bell says that nothing was."""
+        if bell is not None and bell <= self._bell:
+            return
+        heard = await self._journal.bell(self._tenant)
+        for stored in await read_all(self._journal, self._tenant, STREAM, after=self._position):
+            if stored.seq > self._position:  # a concurrent look may have read further
+                stop = read(stored.data, self._tenant)
+                self._stops[stop.kind, stop.name] = stop
+                self._position = stored.seq
+        self._bell = max(self._bell, heard)
+
+    def stopped(self, tool: str) -> Stop | None:
+        """The stop that keeps a tool of this pack from being called; None if there is none."""
+        if not self._stops:
+            return None
+        names = (("tool", tool), ("pack", self._pack), ("tenant", self._tenant))
+        found = (self._stops.get(name) for name in names)
+        return next((stop for stop in found if stop is not None and not stop.is_lifted), None)
+
+    def active(self) -> tuple[Stop, ...]:
+        """Every stop that has not been lifted."""
+        return tuple(stop for stop in self._stops.values() if not stop.is_lifted)
+
+    async def write(self, stop: Stop) -> Stop:
+        """Write a stop, or its end, and ring. Raises `UsageError` if there is nothing to lift."""
+        while True:
+            await self.refresh()
+            standing = self._stops.get((stop.kind, stop.name))
+            if stop.is_lifted and (standing is None or standing.is_lifted):
+                raise UsageError(
+                    f"{stop.kind} {stop.name} is not stopped",
+                    code="not_stopped",
+                    remedy="tercet stop list names what is stopped",
+                )
+            unit = Append(
+                tenant=self._tenant,
+                stream=STREAM,
+                expected=self._position,
+                events=(name_owner(msgspec.json.encode(stop), self._tenant, STREAM),),
+                ring=True,
+            )
+            try:
+                await self._journal.append(unit)
+            except PositionConflict:
+                continue  # somebody else wrote at the same moment
+            await self.refresh()
+            return stop

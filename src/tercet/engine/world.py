@@ -1,0 +1,336 @@
+"""The outside world of a run: turns a command into an answer by calling tools, asking models and planners, and looking up
+evidence, the clock and random numbers. It makes no choice of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import EvidenceQuery
+from tercet.contracts.question import ModelFault
+from tercet.core import commands as c
+from tercet.core import effects
+from tercet.core.answers import (
+    Answer,
+    CallEnded,
+    Draw,
+    Drawn,
+    History,
+    NotPlanned,
+    Now,
+    Observed,
+    Planned,
+    Ready,
+    Reflected,
+    RepeatsFound,
+    Retrieved,
+    ToolChanges,
+)
+from tercet.core.attempt import Done
+from tercet.core.decide import Acting
+from tercet.core.drift import find_lost_acceptance, find_lost_approval
+from tercet.core.fold.base import IllegalEvent
+from tercet.core.plans import read_plan
+from tercet.core.resolve.calls import draws_delay, withhold
+from tercet.core.resolve.ending import accepted_memories
+from tercet.core.retrieval import asking, unread
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.calls import Calls
+from tercet.engine.evidence import lookups
+from tercet.engine.evidence.retrieval import Spent, retrieve
+from tercet.engine.interruption import Interrupted
+from tercet.engine.models.session import ModelSession
+from tercet.engine.outputs.loop import OutputCommand, QualityLoop
+from tercet.engine.planning import PLANNER_MISSING, answer_failure
+from tercet.engine.services import Services
+from tercet.engine.streams.repeats import Repeats
+from tercet.engine.values import encode_value
+from tercet.evidence.store import Fact
+from tercet.journal.errors import JournalError
+from tercet.models.model import Model
+
+MODEL_UNAVAILABLE = "model_unavailable"
+"""The code of a session that is paused because no model answers its planner."""
+
+Answering: TypeAlias = Answer | Awaitable[Answer | None] | None
+"""An answer; None where the session is stopped instead; or something to wait for, where the world takes its time."""
+
+
+class World:
+    """Answers the commands of one session."""
+
+    def __init__(self, services: Services, calls: Calls) -> None:
+        self._services = services
+        self._calls = calls
+
+    def answer(self, session: ActiveSession, command: c.Command) -> Answering:
+        """Return the answer to a command, or a promise of it."""
+        how = _ANSWERS.get(type(command))
+        return Now(at=session.now()) if how is None else how(self, session, command)
+
+    # --- plans ---
+
+    def propose(self, session: ActiveSession, command: c.Propose) -> Answering:
+        """The next plan."""
+        del command
+        return self._services.planning.known_plan(session.run.state, session.now()) or self._ask_planner(
+            session
+        )
+
+    async def _ask_planner(self, session: ActiveSession) -> Planned | NotPlanned | None:
+        planning, run = self._services.planning, session.run
+        await session.flush()  # planning may take long: nothing is left unwritten
+        await self._begin_turns(session)  # an agent that has not taken in its turns must not decide
+        try:
+            return await planning.propose(
+                session, session.now(), lambda models: self._models(session, models)
+            )
+        except Interrupted:
+            return None
+        except (JournalError, IllegalEvent):
+            raise
+        except Exception as error:  # noqa: BLE001 - a planner is other people's code
+            if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
+                session.release(error.message)
+                return None
+            if isinstance(error, ModelFault) and error.model_code != "model_empty":
+                # A re-plan would not be answered either: the session waits until a model is back.
+                session.release(storable(_describe_fault(error, run.state.start.models)), MODEL_UNAVAILABLE)
+                return None
+            return answer_failure(planning.planner, error, run, session.now())
+
+    def _models(self, session: ActiveSession, models: Sequence[Model]) -> ModelSession:
+        services = self._services
+        limit = services.planning.limit_for("planner")
+        return ModelSession(session, models, clock=services.clock, draw=services.draw, limit=limit)
+
+    async def _begin_turns(self, session: ActiveSession) -> None:
+        planning = self._services.planning
+        if planning.is_stepwise and not planning.has_begun:
+            await planning.begin(session.run, await session.events())
+
+    async def reflect(self, session: ActiveSession, command: c.Reflect) -> Reflected | None:
+        """What an agent and its critics make of a turn."""
+        del command
+        planning = self._services.planning
+        await session.flush()
+        await self._begin_turns(session)
+        try:
+            return await planning.reflect(session.run, await session.events(), session.now(), session)
+        except Interrupted:
+            planning.has_begun = False  # it holds half a turn
+            return None
+        except UsageError as error:
+            if error.code != PLANNER_MISSING:
+                raise
+            session.release(error.message)
+            return None
+
+    def retrieve(self, session: ActiveSession, command: c.Retrieve) -> Answering:
+        """The evidence that the plan names and asks for."""
+        del command
+        run = session.run
+        plan = read_plan(run.state.plan)
+        if not asking(plan, run.state) and not unread(plan, run.config):
+            return Retrieved(at=session.now())
+        return self._look_for_evidence(session)
+
+    async def _look_for_evidence(self, session: ActiveSession) -> Retrieved | None:
+        await session.flush()
+        run = session.run
+        plan = read_plan(run.state.plan)
+
+        async def look_up(step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
+            return await self._look_up(session, step, query, spent)
+
+        try:
+            found = await retrieve(
+                plan, asking(plan, run.state), run.config, self._services.library, look_up, session.now()
+            )
+        except JournalError:
+            raise
+        except TercetError as error:
+            session.release(f"evidence cannot be looked up: {error.message}")
+            return None
+        if found.digest:
+            session.learn(found.digest, found.facts)
+        return found
+
+    async def _look_up(
+        self, session: ActiveSession, step: str, query: EvidenceQuery, spent: Spent
+    ) -> Fact | None:
+        """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
+        services, state, config = self._services, session.run.state, session.run.config
+        params = None if state.start.shadow else lookups.resolved(config, query)
+        tool = services.tools.get(query.tool or "")
+        if params is None or tool is None or services.stops.stopped(tool.name):
+            return None
+        if lookups.shortage(state.used, config, tool, spent) is not None:
+            return None
+        spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
+        deadline = session.now() + tool.timeout_ms
+        context = self._calls.context(state.start, step, f"look_up:{step}", 1, deadline)
+        ended = await services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
+        if not isinstance(ended, Done) or ended.error:
+            return None
+        return lookups.fact_of(config, query, params, ended.value)
+
+    async def review(self, session: ActiveSession, command: c.Review) -> ToolChanges:
+        """Whether the plan's tools reach outside something else than a person has accepted; a rehearsal does not look."""
+        del command
+        services, changes = self._services, ()
+        named = {step.tool for step in session.run.followed.plan.steps if step.tool}
+        reaching = [tool for name in named if (tool := services.tools.get(name)) and tool.outside]
+        if reaching and not session.run.state.start.shadow:
+            await session.flush()  # looking may take long: nothing is left unwritten
+            changes = await services.lines.find_changes(reaching)
+        for name in named:
+            await services.breakers.refresh(name, session.now())
+        return ToolChanges(at=session.now(), changes=changes)
+
+    # --- calls ---
+
+    async def check_repeats(self, session: ActiveSession, command: c.CheckRepeats) -> RepeatsFound:
+        """The earlier calls of other runs."""
+        found = await self._repeats(session, command.step).find(command.params, command.key, session.now())
+        return RepeatsFound(at=session.now(), found=found)
+
+    def _repeats(self, session: ActiveSession, name: str) -> Repeats:
+        run = session.run
+        return Repeats(self._services.journal, run.state, run.followed.calls[name].tool, name)
+
+    def dispatch(self, session: ActiveSession, command: c.Dispatch) -> Answering:
+        """What is looked at just before a call: emergency stops, the circuit of its tool, and its approvers."""
+        services, run, name = self._services, session.run, command.step
+        tool = run.followed.calls[name].tool
+        if (stop := services.stops.stopped(tool.name)) is not None:
+            session.stop_for(stop)
+            return None
+        now, state = session.now(), run.state
+        has_approval = bool(state.approved or state.undo)
+        ready = Ready(
+            at=now,
+            epoch=session.lease.epoch,
+            circuit=services.breakers.glance(tool.name).state(now).value,
+            role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
+        )
+        if tool.once_per is None or state.steps[name].is_unsettled:
+            return ready
+        return self._claim(session, command, ready)
+
+    async def _claim(self, session: ActiveSession, command: c.Dispatch, ready: Ready) -> Ready:
+        """Claim a call that may be made once in a period. The claim is durable before the INTENT is."""
+        if withhold(session.run, command, ready) is not None:
+            return ready
+        await session.flush()  # a run that finds the claim must find the session
+        known = session.run.state.steps[command.step].earlier_calls
+        found = await self._repeats(session, command.step).claim(command.params, command.key, ready.at, known)
+        return msgspec.structs.replace(ready, repeats=found)
+
+    def judge(self, session: ActiveSession, command: c.Judge) -> Drawn:
+        """A random draw, where a retry is scheduled."""
+        is_drawn = draws_delay(session.run, command)
+        return Drawn(at=session.now(), draw=self._draw() if is_drawn else Draw())
+
+    def _draw(self) -> Draw:
+        return Draw(fraction=self._services.draw())
+
+    def settle(self, session: ActiveSession, command: c.Settle) -> Answering:
+        """What became of a call of unknown outcome; a tool that can, looks it up."""
+        if session.run.followed.calls[command.step].tool.reconciles:
+            return self._look_call_up(session, command)
+        is_drawn = draws_delay(session.run, command)
+        return CallEnded(at=session.now(), draw=self._draw() if is_drawn else Draw())
+
+    async def _look_call_up(self, session: ActiveSession, command: c.Settle) -> CallEnded:
+        await session.flush()
+        run, name = session.run, command.step
+        call, step = run.followed.calls[name], run.state.steps[name]
+        params = Acting(run).called_with(call.params)
+        context = self._calls.context(run.state.start, name, step.key, step.attempt)
+        tool = self._services.tools[call.tool.name]
+        found = await self._services.gateway.look_up(tool, params, context)
+        data, blob = b"", ""
+        if isinstance(found, Done):
+            data, blob = await encode_value(found.value, self._services.gateway.threads)
+        answer = CallEnded(at=session.now(), ended=found, data=data, blob=blob)
+        is_drawn = draws_delay(run, command, answer)
+        return msgspec.structs.replace(answer, draw=self._draw()) if is_drawn else answer
+
+    # --- outputs and the end ---
+
+    async def judge_outputs(self, session: ActiveSession, command: OutputCommand) -> Observed | None:
+        """What tests, models and tools say of the outputs."""
+        return await QualityLoop(session, self._services, self._calls).answer(command)
+
+    async def look_back(self, session: ActiveSession, command: c.Score | c.Escalate) -> History:
+        """All that has happened."""
+        del command
+        return History(at=session.now(), events=await session.history())
+
+    async def compensate(self, session: ActiveSession, command: c.Compensate) -> History:
+        """All that has happened, and the results of the calls that may be compensated."""
+        del command
+        events = await session.history()
+        await session.load(effect.blob for effect in effects.effects(events))
+        return History(at=session.now(), events=events)
+
+    async def end(self, session: ActiveSession, command: c.End) -> History:
+        """All that has happened. What the run learned is kept first, where its outputs are still accepted."""
+        del command
+        events = await session.history()
+        run = session.run
+        if lost := find_lost_acceptance(run.state, run.config, self._services.objection):
+            return History(at=session.now(), events=events, role_lost=lost)
+        await self._remember(session)
+        await QualityLoop(session, self._services, self._calls).teach(events)
+        return History(at=session.now(), events=events)
+
+    async def _remember(self, session: ActiveSession) -> None:
+        """Let the library keep what the run learned; one that cannot does not keep the run from its end."""
+        library, state = self._services.library, session.run.state
+        if library is None or not state.memory or state.phase is not Phase.COMMIT:
+            return
+        start = state.start
+        try:
+            if accepted := accepted_memories(state):
+                await library.remember(start.tenant, start.session, accepted, session.now())
+        except TercetError as error:
+            self._services.signal("memory_failed", {"loop_id": start.run, "error": error.message})
+
+
+_ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]] = {
+    c.Propose: World.propose,
+    c.Reflect: World.reflect,
+    c.Retrieve: World.retrieve,
+    c.Review: World.review,
+    c.CheckRepeats: World.check_repeats,
+    c.Dispatch: World.dispatch,
+    c.Judge: World.judge,
+    c.Settle: World.settle,
+    c.Score: World.look_back,
+    c.Escalate: World.look_back,
+    c.Compensate: World.compensate,
+    c.End: World.end,
+    c.DrawExperience: World.judge_outputs,
+    c.DrawSamples: World.judge_outputs,
+    c.RunTests: World.judge_outputs,
+    c.VerifyOutputs: World.judge_outputs,
+    c.Attack: World.judge_outputs,
+    c.Critique: World.judge_outputs,
+    c.FetchEvidence: World.judge_outputs,
+    c.Repair: World.judge_outputs,
+}
+"""How each command is answered; one that is not listed needs nothing but the time."""
+
+
+def _describe_fault(fault: ModelFault, models: Sequence[str]) -> str:
+    """Return which models did not answer, and why."""
+    is_named = any(name in fault.message for name in models)
+    cause = str(fault) if is_named else f"{', '.join(models)}: {fault}"
+    return f"no model answered: {cause}"

@@ -1,0 +1,496 @@
+"""The answers that a run got, read from its recorded events: with them, `resolve` must make the same events again.
+
+`RECORDED` has an entry for each event that is derived: the command that was due, and the answer that the event records.
+An event that the table of events calls a fact is taken as it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tercet.contracts.loop import Phase
+from tercet.contracts.question import Question
+from tercet.contracts.verdict import Code
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core import messages
+from tercet.core.answers import (
+    Answer,
+    CallEnded,
+    Draw,
+    Drawn,
+    History,
+    NotPlanned,
+    Now,
+    Observed,
+    Planned,
+    Ready,
+    Reflected,
+    RepeatsFound,
+    Retrieved,
+    ToolChanges,
+)
+from tercet.core.attempt import Done, NotHappened, Unknown
+from tercet.core.fold.base import ROLE_LOST
+from tercet.core.fold.gate import acceptances
+from tercet.core.messages import Cancel, Extend, Message, Reply
+from tercet.core.outputs.judging import vote_on
+from tercet.core.outputs.recorded_answers import Judged, judge_again
+from tercet.core.plans import read_plan
+from tercet.core.resolve import resolve
+from tercet.core.retrieval import asking, read_facts, unread
+from tercet.core.table import TABLE
+from tercet.core.turns import Reflection
+from tercet.engine.models.planners import TaskPlanner, pack_planner
+from tercet.engine.models.session import AskingRole, shortage, time_for
+from tercet.engine.models.templates import TemplatePlanner
+from tercet.engine.planning import answer_failure, answer_plan, ask_planner
+from tercet.planner.template import PlanningError
+from tercet.replay.driving import drive
+from tercet.replay.recorded_run import RecordedRun
+
+
+class Answered(NamedTuple):
+    """A command that was due, and the answer that it got."""
+
+    command: c.Command
+    answer: Answer
+    fact: str = ""
+    """Why the judgement itself is a fact; empty where it follows from what was recorded before."""
+
+
+class Derived(NamedTuple):
+    """An event as it must have been, given all that was recorded before it."""
+
+    event: e.Event
+    fact: str = ""
+
+
+def derive(run: RecordedRun, event: e.Event) -> Derived | None:
+    """Return an event as it must have been; None where nothing of its kind was due. Events that are resolved together
+    with it are owed."""
+    if isinstance(event, e.SessionStarted | e.SessionMigrated):
+        return Derived(_pin_again(run, event)) if _is_first(run, event) else None
+    if not run.events:
+        return None
+    if run.owed:
+        return Derived(_at_its_time(run.owed.popleft(), event))
+    if fact := TABLE[type(event)].fact:
+        return Derived(event, fact)
+    answered = RECORDED[type(event)](run, event)
+    if answered is None:
+        return None
+    made = resolve(run.run, answered.command, answered.answer).events
+    if not made:
+        return None
+    run.owed.extend(made[1:])
+    return Derived(_at_its_time(made[0], event), answered.fact)
+
+
+def _is_first(run: RecordedRun, event: e.Event) -> bool:
+    return bool(run.events) or isinstance(event, e.SessionStarted)
+
+
+def _at_its_time(derived: e.Event, recorded: e.Event) -> e.Event:
+    """A derived event at the time that was recorded, which is always a fact."""
+    if type(derived) is not type(recorded) or derived.at == recorded.at:
+        return derived
+    return msgspec.structs.replace(derived, at=recorded.at)
+
+
+# --- sessions ---
+
+
+def _pin_again(run: RecordedRun, event: e.SessionStarted | e.SessionMigrated) -> e.Event:
+    """The context is compiled again, under the pack that the event names, and must come to the same hash."""
+    config, pack = run.pin(event).config, run.pack
+    pins = {
+        "pack": pack.ref,
+        "pack_hash": pack.hash,
+        "snapshot": config.compiled.snapshot,
+        "context": config.compiled.hash,
+        "left_out": config.compiled.left_out,
+    }
+    if isinstance(event, e.SessionMigrated):
+        return msgspec.structs.replace(event, **pins)
+    spec = config.spec
+    return msgspec.structs.replace(
+        event,
+        **pins,
+        session=run.recording.session,
+        tenant=run.recording.tenant,
+        decision=spec.id,
+        on_failure=spec.on_failure or pack.on_failure,
+        heartbeat=pack.session.heartbeat_interval_ms,
+        dev=event.dev and pack.session.simulated_people,
+        risk_tier=event.risk_tier and str(spec.risk_tier),  # the first journals do not have it
+    )
+
+
+def _resumed(run: RecordedRun, event: e.SessionResumed) -> Answered:
+    del run
+    return Answered(c.Resume(owner=event.owner, epoch=event.epoch, people=event.people), Now(at=event.at))
+
+
+def _expired(run: RecordedRun, event: e.SessionExpired) -> Answered:
+    del run
+    return Answered(c.Expire(outside=event.outside), Now(at=event.at))
+
+
+# --- people ---
+
+_PERSON = "what a person said"
+_NO_INBOX = "what a person said, by its event alone: the recording does not hold their message"
+
+
+def _answered_gate(run: RecordedRun, event: e.GateAnswered) -> Answered:
+    message = Reply(
+        session=run.recording.session,
+        actor=event.actor,
+        roles=event.roles,
+        auth=event.auth,
+        login=event.login,
+        note=event.note,
+        gate=event.gate,
+        answer=event.answer,
+        value=event.value,
+        changes=event.changes,
+        simulated_by=event.simulated_by,
+        listed=event.listed,
+    )
+    return _received(run, message, event)
+
+
+def _cancelled(run: RecordedRun, event: e.SessionCancelled) -> Answered:
+    session, note = run.recording.session, event.reason
+    message = Cancel(session=session, actor=event.by, simulated_by=event.simulated_by, note=note)
+    return _received(run, message, event)
+
+
+def _extended(run: RecordedRun, event: e.BudgetExtended) -> Answered:
+    session, more = run.recording.session, event.more
+    message = Extend(session=session, actor=event.by, simulated_by=event.simulated_by, more=more)
+    return _received(run, message, event)
+
+
+def _received(
+    run: RecordedRun, message: Message, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended
+) -> Answered:
+    """The message in the inbox, or else one with what the event says. What it became, and whether that was allowed, is
+    derived."""
+    data = run.recording.inbox.get(event.inbox)
+    command = c.Receive(
+        data=messages.encode(message) if data is None else data, inbox=event.inbox, outside=event.outside
+    )
+    return Answered(command, Now(at=event.at), _NO_INBOX if data is None else _PERSON)
+
+
+# --- plans ---
+
+
+def _proposed(run: RecordedRun, event: e.PlanProposed) -> Answered | None:
+    command = run.due(c.Propose, at=event.at)
+    if command is None:
+        return None
+    if run.state.change is not None:
+        return Answered(command, Now(at=event.at))
+    if event.by_pack and event.planner in _PURE:
+        return _plan_again(run, command, event.planner, event.at)
+    planned = Planned(
+        at=event.at, plan=event.plan, origin=event.origin, planner=event.planner, decision=event.decision
+    )
+    return Answered(command, planned, "" if event.by_pack else "what a planner, or a caller, proposed")
+
+
+_PURE = (TemplatePlanner.name, TaskPlanner.name)
+
+
+def _plan_again(run: RecordedRun, command: c.Propose, name: str, at: int) -> Answered:
+    """The pack's own planners are pure functions of the pack, the request and the evidence."""
+    planner = pack_planner(run.pack, "", name)
+    try:
+        plan = drive(ask_planner(planner, run.run.config, run.state))
+    except PlanningError as error:
+        return Answered(command, answer_failure(planner, error, run.run, at))
+    return Answered(command, answer_plan(planner, plan, run.run, at))
+
+
+def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> Answered | None:
+    command = run.due(c.Propose, at=event.at)
+    if command is not None and event.by_pack and run.state.start.planner in _PURE:
+        return _plan_again(run, command, run.state.start.planner, event.at)
+    return planning_failed_as_recorded(run, event)
+
+
+def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> Answered | None:
+    """What follows from a planner having no plan, whatever the reason is."""
+    command = run.due(c.Propose, at=event.at)
+    if command is None:
+        return None
+    by_pack = event.by_pack and run.state.start.planner in _PURE
+    answer = NotPlanned(at=event.at, reason=event.reason, code=event.code, by_pack=by_pack)
+    return Answered(command, answer, "why a planner had no plan")
+
+
+def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered | None:
+    """What was found for which step is a fact, stored beside the events; the revision of the plan follows from it."""
+    command = run.due(c.Retrieve, at=event.at)
+    if command is None:
+        return None
+    plan = read_plan(run.state.plan)
+    facts = read_facts(run.recording.blobs[event.facts]) if event.facts else ()
+    if not asking(plan, run.state):
+        named = unread(plan, run.run.config)
+        facts = tuple(fact for fact in facts if fact.id in named)
+        return Answered(command, Retrieved(at=event.at, facts=facts, digest=event.facts if facts else ""))
+    refs = {step.id: step.evidence_refs for step in read_plan(event.plan).steps}
+    answer = Retrieved(
+        at=event.at, facts=facts, digest=event.facts, refs=refs, calls=event.calls, cost=event.cost
+    )
+    return Answered(command, answer)
+
+
+def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered | None:
+    """That a tool's definition had changed outside is the one part of a review that no plan tells."""
+    command = run.due(c.Review, at=event.at)
+    if command is None:
+        return None
+    is_outside = event.verdict.get("code") == Code.TOOL_DEFINITION_CHANGED
+    changes = tuple(event.verdict.get("reasons", ())) if is_outside else ()
+    fact = "what its tools reach outside had changed" if is_outside else ""
+    return Answered(command, ToolChanges(at=event.at, changes=changes), fact)
+
+
+def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered | None:
+    """What an agent and its critics said, where they are pure and installed; else it is a fact."""
+    command = run.due(c.Reflect, at=event.at)
+    if command is None:
+        return None
+    if (again := run.reflect(event.at)) is not None:
+        return Answered(command, again)
+    said = Reflection(
+        action=event.action,
+        reason=event.reason,
+        critic=event.critic,
+        score=event.score,
+        trace=event.trace,
+        stop=event.stop,
+        prompt=event.prompt,
+        patch=event.patch,
+        metadata=event.metadata,
+        left_out=event.left_out,
+    )
+    fact = "what the agent's critics, which are Python, said"
+    return Answered(command, Reflected(at=event.at, reflection=said), fact)
+
+
+def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered | None:
+    """The reservation of a question that the budget had enough left for. Which model is asked, how often and at what
+    price is other people's code. A question that the journal no longer holds is taken as recorded."""
+    role: AskingRole = "planner" if run.state.phase is Phase.PLAN else "critic"
+    limit = run.run.limit_for(role)
+    if shortage(run.state.used, run.run.config, role, limit, event.tokens, event.cost) is not None:
+        return None
+    kept = run.recording.blobs.get(event.prompt)
+    question = None if kept is None else Question.model_validate_json(kept)
+    command = c.AskModel(
+        purpose=event.purpose if question is None else question.purpose,
+        model=event.model,
+        prompt=event.prompt if question is None else question.hash,
+        attempt=event.attempt,
+        tokens=event.tokens if question is None else question.reserved_tokens,
+        cost=event.cost,
+        timeout_ms=time_for(limit),
+    )
+    return Answered(command, Now(at=event.at), "what a model was asked, which one, and at what price")
+
+
+# --- calls ---
+
+_BREAKER = "the circuit of its tool was open"
+_REPEATS = "which calls other runs had made"
+_ROLES = "who holds a role had changed"
+
+
+def _intent(run: RecordedRun, event: e.Intent) -> Answered | None:
+    if not event.tool:
+        return _with_time(c.Note)(run, event)
+    command = run.due(c.Dispatch, at=event.at, step=event.step)
+    ready = Ready(at=event.at, epoch=event.epoch, circuit=event.breaker)
+    return None if command is None else Answered(command, ready)
+
+
+def _completed(run: RecordedRun, event: e.Complete) -> Answered | None:
+    """A result is a fact; what it is booked with, and which outputs a large one carries, is not."""
+    if event.step not in run.state.steps:
+        return None
+    value = run.blobs[event.blob] if event.blob else event.value
+    ended = Done(value=value, error=event.error, latency_ms=event.latency)
+    answer = CallEnded(at=event.at, ended=ended, blob=event.blob)
+    command: c.Command | None = c.Await(step=event.step, attempt=event.attempt)
+    if event.reconciled:
+        command = run.due(c.Settle, at=event.at, step=event.step)
+    return None if command is None else Answered(command, answer, "what a tool answers")
+
+
+def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered | None:
+    """What a search for earlier calls found is a fact, and so is what turned up just before the call."""
+    if (search := run.due(c.CheckRepeats, at=event.at, step=event.step)) is not None:
+        return Answered(search, RepeatsFound(at=event.at, found=event.found), _REPEATS)
+    command = run.due(c.Dispatch, at=event.at, step=event.step)
+    return None if command is None else Answered(command, Ready(at=event.at, repeats=event.found), _REPEATS)
+
+
+def _refused(run: RecordedRun, event: e.StepRefused) -> Answered | None:
+    if (fault := run.due(c.Fault, at=event.at, step=event.step)) is not None:
+        return Answered(fault, Now(at=event.at))
+    command = run.due(c.Dispatch, at=event.at, step=event.step)
+    if command is None:
+        return None
+    if event.code == ROLE_LOST:
+        return Answered(command, Ready(at=event.at, role_lost=event.reason), _ROLES)
+    # Evidence that had expired by then is found again, and needs no fact.
+    is_expired = event.code == "evidence_expired"
+    return Answered(command, Ready(at=event.at, circuit="OPEN"), "" if is_expired else _BREAKER)
+
+
+def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answered | None:
+    command = run.due(c.Judge, at=event.at, step=event.step)
+    if command is None:
+        return None
+    match next(run.following(), None):
+        case e.RetryScheduled(step=event.step, not_before=not_before):
+            draw = Draw(not_before=not_before)
+        case _:
+            draw = Draw()
+    return Answered(command, Drawn(at=event.at, draw=draw))
+
+
+def _settled(run: RecordedRun, event: e.Settled) -> Answered | None:
+    """What followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
+    command = run.due(c.Settle, at=event.at, step=event.step)
+    if command is None:
+        return None
+    call, step = run.run.followed.calls[event.step], run.state.steps[event.step]
+    answer = CallEnded(at=event.at, draw=Draw(not_before=event.not_before))
+    if not call.tool.reconciles:
+        return Answered(command, answer)
+    due = step.since + call.tool.settle_after_ms
+    is_absent = event.how == "absent" or (not event.reason and event.not_before == due)
+    found = NotHappened(error="") if is_absent else Unknown(error=event.reason)
+    return Answered(command, msgspec.structs.replace(answer, ended=found), "its tool looked the outcome up")
+
+
+# --- gates ---
+
+
+def _opened(run: RecordedRun, event: e.GateOpened) -> Answered | None:
+    match event.kind:
+        case "escalation":
+            return _looking_back(c.Escalate)(run, event)
+        case "compensation":
+            return _looking_back(c.Compensate)(run, event)
+        case "approval" | "reconcile" | "output":
+            pass
+    if (asking_now := run.due(c.Ask, at=event.at, step=event.step)) is not None:
+        return Answered(asking_now, Now(at=event.at))
+    # A call that may have happened cannot be refused because a circuit is open: a person is asked instead.
+    step = run.state.steps.get(event.step)
+    command = run.due(c.Dispatch, at=event.at, step=event.step)
+    if step is None or not step.is_unsettled or command is None:
+        return None
+    return Answered(command, Ready(at=event.at, circuit="OPEN"), _BREAKER)
+
+
+def _lapsed(run: RecordedRun, event: e.AcceptanceLapsed) -> Answered | None:
+    """That a person lost a role is a fact; that they had accepted the outputs, which are not committed yet, is not."""
+    command = run.due(c.End, at=event.at)
+    if command is None or not acceptances(run.state):
+        return None
+    return Answered(command, History(at=event.at, events=run.events, role_lost=event.reason), _ROLES)
+
+
+# --- outputs ---
+
+_JUDGING: dict[type[Judged], type[c.Command]] = {
+    e.OutputsVerified: c.VerifyOutputs,
+    e.OutputsCritiqued: c.Critique,
+    e.OutputsRepaired: c.Repair,
+}
+
+
+def _outputs_judged(run: RecordedRun, event: Judged) -> Answered | None:
+    """What VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
+    command = run.due(_JUDGING[type(event)], at=event.at)
+    if command is None:
+        return None
+    return Answered(
+        command, Observed(event=judge_again(run.output_review(event.repairers), event, run.blobs))
+    )
+
+
+def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered | None:
+    command = run.due(c.DrawSamples, at=event.at)
+    return None if command is None else Answered(command, Observed(event=vote_on(run.output_review(), event)))
+
+
+# --- commands that need nothing but the time, or the events so far ---
+
+Recorded = Callable[[RecordedRun, Any], Answered | None]
+
+
+def _with_time(kind: type[c.Command]) -> Recorded:
+    def answer(run: RecordedRun, event: e.Event) -> Answered | None:
+        command = run.due(kind, at=event.at, step=getattr(event, "step", None))
+        return None if command is None else Answered(command, Now(at=event.at))
+
+    return answer
+
+
+def _looking_back(kind: type[c.Command]) -> Recorded:
+    def answer(run: RecordedRun, event: e.Event) -> Answered | None:
+        command = run.due(kind, at=event.at)
+        return None if command is None else Answered(command, History(at=event.at, events=run.events))
+
+    return answer
+
+
+RECORDED: Mapping[type[e.Event], Recorded] = {
+    e.SessionResumed: _resumed,
+    e.SessionExpired: _expired,
+    e.GivenUp: _with_time(c.StopExhausted),
+    e.SessionEnded: _looking_back(c.End),
+    e.PlanProposed: _proposed,
+    e.PlanningFailed: _planning_failed,
+    e.Decomposed: _with_time(c.Decompose),
+    e.EvidenceRetrieved: _retrieved,
+    e.PlanReviewed: _reviewed,
+    e.OutputsProduced: _with_time(c.Finish),
+    e.RepeatsChecked: _repeats_checked,
+    e.Intent: _intent,
+    e.Complete: _completed,
+    e.StepRefused: _refused,
+    e.StepSkipped: _with_time(c.Skip),
+    e.StepJudged: _judged,
+    e.LoopGuardTripped: _judged,
+    e.RetryScheduled: lambda _, __: None,  # always owed
+    e.Settled: _settled,
+    e.GateOpened: _opened,
+    e.GateAnswered: _answered_gate,
+    e.SessionCancelled: _cancelled,
+    e.BudgetExtended: _extended,
+    e.AcceptanceLapsed: _lapsed,
+    e.ApprovalGranted: _with_time(c.Grant),
+    e.CompensationBegun: _looking_back(c.Compensate),
+    e.EffectsKept: _looking_back(c.Compensate),
+    e.RunReported: _looking_back(c.Score),
+    e.TurnJudged: _turn_judged,
+    e.ModelAsked: _model_asked,
+    e.SamplesDrawn: _samples_drawn,
+    e.OutputsVerified: _outputs_judged,
+    e.OutputsCritiqued: _outputs_judged,
+    e.OutputsRepaired: _outputs_judged,
+}

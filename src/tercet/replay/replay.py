@@ -1,0 +1,334 @@
+"""Replay: a recorded run is folded again, and every judgement in it derived again from the facts before it.
+
+The rules are the runtime's own: `fold_event`, `decide` and the pure part of carrying commands out. What comes out is compared
+with the recorded bytes. It stops at the first difference: what comes after it follows from other facts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable
+
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.errors import ReplayError, UsageError
+from tercet.core import codec
+from tercet.core import events as e
+from tercet.core.codec import CodecError
+from tercet.core.fold.base import IllegalEvent
+from tercet.core.table import TABLE
+from tercet.engine import checkpoint
+from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents, Recalls
+from tercet.replay.answers import Derived, derive
+from tercet.replay.bundle.manifest import facts_of
+from tercet.replay.comparison import NOTHING, brief, compare, event_type, not_due
+from tercet.replay.guard import IoRefused, guarded
+from tercet.replay.outcome import Count, Difference, ReplayReport
+from tercet.replay.pool import on_all_cores, one_by_one
+from tercet.replay.recorded_run import RecordedRun
+from tercet.replay.recording import Recording, load
+from tercet.replay.rules import RuleSource
+
+
+async def replay(
+    journal: Journal,
+    session: str,
+    *,
+    tenant: str = "default",
+    packs: Iterable[Pack] = (),
+    agents: Iterable[Recalls] = (),
+) -> ReplayReport:
+    """Judge a run of a journal again; `packs` are installed ones, for sessions that have not kept theirs, and `agents`
+    the Engines whose critics are asked again where all of them are pure."""
+    return replay_recording(
+        await load(journal, tenant, session), RuleSource(packs, agents=Agents(agents, has_installed=True))
+    )
+
+
+def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -> ReplayReport:
+    """Judge a recorded run again. Nothing is read, written or called while that is done."""
+    rules = rulebook or RuleSource()
+    rules.prepare(recording)
+    with guarded():
+        return _Replay(recording, rules).report()
+
+
+def replay_many(
+    runs: Iterable[Recording],
+    *,
+    packs: Iterable[Pack] = (),
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[ReplayReport]:
+    """Judge many recorded runs again, on all cores where they are many."""
+    return on_all_cores(_Job.of(packs), runs, workers=workers, progress=progress)
+
+
+def replay_each(
+    runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
+) -> Generator[ReplayReport]:
+    """The same, each report as it comes; of the runs only a batch for each core is in memory."""
+    return one_by_one(_Job.of(packs), runs, workers=workers)
+
+
+class _Job:
+    """Judges runs again; it can be handed to another process, which makes its own rulebook."""
+
+    def __init__(self, contents: tuple[bytes, ...]) -> None:
+        self._contents = contents
+        self._rulebook: RuleSource | None = None
+
+    @classmethod
+    def of(cls, packs: Iterable[Pack]) -> _Job:
+        """One that has these packs installed."""
+        return cls(tuple(pack.content for pack in packs))
+
+    def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
+        return _Job, (self._contents,)
+
+    def __call__(self, recording: Recording) -> ReplayReport:
+        if self._rulebook is None:
+            packs = map(read_declarations, self._contents)
+            self._rulebook = RuleSource(packs, agents=Agents(has_installed=True))
+        return replay_recording(recording, self._rulebook)
+
+
+class _Replay:
+    def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
+        self._recording = recording
+        self._run = RecordedRun(recording, rulebook)
+        self._rederived: Counter[type[e.Event]] = Counter()
+        self._facts: Counter[tuple[type[e.Event], str]] = Counter()
+        self._compared = 0
+        self._without_point: tuple[int, e.Event] | None = None
+        """The first verdict since the last point, with its position."""
+
+    def report(self) -> ReplayReport:
+        difference = self._difference()
+        state = self._run.state
+        return ReplayReport(
+            outcome="replay_equal" if difference is None else "replay_different",
+            session_id=self._recording.session,
+            run_id=state.start.run,
+            pack=state.start.pack,
+            status=state.status,
+            events=len(self._run.events),
+            checkpoints=self._compared,
+            verdicts_rederived=sum(n for kind, n in self._rederived.items() if TABLE[kind].is_verdict),
+            verdicts_as_facts=sum(n for (kind, _), n in self._facts.items() if TABLE[kind].is_verdict),
+            rederived=tuple(Count(event=_tag(kind), count=n) for kind, n in self._rederived.items()),
+            facts=tuple(
+                Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
+            ),
+            behaviour=state.start.behaviour,
+            difference=difference,
+        )
+
+    def _difference(self) -> Difference | None:
+        if not self._recording.events:
+            return _nothing_recorded()
+        points = _by_position(self._recording.checkpoints)
+        for position, data in enumerate(self._recording.events, 1):
+            found = self._event(position, data)
+            for stored in points.pop(position, ()) if found is None else ():
+                found = found or self._checkpoint(stored)
+            if found is not None:
+                return found
+        return self._unfinished() or _left_over(points) or self._other_manifest() or self._missing_point()
+
+    def _event(self, position: int, data: bytes) -> Difference | None:
+        try:
+            event = codec.decode(data)
+        except CodecError as error:
+            return _unreadable(position, error)
+        before = self._run.state.at
+        try:
+            derived = derive(self._run, event)
+            if derived is None:
+                return not_due(position, event, self._due())
+            if not _is_as_recorded(derived, event, data) and (
+                found := compare(position, event, derived.event)
+            ):
+                return found
+            self._run.fold(event)
+            if self._is_strict and event.at < before:
+                return _earlier(position, event, before)
+        except IllegalEvent as error:
+            return not_due(position, event, error.message)
+        except Exception as error:
+            if is_not_judgeable(error):
+                raise
+            return _nonsense(position, event, error)
+        self._count(event, derived)
+        if self._is_strict and self._without_point is None and isinstance(event, _WITH_POINT):
+            self._without_point = position, event
+        return None
+
+    @property
+    def _is_strict(self) -> bool:
+        return Behaviour.STRICT_CALLS in self._run.state.start.behaviour
+
+    def _count(self, event: e.Event, derived: Derived) -> None:
+        if derived.fact:
+            self._facts[type(event), derived.fact] += 1
+        else:
+            self._rederived[type(event)] += 1
+
+    def _due(self) -> str:
+        """What should have come instead."""
+        commands = self._run.commands() if self._run.events else ()
+        return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
+
+    def _checkpoint(self, stored: StoredCheckpoint) -> Difference | None:
+        self._compared += 1
+        if stored.kind == "point":
+            self._without_point = None
+        try:
+            is_same = checkpoint.is_taken_of(self._run.state, stored)
+        except ReplayError as error:
+            return _other_checkpoint(stored, error.recorded, error.expected)
+        if is_same:
+            return None
+        here = checkpoint.summary(self._run.state).hex()[:20]
+        return _other_checkpoint(stored, stored.hash[:27], f"the {stored.kind} of state {here}")
+
+    def _missing_point(self) -> Difference | None:
+        """A verdict that was recorded without the point that is written together with it."""
+        if self._without_point is None:
+            return None
+        position, event = self._without_point
+        return Difference(
+            position=position,
+            event=event_type(event),
+            step=getattr(event, "step", None) or None,
+            field="point",
+            recorded=NOTHING,
+            expected="a point at this event or behind it",
+            check="checkpoints were removed: each verdict is written together with a point",
+        )
+
+    def _other_manifest(self) -> Difference | None:
+        """A field in which the manifest of the bundle contradicts the events."""
+        if (manifest := self._recording.manifest) is None:
+            return None
+        for field, expected in facts_of(self._run.state).items():
+            if (recorded := getattr(manifest, field)) != expected:
+                return Difference(
+                    position=len(self._recording.events),
+                    event="manifest",
+                    field=field,
+                    recorded=brief(recorded),
+                    expected=brief(expected),
+                    check="the manifest of the bundle was changed, or events are missing at the end",
+                )
+        return None
+
+    def _unfinished(self) -> Difference | None:
+        """An event that was appended together with the last one, and is not there."""
+        if not self._run.owed:
+            return None
+        owed = self._run.owed[0]
+        return Difference(
+            position=len(self._recording.events) + 1,
+            event=event_type(owed),
+            step=getattr(owed, "step", None) or None,
+            field="type",
+            recorded=NOTHING,
+            expected=event_type(owed),
+            check="the end of the journal was cut off",
+        )
+
+
+def is_not_judgeable(error: Exception) -> bool:
+    """Whether an exception says that a run cannot be judged here, and not that something is wrong with what it tells.
+
+    Everything else is a difference: recorded bytes may be anything, and folding or judging them may then raise anything.
+    """
+    return isinstance(error, IoRefused) or (isinstance(error, UsageError) and error.code in _NOT_HERE)
+
+
+_WITH_POINT = (e.PlanReviewed, e.StepJudged, e.RunReported, e.SessionEnded)
+"""The verdicts that are always written together with a point."""
+
+_NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
+
+
+def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
+    return Difference(
+        position=position,
+        event=event_type(event),
+        step=getattr(event, "step", None) or None,
+        field="type",
+        recorded=event_type(event),
+        expected=f"something that can be judged ({type(error).__name__}: {str(error)[:300]})",
+        check="the journal was changed: what the event tells does not fit what was recorded before it",
+    )
+
+
+def _earlier(position: int, event: e.Event, before: int) -> Difference:
+    return Difference(
+        position=position,
+        event=event_type(event),
+        step=getattr(event, "step", None) or None,
+        field="at",
+        recorded=event.at,
+        expected=f"{before} or later",
+        check="the journal was changed: the times of a session never go back",
+    )
+
+
+def _nothing_recorded() -> Difference:
+    return Difference(
+        position=1,
+        event="session_started",
+        field="type",
+        recorded=NOTHING,
+        expected="session_started",
+        check="the journal holds no event of this session",
+    )
+
+
+def _tag(kind: type[e.Event]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def _is_as_recorded(derived: Derived, event: e.Event, data: bytes) -> bool:
+    return derived.event is event or codec.encode(derived.event) == codec.strip_seal(data)
+
+
+def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredCheckpoint]]:
+    found: dict[int, list[StoredCheckpoint]] = {}
+    for each in stored:
+        found.setdefault(each.seq, []).append(each)
+    return found
+
+
+def _left_over(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
+    """A checkpoint of something that is not recorded."""
+    for stored in (each for position in sorted(points) for each in points[position]):
+        return _other_checkpoint(stored, stored.hash[:27], "none: the events end before it")
+    return None
+
+
+def _other_checkpoint(stored: StoredCheckpoint, recorded: str, expected: str) -> Difference:
+    return Difference(
+        position=stored.seq,
+        event="checkpoint",
+        field=stored.kind,
+        recorded=recorded,
+        expected=expected,
+        check="the checkpoint was changed, or this version folds its events otherwise",
+    )
+
+
+def _unreadable(position: int, error: CodecError) -> Difference:
+    return Difference(
+        position=position,
+        event="(unreadable)",
+        field="bytes",
+        recorded=error.message,
+        expected="an event of this version",
+        check="the journal was changed, or was written by a newer version of Tercet",
+    )

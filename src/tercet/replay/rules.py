@@ -1,0 +1,133 @@
+"""The rules that runs are judged by again: packs as data, and the settings that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import RunContext
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.core.config import RunConfig
+from tercet.core.state import State
+from tercet.engine import sessions as opening
+from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.planning import RecalledStepper
+from tercet.packs.declared import read_declarations
+from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents
+from tercet.replay.recording import Recording
+
+MOST_KEPT = 64
+"""How many packs with their evidence are kept: many runs are pinned to the same."""
+
+
+class RuleSource:
+    """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
+
+    def __init__(
+        self, packs: Iterable[Pack] = (), *, instead: Pack | None = None, agents: Agents | None = None
+    ) -> None:
+        """`packs` are installed ones, for journals that have not kept theirs; `instead` judges every run, whatever pack
+        it was recorded with; `agents` are those whose critics are asked again where they are pure."""
+        self.instead = instead
+        self._agents = agents or Agents()
+        self._installed = {pack.hash: pack for pack in packs}
+        self._read: dict[str, Pack] = {}
+        self._with_evidence: dict[tuple[str, str, str], Pack] = {}
+
+    def prepare(self, recording: Recording) -> None:
+        """Load what a run needs and is installed here; nothing is loaded any more while it is judged."""
+        if self.instead is None:
+            self._agents.prepare(recording)
+
+    def recall(self, state: State) -> RecalledStepper | None:
+        """The agent of a session, to ask its critics again; None where they are not here, or not pure."""
+        if self.instead is not None:
+            return None
+        return self._agents.recall(str(state.start.planner), str(state.start.pack_hash))
+
+    def pack_for(self, recording: Recording, state: State) -> Pack:
+        """The pack of a session with the evidence that the session has kept; raises `UsageError` if it is nowhere."""
+        start = state.start
+        evidence, snapshot = str(start.evidence), str(start.snapshot)
+        wanted = start.pack_hash if self.instead is None else self.instead.hash
+        key = (wanted, evidence, snapshot)
+        if key not in self._with_evidence:
+            pack = self._pack(recording, state)
+            facts = opening.read_kept(recording.blobs[evidence], is_shelved=False) if evidence else ()
+            _make_room(self._with_evidence)
+            self._with_evidence[key] = _with_evidence(pack, snapshot, facts)
+        return self._with_evidence[key]
+
+    def _pack(self, recording: Recording, state: State) -> Pack:
+        if self.instead is not None:
+            return self.instead
+        pack = self.own(recording, state)
+        if pack is None:
+            raise UsageError(
+                f"session {recording.session} has not kept its pack, and none with hash {state.start.pack_hash[:20]}… is here",
+                code="pack_not_recorded",
+                remedy="give the folder of the pack that it was recorded with: --installed PACK",
+            )
+        return pack
+
+    def own(self, recording: Recording, state: State) -> Pack | None:
+        """The pack that a session was recorded with; None where it is not here."""
+        wanted = str(state.start.pack_hash)
+        if wanted not in self._read and wanted in recording.blobs:
+            _make_room(self._read)
+            self._read[wanted] = read_declarations(recording.blobs[wanted])
+        return self._read.get(wanted) or self._installed.get(wanted)
+
+    def setting_for(self, recording: Recording, state: State) -> tuple[Pack, RunConfig]:
+        """What a run is judged in from where it was started, or moved to another pack."""
+        pack = self.pack_for(recording, state)
+        ctx, request = opening.frame_of(state)
+        if self.instead is not None and (own := self.own(recording, state)) is not None:
+            ctx = _reframed(ctx, own, self.instead)
+        snapshot = str(state.start.snapshot) or None
+        return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
+
+
+def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pack:
+    """A pack with the evidence that a session has kept, in place of its own; a snapshot may be empty."""
+    times = {snapshot: _LONG_AGO} if snapshot else {}
+    return pack.model_copy(update={"evidence": facts, "snapshot_times": times})
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
+    """The frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
+    budget = ctx.run_budget
+    given = {
+        name: getattr(other.budget, name)
+        for name in RunBudget.model_fields
+        if getattr(budget, name) == getattr(own.budget, name)
+    }
+    mode = other.safety_mode if ctx.safety_mode == own.safety_mode else ctx.safety_mode
+    return ctx.model_copy(update={"run_budget": budget.model_copy(update=given), "safety_mode": mode})
+
+
+def _shelf(recording: Recording, state: State) -> Shelf:
+    library = str(state.start.library)
+    if not library:
+        return NO_SHELF
+    evidence = str(state.start.evidence)
+    facts: tuple[Evidence, ...] = ()
+    if evidence:
+        facts = opening.read_kept(recording.blobs[evidence], is_shelved=True)
+    return Shelf(
+        snapshot=library,
+        hash=str(state.start.library_hash),
+        facts=facts,
+        left_out=state.start.left_out,
+    )
+
+
+def _make_room(kept: dict[str, Pack] | dict[tuple[str, str, str], Pack]) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
