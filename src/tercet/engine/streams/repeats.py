@@ -35,7 +35,7 @@ from tercet.engine import sessions as opening
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import name_owner, read_all
-from tercet.policy.call_params import repeat_params
+from tercet.policy.call_params import canonical_params, repeat_params
 
 KIND = "once"
 """What the names of these streams begin with."""
@@ -92,7 +92,9 @@ class Repeats:
             return ()
 
     def _stream(self, params: dict[str, Any]) -> str:
-        identity = params_digest(self._tool.name, repeat_params(self._tool, params))
+        identity = params_digest(
+            self._tool.name, repeat_params(self._tool, canonical_params(self._tool, params))
+        )
         return f"{KIND}:{self._tool.name}:{identity}"
 
     async def _read(self, stream: str, key: str, now: int) -> tuple[int, tuple[e.EarlierCall, ...]]:
