@@ -72,12 +72,17 @@ class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
     """The position of its INTENT."""
 
 
-def recent_claim(event: e.Event, session: str, seq: int) -> str | None:
-    """Return the key by which other runs find a call, of its INTENT and the position of that; None if they need not."""
+def recent_claim(event: e.Event, by: str, seq: int) -> str | None:
+    """Return the key by which other runs find a call of the session `by`, as `shorten_session` names it, from its INTENT
+    and the position of that; None if they need not find it."""
     if not isinstance(event, e.Intent) or event.marks is None:
         return None
-    who = sha256(session.encode()).hexdigest()[:16]
-    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{who}"
+    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{by}"
+
+
+def shorten_session(session: str) -> str:
+    """Return the session's part of the keys of its recent calls."""
+    return sha256(session.encode()).hexdigest()[:16]
 
 
 def recent_prefix(marks: e.CallMarks) -> str:

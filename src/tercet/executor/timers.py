@@ -52,7 +52,7 @@ class SharedTimers:
 
     def _expire_due(self, key: TimerKey) -> None:
         queue, loop = self._queues[key], key[0]
-        now = loop.time()
+        now = max(loop.time(), queue.timer.when())  # a loop may be early by the resolution of its clock
         over = [each for each, due in queue.waiting.items() if due <= now]
         for each in over:
             del queue.waiting[each]

@@ -83,7 +83,7 @@ def _added(before: Any, after: Any) -> Iterator[tuple[str | int, ...]]:
 class _Walk:
     """Goes through values and their schema side by side."""
 
-    def __init__(self, schema: SchemaTree, *, spell: Callable[[SchemaNode, Any], Any]) -> None:
+    def __init__(self, schema: SchemaTree, *, spell: Callable[[SchemaNode, str | float], Any]) -> None:
         self._schema = schema
         self._spell = spell
 
@@ -94,11 +94,13 @@ class _Walk:
         if depth == 0 or not schema:  # nothing is declared about it, and it may be large
             return value
         node = self._schema.node(schema)
+        if isinstance(value, (str, int, float)):
+            return self._spell(node, value)
         if (members := as_object(value)) is not None:
             return self._members(node, members, depth - 1, defaults)
         if (items := as_list(value)) is not None:
             return [self._value(node.item, each, depth - 1, defaults) for each in items]
-        return self._spell(node, value)
+        return value
 
     def _members(self, node: SchemaNode, members: JsonObject, depth: int, defaults: int) -> dict[str, Any]:
         declared = node.properties
@@ -114,8 +116,8 @@ class _Walk:
 # --- one spelling for each value ---
 
 
-def _spell(node: SchemaNode, value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+def _spell(node: SchemaNode, value: str | float) -> Any:
+    if isinstance(value, bool):
         return value
     if node.is_number_or_text:
         return _number_text(value, is_integer="number" not in node.types)
