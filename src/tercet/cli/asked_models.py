@@ -16,10 +16,10 @@ from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.engine import sessions as opening
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import PLANNER_NAMES
 from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
 from tercet.planner.placeholders import PlanningError
 
@@ -65,7 +65,7 @@ async def ask_models(asked: Asked) -> tuple[Plan, ModelCost]:
             actor=asked.setting.ctx.actor,
             shadow=True,
         )
-        events = await opening.events_of(runtime.journal, runtime.tenant, result.session_id)
+        events = (await load_history(runtime.journal, runtime.tenant, result.session_id)).events
         state = await runtime.state(result.session_id)
     if result.code:
         raise ModelFault(

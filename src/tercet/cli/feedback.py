@@ -20,14 +20,13 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.feedback import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.golden import SUFFIX, Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
-from tercet.replay.sources import list_rows
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
@@ -104,7 +103,7 @@ def list_feedback(
 async def _list(url: str, run: str | None) -> list[Feedback]:
     async with journal_at(url) as journal:
         if run is not None:
-            await opening.restore(journal, TENANT, run)  # raises if there is no such session
+            await load_state(journal, TENANT, run)  # raises if there is no such session
             return await read_feedback(journal, TENANT, run)
         sessions = [row.session_id async for row in list_rows(journal, TENANT)]
         return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
@@ -192,7 +191,7 @@ async def _export(url: str, session: str, file: Path) -> None:
 
 
 async def _expected(journal: Journal, found: Feedback) -> Expected:
-    state = (await opening.restore(journal, TENANT, found.session_id)).state
+    state = await load_state(journal, TENANT, found.session_id)
     return Expected(
         feedback=found.id,
         session_id=found.session_id,

@@ -11,7 +11,6 @@ from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.people import ActAs, Dev, acting_as, actors_of, demand_local
 from tercet.cli.progress import Progress, Silence
@@ -20,11 +19,12 @@ from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
+from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
 from tercet.executor.clock import SystemClock
-from tercet.observe.sampling import DEFAULT_RATE
+from tercet.observe.settings import DEFAULT_RATE
 
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4

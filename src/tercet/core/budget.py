@@ -53,8 +53,8 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     """The field of an INTENT and a step with what is held back for compensating it."""
     of_call: Callable[[EffectiveStep], int] | None = None
     """What a call needs; None where no call is held to it."""
-    of_compensation: Callable[[ToolSpec | None], int] | None = None
-    """What a compensation by this tool needs; the tool may be unknown."""
+    of_tool: Callable[[ToolSpec | None], int] | None = None
+    """What a call of a tool needs that is not a step of the plan; the tool of a compensation may be unknown."""
 
     def spent(self, used: Used) -> int:
         """Return what counts against the limit: what is used up, reserved and held back."""
@@ -80,7 +80,7 @@ DIMENSIONS = (
         held="held_calls",
         hold="hold_calls",
         of_call=lambda _: 1,
-        of_compensation=lambda _: 1,
+        of_tool=lambda _: 1,
     ),
     Dimension(
         name="tokens",
@@ -114,7 +114,7 @@ DIMENSIONS = (
         amount="cost",
         hold="hold_cost",
         of_call=lambda call: call.tool.cost_microcents,
-        of_compensation=lambda tool: 0 if tool is None else tool.cost_microcents,
+        of_tool=lambda tool: 0 if tool is None else tool.cost_microcents,
     ),
     Dimension(
         name="wall_clock_ms",
@@ -136,9 +136,7 @@ EXTENSIBLE = tuple(name for name in RunBudget.model_fields if name in BY_NAME)
 """The dimensions that an operator may add to, in the order of the budget's fields."""
 
 _OF_CALLS = tuple((each.name, each.of_call) for each in DIMENSIONS if each.of_call is not None)
-_OF_COMPENSATIONS = tuple(
-    (each.name, each.of_compensation) for each in DIMENSIONS if each.of_compensation is not None
-)
+_OF_TOOLS = tuple((each.name, each.of_tool) for each in DIMENSIONS if each.of_tool is not None)
 # The fields of the budget's own dimensions in the structs of a run, for `reserve` and `settle`, which run for every call.
 _TAKEN = tuple((each.used, each.reserved, each.amount) for each in DIMENSIONS if each.limit and each.amount)
 _RESERVED = tuple(field for each in DIMENSIONS if each.limit for field in (each.amount, each.hold) if field)
@@ -229,26 +227,26 @@ def needs_of_call(call: EffectiveStep, hold: Amounts) -> dict[str, int]:
 
 def needs_of_look_up(tool: ToolSpec) -> dict[str, int]:
     """Return what a call needs that is not a step: one that looks up evidence, tests outputs or attacks them."""
-    return {**needs_of_compensations([tool]), "wall_clock_ms": 1}
+    return {**needs_of_tools([tool]), "wall_clock_ms": 1}
 
 
-def needs_of_compensations(tools: Iterable[ToolSpec | None]) -> dict[str, int]:
-    """Return what compensations by these tools need together."""
+def needs_of_tools(tools: Iterable[ToolSpec | None]) -> dict[str, int]:
+    """Return what one call of each of these tools needs together; None stands for a tool that is not known."""
     made = tuple(tools)
-    return {name: sum(map(amount, made)) for name, amount in _OF_COMPENSATIONS}
+    return {name: sum(map(amount, made)) for name, amount in _OF_TOOLS}
 
 
 def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
     """Return what is held back so that a call can be compensated."""
     if call.compensate is None or call.reversibility is Reversibility.PURE:
         return NOTHING
-    return needs_of_compensations([tools.get(call.compensate.tool)])
+    return needs_of_tools([tools.get(call.compensate.tool)])
 
 
 def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
     """Return the fields of an INTENT with what is reserved for a call and held back for its compensation."""
     taken = {each.amount: each.of_call(call) for each in DIMENSIONS if each.amount and each.of_call}
-    return taken | {each.hold: hold[each.name] for each in DIMENSIONS if each.name in hold}
+    return taken | {each.hold: hold[each.name] for each in DIMENSIONS if each.hold and each.name in hold}
 
 
 def reserved_for(event: e.Intent) -> Fields:

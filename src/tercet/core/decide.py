@@ -16,7 +16,7 @@ is waited for, what is unknown is settled, and then the critic judges. So no pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -45,7 +45,7 @@ from tercet.core.approval import (
     settlers_of,
 )
 from tercet.core.compensation import bind_compensation, is_complete
-from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.config import RunConfig
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
@@ -53,7 +53,7 @@ from tercet.core.identity import idempotency_key
 from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
-from tercet.core.run import Run
+from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.core.state import Quality, State, StepState
 from tercet.critic.compensation import with_steps
@@ -86,35 +86,35 @@ SMALL_NOTE_BYTES = 16 * 2**10
 """A note of at most this size is always accepted."""
 
 
-def decide(run: Run) -> tuple[c.Command, ...]:
-    """Return the commands that are due; none means that the run waits, or is over."""
-    state, setting, course, blobs = run.state, run.config, run.plan, run.blobs
-    if is_worn_out(state, setting):
-        return () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
+def decide(run: Run) -> Iterator[c.Command]:
+    """Yield the commands that are due; none means that the run waits, or is over. What is due after the first command may
+    depend on what becomes of it."""
+    state, setting = run.state, run.config
     match state.phase:
+        case _ if is_worn_out(state, setting):
+            yield from () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
         case Phase.PLAN:
-            return (c.Reflect() if state.is_turn_open else c.Propose(),)
+            yield c.Reflect() if state.is_turn_open else c.Propose()
         case Phase.DECOMPOSE:
-            return (c.Decompose(),)
+            yield c.Decompose()
         case Phase.RETRIEVE:
-            return (c.Retrieve(),)
+            yield c.Retrieve()
         case Phase.REVIEW:
-            return (c.Review(),)
-        case Phase.ACT if course is not None:
-            return tuple(Acting(state, setting, course, blobs).commands())
+            yield c.Review()
+        case Phase.ACT if run.plan is not None:
+            yield from Acting(run).commands()
         case Phase.VERIFY:
-            return tuple(_verifying(state, setting))
+            yield from _verifying(state, setting)
         case Phase.CRITIQUE:
-            return (_criticising(state, setting),)
+            yield _criticising(state, setting)
         case Phase.REPAIR:
-            queries = () if state.quality.has_fetched else missing_evidence(state, setting)
-            return (c.FetchEvidence(queries=queries) if queries else c.Repair(),)
+            yield _repairing(state, setting)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
-            return tuple(_ending(state, setting, course, blobs))
+            yield from _ending(run)
         case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
-            return (c.Escalate(),)
+            yield c.Escalate()
         case _:
-            return ()
+            pass
 
 
 def _verifying(state: State, setting: RunConfig) -> Iterator[c.Command]:
@@ -153,6 +153,11 @@ def _criticising(state: State, setting: RunConfig) -> c.Command:
     return c.Attack(number=made)
 
 
+def _repairing(state: State, setting: RunConfig) -> c.Command:
+    queries = () if state.quality.has_fetched else missing_evidence(state, setting)
+    return c.FetchEvidence(queries=queries) if queries else c.Repair()
+
+
 def is_worn_out(state: State, setting: RunConfig) -> bool:
     """Whether a run has gone through as many phases as it may."""
     return state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED
@@ -167,14 +172,13 @@ def _is_handed_over(state: State) -> bool:
     return any(gate.kind == "escalation" for gate in state.gates.values())
 
 
-def _ending(
-    state: State, setting: RunConfig, course: ExecutionPlan | None, blobs: Mapping[str, Any]
-) -> Iterator[c.Command]:
+def _ending(run: Run) -> Iterator[c.Command]:
     """A run ends when it is known of every call whether it happened, and what it did has been taken back or kept.
 
     Nothing of its plan is called any more to find out.
     """
-    acting = Acting(state, setting, course, blobs) if course is not None else None
+    state = run.state
+    acting = Acting(run) if run.plan is not None else None
     is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
     if acting is not None and is_undoing:
@@ -201,18 +205,16 @@ _COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 class Acting:
     """What is due while steps are carried out."""
 
-    def __init__(
-        self, state: State, setting: RunConfig, course: ExecutionPlan, blobs: Mapping[str, Any]
-    ) -> None:
-        self.state = state
-        self.setting = setting
-        self.course = course
-        self._blobs = blobs
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.state = run.state
+        self.setting = run.config
+        self.course = run.followed
 
     @property
     def results(self) -> Results:
         """What the steps before have brought."""
-        return Results(self.state, self.setting.compiled.input(), self._blobs)
+        return Results(self.state, self.setting.compiled.input(), self.run.blobs)
 
     def commands(self) -> Iterator[c.Command]:
         state = self.state
@@ -251,14 +253,29 @@ class Acting:
             return
         running = len(state.in_flight)
         limit = self.setting.ctx.run_budget.max_parallel or SLOTS
-        for name in sorted(state.frontier, key=self.course.order.__getitem__):
-            command = self._due(name, state.steps[name])
+        waiting = self._waiting_calls()
+        names: Iterable[str] = state.frontier
+        if running >= limit and waiting is not None:
+            names = [name for name in names if waiting.steps.get(name) is not state.steps[name]]
+        for name in sorted(names, key=self.course.order.__getitem__):
+            step = state.steps[name]
+            command = self._due(name, step)
             if isinstance(command, c.Dispatch):
                 if running >= limit:
+                    if waiting is not None and not self._needs(name):
+                        waiting.add(name, step, command.key)
                     continue
                 running += 1
             if command is not None:
                 yield command
+
+    def _waiting_calls(self) -> WaitingCalls | None:
+        """Return the calls that are known to wait for a slot alone; None where calls depend on what other steps bring."""
+        waiting = self.run.waiting
+        if waiting is None or self.state.entered or self.progress is not NO_PROGRESS:
+            return None
+        waiting.keep_for(self.setting, self.course)
+        return waiting
 
     def _ended(self) -> c.Command:
         """What is due when every step has ended."""
@@ -394,7 +411,7 @@ class Acting:
         """Return what the budget has too little of for this compensation and those that are still to be made."""
         later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
-        needs = budget.needs_of_compensations(self.course.calls[other].tool for other in (name, *due))
+        needs = budget.needs_of_tools(self.course.calls[other].tool for other in (name, *due))
         return budget.find_shortage(self.state.used, self.setting.limits, needs, own=step)
 
     # --- unknown outcomes ---
@@ -685,9 +702,12 @@ class Acting:
         is_checked = "preconditions" in setting.compiled.checks(setting.spec.risk_tier)
         if not self._is_strict or not is_checked or step.is_unsettled:
             return None
+        return next((each for each in self._needs(name) if each not in self._held_conditions), None)
+
+    def _needs(self, name: str) -> tuple[str, ...]:
+        """Return the conditions that a step needs."""
         call = self.course.calls.get(name)
-        needs = effects_of(self.course.steps[name], None if call is None else call.tool).needs
-        return next((condition for condition in needs if condition not in self._held_conditions), None)
+        return tuple(effects_of(self.course.steps[name], None if call is None else call.tool).needs)
 
     @cached_property
     def _held_conditions(self) -> frozenset[str]:

@@ -479,4 +479,5 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     @property
     def in_flight(self) -> tuple[str, ...]:
         """The steps whose calls have begun and not ended."""
-        return tuple(step for step in self.frontier if self.steps[step].status == "in_flight")
+        steps = self.steps
+        return tuple([name for name in self.frontier if steps[name].status == "in_flight"])

@@ -31,15 +31,13 @@ from tercet.core.fold.base import NOT_MADE, STOPPED
 from tercet.core.resolve import resolve
 from tercet.core.resolve.made import Made
 from tercet.core.retrieval import read_facts
-from tercet.core.run import Run
+from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
 from tercet.engine.leases import Tenure
-from tercet.engine.ledger import Ledger, Unit
-from tercet.engine.progress import envelope
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import spectate
+from tercet.engine.ledger import Ledger
+from tercet.engine.services import Services
 from tercet.engine.streams.stops import Stop
 from tercet.engine.values import encode_value
 from tercet.engine.wakeup import Wakeup
@@ -95,7 +93,8 @@ class Driver:
             blobs=self._blobs,
             facts=self._facts,
         )
-        self.ledger = Ledger(services, self.run, tenure.lease, tail_bytes=tail_bytes)
+        self.run.waiting = WaitingCalls()
+        self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)
         self.calls = Calls(services, tenure, nudge=self._wakeup.wake)
         # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
@@ -223,8 +222,9 @@ class Driver:
         while True:
             wake: int | None = None
             position = run.state.position
-            commands = await self._in_thread(partial(decide, run)) if self._is_heavy() else decide(run)
-            for command in commands:
+            for command in (
+                await self._in_thread(lambda: tuple(decide(run))) if self._is_heavy() else decide(run)
+            ):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.services.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
@@ -397,25 +397,7 @@ class Driver:
                 self.calls.begin(intent, start, now, stop=stop, position=position)
         if self._readers:
             self._answer_readers()
-        self._publish(unit)
-
-    def _publish(self, unit: Unit) -> None:
-        """Tell subscribers what became durable."""
-        services, state = self.services, self.state
-        if services.tell is not untold:
-            for event in unit.events:
-                spectate(
-                    services.signal, "tell_failed", state.start.run, partial(services.tell, state, event)
-                )
-        if services.observers is not None:
-            services.observers.wrote(state, unit.events, unit.checkpoints)
-        if (show := services.progress) is not None:
-            spectate(
-                services.signal,
-                "progress_failed",
-                state.start.run,
-                lambda: show(envelope(state, self.now())),
-            )
+        self.services.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     async def _aside_with_log(self, work: Callable[[], _T]) -> _T:
         is_heavy = self._blob_bytes + self.ledger.weight > HEAVY

@@ -113,7 +113,7 @@ class RecordedRun:
     def commands(self) -> tuple[c.Command, ...]:
         """Return what `decide` says is due."""
         if self._due[0] != self.state.position:
-            self._due = (self.state.position, decide(self.run))
+            self._due = (self.state.position, tuple(decide(self.run)))
         return self._due[1]
 
     def due(self, kind: type[_C], *, at: int, step: str | None = None) -> _C | None:

@@ -275,9 +275,10 @@ def _freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, .
 
 def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """Return names without one that occurs at most once."""
-    if name not in names:
+    try:
+        at = names.index(name)
+    except ValueError:
         return names
-    at = names.index(name)
     return names[:at] + names[at + 1 :]
 
 

@@ -19,7 +19,7 @@ from tercet.core import events as e
 from tercet.core.messages import inbox_of
 from tercet.core.state import State
 from tercet.core.table import blobs_of
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.artifacts import rollback_of
 from tercet.journal.chain import START, follow, verify_chain
 from tercet.journal.errors import BlobMissing, JournalCorrupt
@@ -82,7 +82,7 @@ async def export_run(
 
 async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
     """What the bundle will say about itself, and the blobs that events name."""
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
     position = START
