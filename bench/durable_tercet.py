@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tercet.database.sqlite import connect_writer
-from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
 from tercet.journal.sqlite.batch import SCHEMA
+from tercet.runtime import Runtime
 
 from . import workload
 from .workload import Facts, Run

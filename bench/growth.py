@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.canonical import canonical
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 
 from . import workload
 from .measurement import Target, show_targets
@@ -87,7 +87,7 @@ async def interrupted(url: str, pack: Any, steps: int) -> str:
             raise Stop
 
     # A short lease, since whoever resumes the session first waits until it has run out.
-    async with Runtime(pack, url, crash=crash, lease_ms=1_000) as runtime:
+    async with Runtime(pack, url, options=RuntimeOptions(crash=crash, lease_ms=1_000)) as runtime:
         with contextlib.suppress(Stop):
             await runtime.run(workload.request(), plan=workload.plan_of(steps + 1))
         (row,) = await runtime.sessions()
@@ -110,7 +110,7 @@ async def resumed(folder: Path, steps: int, rounds: int) -> float:
     for _ in range(rounds):
         first.clear()
         began = time.perf_counter()
-        async with Runtime(pack, url, crash=crash) as runtime:
+        async with Runtime(pack, url, options=RuntimeOptions(crash=crash)) as runtime:
             with contextlib.suppress(Stop):
                 await runtime.resume(session)
         times.append(1000 * (first[0] - began))

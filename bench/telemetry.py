@@ -23,8 +23,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tercet.engine.runtime import Runtime
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
+from tercet.runtime import Runtime
 
 from . import workload
 from .measurement import ROOT, Target, show_targets

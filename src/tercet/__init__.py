@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
     from tercet.critic.verify import verify
-    from tercet.engine.runtime import RunResult
     from tercet.packs.pack import Pack
-    from tercet.replay.runtime import Runtime
+    from tercet.runtime import RunResult, Runtime, RuntimeOptions
     from tercet.tools.context import ToolContext
     from tercet.tools.decorator import tool
     from tercet.tools.reconcile import Absent, Happened, Unknown
@@ -53,8 +52,9 @@ _HOME = {
     "Request": "tercet.contracts.request",
     "RunBudget": "tercet.contracts.budget",
     "RunContext": "tercet.contracts.context",
-    "RunResult": "tercet.engine.runtime",
-    "Runtime": "tercet.replay.runtime",
+    "RunResult": "tercet.runtime",
+    "Runtime": "tercet.runtime",
+    "RuntimeOptions": "tercet.runtime",
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
@@ -85,6 +85,7 @@ __all__ = [
     "RunContext",
     "RunResult",
     "Runtime",
+    "RuntimeOptions",
     "Step",
     "TercetError",
     "Tool",

@@ -13,8 +13,8 @@ import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
-from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools.http.world import World
 from tools.loopback import Heard, Loopback, respond, serving
 

@@ -73,7 +73,7 @@ def test_a_model_decides_and_every_call_is_recorded() -> None:
     model = Parrot([SAY, END])
     engine = Engine(Asking([counted("desk.say")[0]]), models=[model], clock=clock)
 
-    async def story() -> tuple[Any, list[e.Event], Any]:
+    async def story() -> tuple[Any, tuple[e.Event, ...], Any]:
         result = await engine.run("t")
         async with engine.runtime() as runtime:
             events = (await load_history(runtime.journal, "default", result.session_id)).events

@@ -124,7 +124,7 @@ def test_a_decide_that_raises_is_tried_again_and_then_handed_over() -> None:
     clock = VirtualClock()
     engine = Engine(Scripted([fail]), clock=clock)
 
-    async def story() -> tuple[Any, list[e.Event]]:
+    async def story() -> tuple[Any, tuple[e.Event, ...]]:
         result = await engine.run("t")
         async with engine.runtime() as runtime:
             return result, (await load_history(runtime.journal, "default", result.session_id)).events

@@ -20,8 +20,8 @@ from tercet.core import events as e
 from tercet.core.fold.apply import IllegalEvent, fold_event
 from tercet.core.state import NOT_STARTED, State
 from tercet.core.transcript import moment
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_deciding import Case

@@ -12,10 +12,10 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.engine import checkpoint
-from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import restore
 from tercet.journal.protocol import CheckpointKind, Journal, StoredCheckpoint
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .workshop import ASK, Workshop, plan, step

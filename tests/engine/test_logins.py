@@ -13,9 +13,9 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core.transcript import approvals
-from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import load_history
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 
 from .test_escalation import BROKEN, broken
 from .test_gates import gate_of

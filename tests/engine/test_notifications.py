@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.gate import Gate
-from tercet.engine.runtime import RunResult
+from tercet.runtime import RunResult
 
 from .test_limits import failing
 from .workshop import ADA, ASK, BOB, Workshop, plan, step

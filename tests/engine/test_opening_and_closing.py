@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tercet.engine.runtime import Runtime
 from tercet.engine.subscription import Subscription
 from tercet.evidence.errors import StoreError
 from tercet.journal.errors import JournalClosed
+from tercet.runtime import Runtime
 
 from .workshop import Workshop
 

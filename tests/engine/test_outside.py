@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone, NotSent
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 from tercet.tools import Tool, ToolContext
 from tercet.tools.outside import Line
 

@@ -117,7 +117,7 @@ def test_a_real_model_decides_and_every_call_is_reviewed(tmp_path: Path) -> None
     journal = f"sqlite:///{tmp_path}/react.db"
     model = react.open_model("local")
 
-    async def ask() -> tuple[Any, list[e.Event]]:
+    async def ask() -> tuple[Any, tuple[e.Event, ...]]:
         try:
             result = await react.ask("Where do I find the book about tides?", model, journal=journal)
         finally:

@@ -32,7 +32,7 @@ ASKED = (
 )
 
 
-async def read(journal: str, session: str) -> list[e.Event]:
+async def read(journal: str, session: str) -> tuple[e.Event, ...]:
     """All that the journal holds of a session."""
     async with open_journal(journal) as opened:
         return (await load_history(opened, "default", session)).events

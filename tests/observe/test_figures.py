@@ -15,11 +15,11 @@ from engine.test_machine import wander
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.journal.protocol import Journal
 from tercet.observe import Figures, Recorded, Sampling, Telemetry, TelemetrySettings, figures
 from tercet.observe import instruments as i
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .receiver import Receiver, read_page

@@ -18,10 +18,10 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import PLANNER_NAMES
-from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
 from tercet.planner.placeholders import PlanningError
+from tercet.runtime import Runtime
 
 
 @dataclass(frozen=True, kw_only=True)

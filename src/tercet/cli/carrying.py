@@ -24,10 +24,10 @@ from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
 from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.text import printable
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import SystemClock
 from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds

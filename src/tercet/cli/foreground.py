@@ -29,10 +29,10 @@ from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.driver import GRACE_MS
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime, RuntimeOptions
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class Foreground:
                 self._pack,
                 journal,
                 tell=self._tell,
-                held=self._held,
+                options=RuntimeOptions(held=self._held),
                 watchdog_ms=None,
                 evidence=evidence,
                 observers=observers,

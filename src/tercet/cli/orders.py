@@ -31,9 +31,9 @@ from tercet.contracts.saga import RollbackResult
 from tercet.core import messages
 from tercet.core.messages import Cancel, Extend, Pause
 from tercet.core.state import State
-from tercet.engine.runtime import Runtime
 from tercet.engine.watchdog import Swept
 from tercet.packs import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 
 PAUSE_EXAMPLES = """\
 tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
@@ -281,7 +281,7 @@ async def _prune(url: str, pack: Pack, older_than_ms: int | None, stay: list[dic
 
     async with (
         journal_at(url, is_written=True) as journal,
-        Runtime(pack, journal, watchdog_ms=None, signal=signal) as runtime,
+        Runtime(pack, journal, watchdog_ms=None, options=RuntimeOptions(signal=signal)) as runtime,
     ):
         return await runtime.prune(older_than_ms=older_than_ms)
 

@@ -30,7 +30,6 @@ from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, Reca
 from tercet.critics.toolbox import demand_tools, pack_of
 from tercet.engine.leases import LEASE_MS
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
 from tercet.engine.session_reader import load_history
 from tercet.engine.subscription import Observer
 from tercet.executor.clock import Clock
@@ -38,6 +37,7 @@ from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 
 MAX_STEPS = 50
 """How many steps a run takes at most where nobody gives stop criteria."""
@@ -100,11 +100,10 @@ class Engine:
             self.pack,
             self.journal,
             tenant=self._tenant,
-            clock=self._clock,
-            ids=self._ids,
-            lease_ms=self._lease_ms,
-            crash=self._crash,
             observers=self._observers,
+            options=RuntimeOptions(
+                clock=self._clock, ids=self._ids, lease_ms=self._lease_ms, crash=self._crash
+            ),
             watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
         )
 

@@ -26,9 +26,9 @@ from tercet.cli.demo.scenes import (
 from tercet.cli.text import took
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.request import Actor
-from tercet.engine.runtime import Runtime
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
+from tercet.runtime import Runtime
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
 Ask: TypeAlias = Callable[[Waiting], Answer]

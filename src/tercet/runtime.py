@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -85,6 +85,11 @@ from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents, Recalls
+from tercet.replay.outcome import ReplayReport
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
+from tercet.replay.sources import load_run
 from tercet.tools import ToolContext
 from tercet.tools.outside import Lines
 
@@ -132,6 +137,37 @@ def _refuse(found: LeaseHeld) -> None:
     raise found
 
 
+def _new_id() -> str:
+    return os.urandom(8).hex()
+
+
+def _wait_on(_: LeaseHeld) -> None:
+    """Go on waiting for a session that another process has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeOptions:
+    """What a runtime rarely needs to be told."""
+
+    lease_ms: int = LEASE_MS
+    """How long a process may be silent before another one may take its sessions over."""
+    held: Held = _wait_on
+    """Called at every look while another process has a session; it may raise to wait no longer."""
+    signal: Signal | None = None
+    """Receives named measurements, such as `checkpoint_written` and `lease_wait`."""
+    retriever: Retriever | None = None
+    """Searches the evidence store; by words where none is given."""
+    open_model: OpenModel = open_model
+    """Opens language models by their names."""
+    clock: Clock | None = None
+    ids: Callable[[], str] = _new_id
+    """Makes the ids of sessions and runs."""
+    draw: Callable[[], float] = random.random
+    """Draws from [0, 1): the jitter of retries."""
+    crash: Callable[[str], Awaitable[None] | None] = lambda _: None
+    """Called at every named crash point; does nothing outside of tests."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Move:
     """A session's move to another pack, snapshot or set of rules."""
@@ -142,7 +178,7 @@ class _Move:
 
 
 class Runtime(People):
-    """Runs a pack's decisions on a journal."""
+    """Runs a pack's decisions on a journal, and judges past runs again."""
 
     def __init__(
         self,
@@ -150,54 +186,40 @@ class Runtime(People):
         journal: str | Journal = "memory:",
         *,
         tenant: str = "default",
-        clock: Clock | None = None,
-        ids: Callable[[], str] | None = None,
-        draw: Callable[[], float] = random.random,
-        lease_ms: int = LEASE_MS,
-        crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
-        tell: Callable[[State, e.Event], None] | None = None,
-        signal: Signal | None = None,
-        held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
-        progress: Callable[[ProgressEnvelope], None] | None = None,
-        watchdog_ms: int | None = WATCHDOG_MS,
         evidence: str | EvidenceStore | None = None,
-        retriever: Retriever | None = None,
-        open_model: OpenModel = open_model,
         critics: Sequence[Model] = (),
         repairers: Sequence[Model] = (),
         observers: Sequence[Observer] = (),
+        progress: Callable[[ProgressEnvelope], None] | None = None,
+        tell: Callable[[State, e.Event], None] | None = None,
+        watchdog_ms: int | None = WATCHDOG_MS,
         trusts_caller: bool = False,
+        options: RuntimeOptions | None = None,
     ) -> None:
-        """`evidence` is a store, or its address, where plans may look for facts beside the pack's own, by their words unless
-        a `retriever` is given; `packs` are older ones whose sessions may go on, `progress` is told how far each session of
-        this process is, `watchdog_ms` is how often sessions are looked after that nobody carries (None leaves that to
-        others), and `open_model` opens language models by their names. `critics` and `repairers` are language models of
-        your own that judge and mend outputs, instead of those that the pack names; `observers` hear what became of every
-        run. Where the pack lists people, somebody who is not among them holds no role, whatever the caller says, unless
-        `trusts_caller` says that the caller knows who they are."""
+        """`packs` are older versions whose sessions may go on; `evidence` is a store, or its address, where plans may look for
+        facts beside the pack's own. `critics` and `repairers` are language models of your own that judge and repair outputs,
+        instead of those that the pack names. `observers` receive what became of every run, `progress` how far each session
+        of this process is, and `tell` every event once it is durable. `watchdog_ms` is how often sessions are looked after
+        that no process carries; None leaves that to other processes. Where the pack lists people, a person who is not among
+        them holds no role, whatever the caller says, unless `trusts_caller` is set."""
+        options = options or RuntimeOptions()
         self.pack = as_pack(pack)
         demand_journal(journal)
         self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
         self._roster = Roster(pack.actors, trusts_caller=trusts_caller)
         self.tenant = tenant
         self._url = journal
-        self._clock = clock or SystemClock()
-        self._ids = ids or (lambda: os.urandom(8).hex())
-        self._draw = draw
-        self._lease_ms = lease_ms
-        self._crash = crash
+        self._options = options
+        self._clock = options.clock or SystemClock()
         self._tell = tell
-        self._signal = signal
-        self._held = held
         self._progress = progress
         self._evidence = evidence
-        self._retriever = retriever
         self._library: Library | None = None
         self._watchdog_ms = _demand_period(watchdog_ms)
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
-        self._models = NamedModels(open_model)
+        self._models = NamedModels(options.open_model)
         self._critics = tuple(critics)
         self._repairers = tuple(repairers)
         self._observers = tuple(observers)
@@ -228,7 +250,7 @@ class Runtime(People):
                     if isinstance(self._evidence, str)
                     else self._evidence
                 )
-                self._library = Library(store, self._retriever)
+                self._library = Library(store, self._options.retriever)
             self._furnish(stack)
             self._stack = stack.pop_all()
         return self
@@ -242,7 +264,7 @@ class Runtime(People):
             journal=self.journal,
             tenant=self.tenant,
             clock=self._clock,
-            lease_ms=self._lease_ms,
+            lease_ms=self._options.lease_ms,
             signal=self._subscription.signal,
         )
         self._gateway = Gateway(self._clock)
@@ -253,7 +275,7 @@ class Runtime(People):
             self.tenant,
             self._clock,
             self._board,
-            lease_ms=self._lease_ms,
+            lease_ms=self._options.lease_ms,
             signal=self._subscription.signal,
         )
         self._watchdog = Watchdog(self._ward())
@@ -266,7 +288,7 @@ class Runtime(People):
     def _subscribe(self, stack: AsyncExitStack) -> None:
         """Subscribe whatever the caller and the packs want to hear of runs."""
         self._subscription = subscription = Subscription(
-            self.journal, self.tenant, observers=self._observers, signal=self._signal
+            self.journal, self.tenant, observers=self._observers, signal=self._options.signal
         )
         stack.push_async_callback(subscription.close)
         if self._tell is not None:
@@ -361,7 +383,7 @@ class Runtime(People):
             return known
         clock = AnchoredClock(self._clock)
         now = clock.now()
-        session = f"ses_{self._ids()}"
+        session = f"ses_{self._options.ids()}"
         async with AsyncExitStack() as owed:
             place = await self._place(parent, session)
             owed.push_async_callback(self._give_back, place, session)
@@ -463,8 +485,8 @@ class Runtime(People):
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
         """The frame of a new run, with its share of the iterations where it stands among others."""
         ctx = self.pack.run_context(
-            run_id=f"run_{self._ids()}",
-            trace_id=f"trace_{self._ids()}",
+            run_id=f"run_{self._options.ids()}",
+            trace_id=f"trace_{self._options.ids()}",
             tenant=self.tenant,
             actor=actor,
             safety_mode=safety_mode,
@@ -566,7 +588,7 @@ class Runtime(People):
             )
         if extend is not None:
             await self.extend(session_id, extend, actor=actor or anonymous())
-        return await self._resume(session_id, planner, held=self._held)
+        return await self._resume(session_id, planner, held=self._options.held)
 
     async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
         restored = await restore(self.journal, self.tenant, session_id)
@@ -601,7 +623,7 @@ class Runtime(People):
             setting,
             restored,
             planner,
-            held=self._held,
+            held=self._options.held,
             moved=_Move(by=storable(as_actor(actor).id), shelf=shelf),
         )
 
@@ -723,13 +745,13 @@ class Runtime(People):
             tools=self._lines.bind(pack.tools) if pack is not self.pack else self._tools,
             lines=self._lines,
             planning=planning,
-            draw=self._draw,
+            draw=self._options.draw,
             stops=self._board,
             critics=self._critics or self._models.named(pack, pack.models.critic),
             repairers=self._repairers or self._models.named(pack, pack.models.repair),
             library=self._library,
             objection=self._roster.objection,
-            crash=self._crash,
+            crash=self._options.crash,
             subscription=self._subscription,
         )
         return Driver(around, setting, state, tenure, tail_bytes=tail_bytes)
@@ -738,6 +760,15 @@ class Runtime(People):
         """Let every session of this process come to a halt from which it can be resumed."""
         for driver in self._keeper:
             driver.stop()
+
+    async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
+        """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written.
+
+        `agents` are the Engines of runs that an agent decided in: critics that are pure are asked again.
+        """
+        recording = await load_run(self.journal, self.tenant, run_id)
+        rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
+        return replay_recording(recording, rules)
 
     # --- people ---
 
@@ -758,8 +789,8 @@ class Runtime(People):
             if (state := await driver.read_up_to(position)) is not None:
                 return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))
             # It was let go of before it had read that; it is not said twice.
-            return RunResult.of(await mail.follow(self._desk, said.session, position, self._held))
-        return RunResult.of(await mail.deliver(self._desk, said, self._held))
+            return RunResult.of(await mail.follow(self._desk, said.session, position, self._options.held))
+        return RunResult.of(await mail.deliver(self._desk, said, self._options.held))
 
     # --- operators ---
 
