@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tool import ToolSpec
 from tercet.policy.call_params import identity_params
@@ -41,7 +41,7 @@ def call_hash(tool: str, params: dict[str, Any]) -> str:
 
 def _hashed(value: list[Any]) -> str:
     try:
-        return digest(value)
+        return hash_bytes(canonical_dump(value))  # parameters of a call are built-in types only
     except UsageError:
         # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
         return hash_bytes(_sorted(value))

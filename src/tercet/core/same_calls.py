@@ -34,14 +34,15 @@ _END = 10**14
 # --- what a call is compared by ---
 
 
-def marks_of(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> e.CallMarks | None:
-    """Return what a call is compared by; None for one that only reads, and under earlier rules."""
+def marks_of(setting: RunConfig, call: EffectiveStep, compared: dict[str, Any]) -> e.CallMarks | None:
+    """Return the marks of a call with these `canonical_params`; None for one that only reads, and under earlier rules."""
     if call.mode is ApprovalMode.READ_ONLY or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return None
     tool = call.tool
-    identity, names = repeat_params(tool, params), _names(tool)
-    first = {names[0]: canonical_params(tool, params).get(names[0])} if names else identity
-    return e.CallMarks(same=_short(tool, identity), like=_short(tool, first), names=names)
+    names = _names(tool)
+    same = _short(tool, repeat_params(tool, compared))
+    like = _short(tool, {names[0]: compared.get(names[0])}) if names else same
+    return e.CallMarks(same=same, like=like, names=names)
 
 
 def _names(tool: ToolSpec) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
 
 def shown_marks(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
     """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown."""
-    marks = marks_of(setting, call, params)
+    marks = marks_of(setting, call, canonical_params(call.tool, params))
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
 
@@ -71,12 +72,17 @@ class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
     """The position of its INTENT."""
 
 
-def recent_claim(event: e.Event, session: str, seq: int) -> str | None:
-    """Return the key by which other runs find a call, of its INTENT and the position of that; None if they need not."""
+def recent_claim(event: e.Event, by: str, seq: int) -> str | None:
+    """Return the key by which other runs find a call of the session `by`, as `shorten_session` names it, from its INTENT
+    and the position of that; None if they need not find it."""
     if not isinstance(event, e.Intent) or event.marks is None:
         return None
-    who = sha256(session.encode()).hexdigest()[:16]
-    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{who}"
+    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{by}"
+
+
+def shorten_session(session: str) -> str:
+    """Return the session's part of the keys of its recent calls."""
+    return sha256(session.encode()).hexdigest()[:16]
 
 
 def recent_prefix(marks: e.CallMarks) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.run import Run
-from tercet.core.same_calls import recent_claim
+from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
@@ -51,7 +51,8 @@ class Unit:
     events: list[e.Event] = field(default_factory=list[e.Event])
     blobs: list[bytes] = field(default_factory=list[bytes])
     claims: list[str] = field(default_factory=list[str])
-    begin: list[e.Intent] = field(default_factory=list[e.Intent])
+    begin: list[tuple[int, e.Intent]] = field(default_factory=list[tuple[int, e.Intent]])
+    """The calls with the positions of their INTENT."""
     verdict: str = ""
     """What was decided last: such a unit ends in a checkpoint."""
     checkpoints: tuple[NewCheckpoint, ...] = ()
@@ -71,6 +72,7 @@ class Ledger:
         self._around = around
         self._tenure = tenure
         self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
+        self._by = shorten_session(self._stream)
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
@@ -106,17 +108,19 @@ class Ledger:
         """Claim the action of a call, which begins once the unit is durable."""
         unit = self.unit
         unit.claims.append(intent.key)
-        if (recent := recent_claim(intent, self._stream, self.state.position)) is not None:
+        position = self.run.state.position
+        if (recent := recent_claim(intent, self._by, position)) is not None:
             unit.claims.append(recent)
-        unit.begin.append(intent)
+        unit.begin.append((position, intent))
 
-    async def write(self, *, aside: Aside, is_folded: bool = False) -> Unit | None:
-        """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""
+    async def write(self, *, in_thread: Aside | None = None, is_folded: bool = False) -> Unit:
+        """Append what has been recorded, encoded in a thread where one is given, and return the unit that is durable now."""
         unit = self.unit
-        if not unit.events:
-            return None
         self.unit = Unit()
-        encoded = await aside(partial(self._encode_unit, unit, is_folded=is_folded))
+        if in_thread is None:
+            encoded = self._encode_unit(unit, is_folded=is_folded)
+        else:
+            encoded = await in_thread(partial(self._encode_unit, unit, is_folded=is_folded))
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
         position = await self._append(unit, encoded, unit.checkpoints)

@@ -3,7 +3,8 @@ evidence, the clock and random numbers. It makes no choice of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -57,8 +58,8 @@ from tercet.models.model import Model
 MODEL_UNAVAILABLE = "model_unavailable"
 """The code of a session that is paused because no model answers its planner."""
 
-Answering: TypeAlias = Answer | Awaitable[Answer | None] | None
-"""An answer; None where the session is stopped instead; or something to wait for, where the world takes its time."""
+Answering: TypeAlias = "Answer | CoroutineType[Any, Any, Answer | None] | None"
+"""An answer; None where the session is stopped instead; or a coroutine that returns either."""
 
 
 class World:

@@ -15,7 +15,7 @@ import msgspec
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.messages import inbox_of
-from tercet.core.same_calls import recent_claim
+from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import TERMINAL
 from tercet.engine.leases import Desk
 from tercet.engine.ledger import ROW_MS
@@ -120,6 +120,7 @@ def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
     other runs find the call."""
     found: dict[str, ExpectedClaim] = {}
     session = next((event.session for event in events if isinstance(event, e.SessionStarted)), "")
+    by = shorten_session(session)
     for seq, event in enumerate(events, 1):
         match event:
             case e.SessionStarted() if not event.shadow and event.request.get("request_key") is not None:
@@ -129,7 +130,7 @@ def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
                 found[keys[0]] = ExpectedClaim(keys=keys, seq=seq)
             case e.Intent() if event.tool:
                 found.setdefault(event.key, ExpectedClaim(keys=(event.key,), seq=seq))
-                if (key := recent_claim(event, session, seq)) is not None:
+                if (key := recent_claim(event, by, seq)) is not None:
                     found[key] = ExpectedClaim(keys=(key,), seq=seq)
             case _:
                 pass

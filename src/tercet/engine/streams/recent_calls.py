@@ -43,7 +43,7 @@ from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal
 from tercet.journal.side_stream import name_owner, read_all
-from tercet.policy.call_params import repeat_params
+from tercet.policy.call_params import canonical_params, repeat_params
 from tercet.tools.secrets import REDACTED, is_secret
 
 MOST = 5
@@ -198,7 +198,9 @@ class Repeats:
             return ()
 
     def _stream(self, params: dict[str, Any]) -> str:
-        identity = params_digest(self._tool.name, repeat_params(self._tool, params))
+        identity = params_digest(
+            self._tool.name, repeat_params(self._tool, canonical_params(self._tool, params))
+        )
         return f"{KIND}:{self._tool.name}:{identity}"
 
     async def _read(self, stream: str, key: str, now: int) -> tuple[int, tuple[e.EarlierCall, ...]]:
