@@ -7,7 +7,8 @@ timeouts and fail-over. No tool is called, and a refused plan is not planned aga
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
@@ -24,8 +25,7 @@ from tercet.packs import Pack
 from tercet.planner.placeholders import PlanningError
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelCost:
+class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
     """What asking language models took."""
 
     models: tuple[str, ...]
@@ -35,8 +35,7 @@ class ModelCost:
     cost_microcents: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Who is asked for a plan, and for what."""
 
     pack: Pack

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
+
+import msgspec
 
 from tercet.cli.text import printable
 
@@ -22,8 +23,7 @@ _STYLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Points joined by a line."""
 
     points: Sequence[Point]
@@ -35,8 +35,7 @@ class Line:
     """How the legend calls it; nameless ones are not in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dots:
+class Dots(msgspec.Struct, frozen=True, kw_only=True):
     """Points by themselves, with a radius each."""
 
     points: Sequence[Point]
@@ -46,8 +45,7 @@ class Dots:
     name: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Band:
+class Band(msgspec.Struct, frozen=True, kw_only=True):
     """What lies between two lines."""
 
     lower: Sequence[Point]
@@ -60,8 +58,7 @@ class Band:
 Mark: TypeAlias = Line | Dots | Band
 
 
-@dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One chart."""
 
     title: str

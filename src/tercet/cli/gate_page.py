@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -48,8 +47,7 @@ MARKS = {
 """How far a step is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GatePage:
+class GatePage(msgspec.Struct, frozen=True, kw_only=True):
     """A gate, the session that it belongs to, and what was fetched for it."""
 
     gate: OpenGate

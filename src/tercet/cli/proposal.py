@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from tercet.cli.asked_models import Asked, ModelCost, ask_models
 from tercet.cli.case import Case, asked, for_input, judged, setting_for
@@ -57,7 +59,7 @@ class Proposal:
             "plan": print_plan(self.plan, PlanFormat.NAMED),
             "plan_hash": self.plan.hash,
             "planner": self.planner,
-            **({"cost": asdict(self.cost)} if self.cost else {}),
+            **({"cost": msgspec.structs.asdict(self.cost)} if self.cost else {}),
             "verify": self.case.verdict.published().model_dump(mode="json"),
             "verdict": self.case.verdict.model_dump(mode="json"),
             "analysis": {

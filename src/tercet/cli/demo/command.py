@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 
 from tercet.cli.demo.folder import Folder, make_folder
@@ -110,6 +110,6 @@ def _document(place: Folder, told: Told) -> dict[str, Any]:
         "payments": str(place.payments),
         "pack": str(place.pack),
         "status": _status(told),
-        **{name: asdict(fact) for name, fact in told.items()},
+        **{name: msgspec.to_builtins(fact) for name, fact in told.items()},
         "next": [command for _, command in _next(place, told)],
     }

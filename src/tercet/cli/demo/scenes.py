@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, kw_only=True)
-class Heading:
+
+class Heading(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be done."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Aside:
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """Why it takes a moment."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refund:
+class Refund(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the payment database."""
 
     refund_id: str
@@ -32,8 +30,7 @@ class Refund:
     status: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A plan that the critic did not let through."""
 
     name: ClassVar[str] = "refused"
@@ -49,8 +46,7 @@ class Refused:
     has_payment_database: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Value:
+class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A parameter of the call that waits."""
 
     name: str
@@ -61,8 +57,7 @@ class Value:
     """The field of the pinned evidence that has the same value, if one has."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pinned:
+class Pinned(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence that an approval is bound to."""
 
     id: str
@@ -70,8 +65,7 @@ class Pinned:
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A verified plan whose run waits at a gate."""
 
     name: ClassVar[str] = "waiting"
@@ -96,8 +90,7 @@ class Waiting:
     refunds: tuple[Refund, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnAttempt:
+class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of the run tried to approve its gate."""
 
     name: ClassVar[str] = "own_attempt"
@@ -110,8 +103,7 @@ class OwnAttempt:
     """How many the gate has afterwards."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """What a second person said."""
 
     name: ClassVar[str] = "answered"
@@ -122,8 +114,7 @@ class Answered:
     digest: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crashed:
+class Crashed(msgspec.Struct, frozen=True, kw_only=True):
     """A worker was killed after the payment, and before it could write that down."""
 
     name: ClassVar[str] = "crashed"
@@ -135,8 +126,7 @@ class Crashed:
     completes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recovered:
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """Another worker carried the session to its end."""
 
     name: ClassVar[str] = "recovered"
@@ -149,8 +139,7 @@ class Recovered:
     refunds: tuple[Refund, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """What is left: the decision record, which was read back and comes to its hash."""
 
     name: ClassVar[str] = "recorded"
@@ -163,8 +152,7 @@ class Recorded:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """A story that ended without a payment: denied, or left at the gate."""
 
     name: ClassVar[str] = "ended"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+
+import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
@@ -33,16 +34,14 @@ _PAGE = 100
 """How many events are in memory at a time."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackContent:
+class PackContent(msgspec.Struct, frozen=True, kw_only=True):
     """A pack, and the files that it was loaded from."""
 
     pack: Pack
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    files: Mapping[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exported:
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle that was made."""
 
     manifest: Manifest

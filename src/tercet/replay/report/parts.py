@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
 """What a colour means: it went well, badly, it waits or is not known, it goes on, nothing came of it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A label and what stands beside it."""
 
     label: str
@@ -23,16 +23,14 @@ class Row:
     tone: Tone = "quiet"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chip:
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
     """A verdict in a few words."""
 
     text: str
     tone: Tone
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grade:
+class Grade(msgspec.Struct, frozen=True, kw_only=True):
     """A score between 0 and 1, and what it is held to."""
 
     name: str
