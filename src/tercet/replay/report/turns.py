@@ -21,7 +21,7 @@ from tercet.core import events as e
 from tercet.critic.outputs.adversarial import judge_attack
 from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
-from tercet.replay.report.judgements import broken_by
+from tercet.replay.report.happenings import broken_by
 from tercet.replay.report.loop_page import (
     ClaimCard,
     CritiquedPart,
