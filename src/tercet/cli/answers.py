@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -16,13 +17,10 @@ from tercet.cli.documents import read_json
 from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
-from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, Note
-from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.set_values import read_set_values
-from tercet.cli.speaking import Heard, speak
-from tercet.cli.standing import Commands, commands_for
+from tercet.cli.speaking import Heard, Voice, spoken
+from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -69,6 +67,7 @@ CHOICES: dict[str, Answered] = {
 Amount: TypeAlias = int | None
 
 
+@spoken
 def approve(
     gate: GateId,
     *,
@@ -80,12 +79,7 @@ def approve(
             show_default=False,
         ),
     ] = "",
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Approve the call or the outputs that a gate shows. The answer is appended to the journal; whoever carries the session
     makes the call or commits the outputs, else it is done when the session is resumed.
@@ -93,37 +87,24 @@ def approve(
     Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
     is approved is looked at again just before the call: if anything has changed, it is not made.
     """
-    return _answer(
-        gate,
-        "approve",
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        digest=digest,
-        as_json=as_json,
-    )
+    return _answer(gate, "approve", voice, digest=digest)
 
 
+@spoken
 def deny(
     gate: GateId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Deny the call or the outputs that a gate shows. The call is never made, the outputs are never committed, and
     the session ends rejected as soon as it is resumed.
 
     Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
     """
-    return _answer(
-        gate, "deny", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
-    )
+    return _answer(gate, "deny", voice)
 
 
+@spoken
 def modify(
     gate: GateId,
     *,
@@ -145,11 +126,7 @@ def modify(
             show_default=False,
         ),
     ] = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
     says what shall be different.
@@ -162,33 +139,20 @@ def modify(
     Approvals that the gate had are void. Without --set, a plan that the caller brought is not changed: deny the call
     instead. Outputs are judged again once they were changed.
     """
-    return _answer(
-        gate,
-        "modify",
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        set_values=set_values or (),
-        as_json=as_json,
-    )
+    return _answer(gate, "modify", msgspec.structs.replace(voice, note=note), set_values=set_values or ())
 
 
+@spoken
 def withdraw(
     gate: GateId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Take your own approval back, as long as the call has not begun. The gate is open again."""
-    return _answer(
-        gate, "withdraw", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
-    )
+    return _answer(gate, "withdraw", voice)
 
 
+@spoken
 def settle(
     gate: GateId,
     *,
@@ -206,12 +170,7 @@ def settle(
             metavar="JSON", help="What the call brought, if it happened: later steps may refer to it."
         ),
     ] = None,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Say whether a call of unknown outcome happened. Look first where it would have left its mark.
 
@@ -227,16 +186,7 @@ def settle(
         raise UsageError(
             "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
         )
-    answer = "happened" if happened else "did_not_happen"
-    return _answer(
-        gate,
-        answer,
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        value=_value(value),
-        as_json=as_json,
-    )
+    return _answer(gate, "happened" if happened else "did_not_happen", voice, value=_value(value))
 
 
 def _value(text: str | None) -> Any:
@@ -250,6 +200,7 @@ def _value(text: str | None) -> Any:
     )
 
 
+@spoken
 def decide(
     gate: GateId,
     choice: Annotated[
@@ -270,12 +221,7 @@ def decide(
     wall_clock_ms: Annotated[
         Amount, typer.Option(metavar="N", help="With extend: so many milliseconds more.")
     ] = None,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.
 
@@ -302,15 +248,7 @@ def decide(
             remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
-    return _answer(
-        gate,
-        CHOICES[choice],
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        value=value,
-        as_json=as_json,
-    )
+    return _answer(gate, CHOICES[choice], voice, value=value)
 
 
 def _option(amount: str) -> str:
@@ -320,32 +258,35 @@ def _option(amount: str) -> str:
 def _answer(
     gate: str,
     answer: Answered,
-    speaker: Speaker,
-    url: str,
+    voice: Voice,
     *,
-    note: str,
     value: Any = None,
     digest: str = "",
     set_values: Sequence[str] = (),
-    as_json: bool,
 ) -> ExitCode:
     """Say an answer, wait until it was heard, and tell what comes next."""
-    screen = Screen()
 
     def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
         changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
         return messages.reply(
-            gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed, changes=changes
+            gate,
+            answer,
+            actor,
+            note=voice.note,
+            value=value,
+            digest=digest,
+            listed=is_listed,
+            changes=changes,
         )
 
-    heard = speak(url, messages.session_of(gate), speaker, words, screen=None if as_json else screen)
-    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands_for(url, speaker, heard.state))
-    if as_json:
+    heard, commands = voice.speak(messages.session_of(gate), words)
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands)
+    if voice.as_json:
         print_json(told.as_json())
     else:
-        told.show(screen)
+        told.show(Screen())
     return ExitCode.ACCEPTED
 
 

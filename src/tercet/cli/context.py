@@ -15,7 +15,7 @@ from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import respond
 from tercet.cli.stores import StoreUrl, open_library, read_shelf
 from tercet.context import compile as compile_context
 from tercet.context import measure
@@ -115,18 +115,13 @@ def context(
         )
         shelf = asyncio.run(_shelf(store, asked, request))
         view = View.of(loaded, frame, request, snapshot, shelf=shelf)
-    if as_json:
-        print_json(_as_json(view))
-    else:
-        show_context(
-            Screen(),
-            view.frame,
-            view.decision,
-            view.compiled,
-            view.uses,
-            is_recorded=view.recorded is not None,
-        )
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: _as_json(view),
+        lambda screen: show_context(
+            screen, view.frame, view.decision, view.compiled, view.uses, is_recorded=view.recorded is not None
+        ),
+        as_json=as_json,
+    )
 
 
 async def _shelf(store: str, spec: DecisionSpec, request: Request) -> Shelf:

@@ -18,7 +18,7 @@ from tercet.cli.import_progress import ImportProgress
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson
 from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.stores import StoreUrl, store_at
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
@@ -108,25 +108,22 @@ def add(
         trust_field=trust_field,
         expires_field=expires_field,
     )
-    screen = Screen()
-    with (
-        _whole_or_nothing(is_quiet=as_json),
-        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
-    ):
+    with _importing(is_quiet=as_json) as progress:
         report = Report(skips_bad=skip_bad, on_bytes=progress.read)
         added, draft = asyncio.run(_add(files, labels, report, progress, store))
-    if as_json:
-        print_json(_added_json(added, draft, report))
-    else:
-        _show_added(screen, added, draft, report)
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: _added_json(added, draft, report),
+        lambda screen: _show_added(screen, added, draft, report),
+        as_json=as_json,
+    )
 
 
 @contextmanager
-def _whole_or_nothing(*, is_quiet: bool) -> Generator[None]:
-    """Says what an interruption has left."""
+def _importing(*, is_quiet: bool) -> Generator[ImportProgress]:
+    """Show how far an import is, and say what an interruption has left."""
     try:
-        yield
+        with ImportProgress(Screen(stderr=True), is_shown=not is_quiet) as progress:
+            yield progress
     except KeyboardInterrupt:
         if not is_quiet:
             Screen(stderr=True).say("· interrupted: nothing was done in part, and no snapshot was changed")
@@ -215,26 +212,20 @@ def snapshot(
 
     It holds all that the snapshot before it held, with the changes of the draft.
     """
-    screen = Screen()
-    with (
-        _whole_or_nothing(is_quiet=as_json),
-        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
-    ):
+    with _importing(is_quiet=as_json) as progress:
         head, counts = asyncio.run(_freeze(name, progress, store))
-    if as_json:
-        print_json({"snapshot": head_json(head), "changes": counts})
-    else:
-        changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
-        screen.say(
-            Text.assemble(
-                ("✓ ", "green"),
-                "snapshot ",
-                (printable(head.name), "bold"),
-                f" has {count(head.facts, 'fact')}: {changes}",
-            )
-        )
-        screen.say(Text(head.hash, style="dim"))
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: {"snapshot": head_json(head), "changes": counts},
+        lambda screen: _show_frozen(screen, head, counts),
+        as_json=as_json,
+    )
+
+
+def _show_frozen(screen: Screen, head: SnapshotHead, counts: dict[str, int]) -> None:
+    changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
+    told = f" has {count(head.facts, 'fact')}: {changes}"
+    screen.say(Text.assemble(("✓ ", "green"), "snapshot ", (printable(head.name), "bold"), told))
+    screen.say(Text(head.hash, style="dim"))
 
 
 async def _freeze(

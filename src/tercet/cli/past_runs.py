@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
 from tercet.engine.streams.experience import RECENT, Experience, recall
+from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 
 MaybeJournal: TypeAlias = Annotated[
@@ -35,12 +35,11 @@ def found_journal(given: str | None) -> str | None:
 
 def recall_all(url: str, classes: Iterable[str]) -> dict[str, Experience]:
     """What the runs of each kind have taught."""
-    return asyncio.run(_recall_all(url, tuple(dict.fromkeys(classes))))
 
+    async def recalled(journal: Journal) -> dict[str, Experience]:
+        return {name: await recall(journal, TENANT, name) for name in dict.fromkeys(classes)}
 
-async def _recall_all(url: str, classes: tuple[str, ...]) -> dict[str, Experience]:
-    async with journal_at(url) as journal:
-        return {name: await recall(journal, TENANT, name) for name in classes}
+    return use_journal(url, recalled)
 
 
 def task_classes(pack: Pack) -> tuple[str, ...]:

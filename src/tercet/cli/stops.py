@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from contextlib import suppress
 from difflib import get_close_matches
@@ -13,7 +12,7 @@ import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
@@ -111,7 +110,7 @@ def lift(
 
 def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
     """List what is stopped, since when, by whom, and why."""
-    stops = asyncio.run(_active(journal))
+    stops = use_journal(journal, _active)
     if as_json:
         print_json({"stops": [_json(stop) for stop in stops]})
         return ExitCode.ACCEPTED
@@ -126,11 +125,10 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     return ExitCode.ACCEPTED
 
 
-async def _active(url: str) -> tuple[Stop, ...]:
-    async with journal_at(url) as journal:
-        board = EmergencyStops(journal, TENANT, pack="")
-        await board.refresh()
-        return board.active()
+async def _active(journal: Journal) -> tuple[Stop, ...]:
+    board = EmergencyStops(journal, TENANT, pack="")
+    await board.refresh()
+    return board.active()
 
 
 def _write(
@@ -146,7 +144,7 @@ def _write(
     _demand_name(kind, name)
     by = speaker_by(actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
-    names = asyncio.run(_post(url, stop))
+    names = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
     is_known = names is None or name in names
     if as_json:
         print_json({**_json(stop), **({} if is_lifted else {"known": is_known})})
@@ -195,11 +193,10 @@ def _demand_name(kind: StopKind, name: str) -> None:
         )
 
 
-async def _post(url: str, stop: Stop) -> frozenset[str] | None:
+async def _post(journal: Journal, stop: Stop) -> frozenset[str] | None:
     """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
-    async with journal_at(url, is_written=True) as journal:
-        await EmergencyStops(journal, TENANT, pack="").write(stop)
-        return None if stop.is_lifted else await _known(journal, stop)
+    await EmergencyStops(journal, TENANT, pack="").write(stop)
+    return None if stop.is_lifted else await _known(journal, stop)
 
 
 async def _known(journal: Journal, stop: Stop) -> frozenset[str]:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.recordings import Everything, Intent, Status, demand_runs, is_file, read_runs
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.replay import progress_over
+from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import printable
 from tercet.cli.tune_view import show_nothing, show_proposal
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.feedback import read_feedback
+from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
 from tercet.replay.tuning.evaluation import Evaluation
@@ -92,9 +90,12 @@ def search(
     folder = out or Path(f"{loaded.name}-proposal")
     demand_folder(folder, is_forced=force)
     found = read_runs(journal, runs or (), is_all=everything, intent=intent, status=status)
-    corrected = asyncio.run(_corrected(journal, found, has_journal=everything or not _are_files(runs or ())))
+    has_journal = everything or not all(map(is_file, runs or ()))
+    corrected = (
+        use_journal(journal, lambda opened: _corrected(opened, found)) if has_journal else frozenset[str]()
+    )
     evaluation = Evaluation(loaded, found, corrected=corrected, workers=workers)
-    with _progress(trials, is_shown=not as_json) as told:
+    with progress_over(trials, "trying", is_shown=not as_json) as told:
         result = look(evaluation, trials=trials, seed=seed, progress=told)
     proposal = propose(pack, evaluation, result, trials=trials, seed=seed)
     if proposal is None:
@@ -111,29 +112,9 @@ def search(
     return ExitCode.ACCEPTED
 
 
-def _are_files(runs: list[str] | tuple[str, ...]) -> bool:
-    return all(is_file(name) for name in runs)
-
-
-async def _corrected(url: str, found: list[Recording], *, has_journal: bool) -> frozenset[str]:
+async def _corrected(journal: Journal, found: list[Recording]) -> frozenset[str]:
     """The runs that people have corrected; bundles do not tell."""
-    if not has_journal:
-        return frozenset()
-    async with journal_at(url) as journal:
-        return frozenset(
-            [each.session for each in found if await read_feedback(journal, TENANT, each.session)]
-        )
-
-
-@contextmanager
-def _progress(total: int, *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar over candidates on stderr while it lasts, on a terminal."""
-    screen = Screen(stderr=True)
-    columns = TextColumn("trying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    is_off = not (is_shown and screen.is_terminal)
-    with Progress(*columns, console=screen, transient=True, disable=is_off) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    return frozenset([each.session for each in found if await read_feedback(journal, TENANT, each.session)])
 
 
 def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
@@ -141,11 +122,10 @@ def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
     to.
     """
     found = read_proposal(proposal)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        show_proposal(Screen(), found, str(proposal))
-    return ExitCode.ACCEPTED
+    document = found.model_dump(mode="json")
+    return respond(
+        lambda: document, lambda screen: show_proposal(screen, found, str(proposal)), as_json=as_json
+    )
 
 
 def accept(
