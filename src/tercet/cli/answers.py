@@ -13,12 +13,11 @@ import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.documents import read_json
+from tercet.cli.documents import read_json, read_set_values
 from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.set_values import read_set_values
 from tercet.cli.speaking import Heard, Voice, spoken
 from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable

@@ -21,8 +21,8 @@ from tercet.packs.files import read_files
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
 from tercet.replay.bundle.keys import KeyRing, usual_folder
+from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest
-from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.signing import PREFIX, parse_key
 from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from tercet.cli.calibration import Calibration
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
@@ -16,8 +15,7 @@ from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force
 from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.people import ActorsPath, speaker_by
-from tercet.cli.reliability_figure import draw_reliability
-from tercet.cli.reliability_view import show_calibration
+from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
 from tercet.cli.rows import OUTCOMES, read_rows
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import json_text, printable

@@ -26,8 +26,7 @@ from tercet.cli.stores import StoreUrl
 from tercet.cli.text import printable
 from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import SystemClock
-from tercet.observe.sampling import DEFAULT_RATE
-from tercet.observe.settings import TelemetrySettings
+from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
 
 RESUME_EXAMPLES = """\

@@ -8,7 +8,6 @@ import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import question
@@ -17,6 +16,7 @@ from tercet.cli.options import AsJson
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import gate_json
+from tercet.cli.sessions import damage_exit, damage_json, show_damage
 from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError

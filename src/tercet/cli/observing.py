@@ -12,8 +12,14 @@ import typer
 
 from tercet.cli.text import printable
 from tercet.observe.otlp import collector_address
-from tercet.observe.sampling import DEFAULT_RATE, Sampling
-from tercet.observe.settings import STDERR, TelemetrySettings, demand_library, read_settings
+from tercet.observe.settings import (
+    DEFAULT_RATE,
+    STDERR,
+    Sampling,
+    TelemetrySettings,
+    demand_library,
+    read_settings,
+)
 from tercet.observe.telemetry import Telemetry
 
 VARIABLE = "TERCET_TELEMETRY"

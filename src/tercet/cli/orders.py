@@ -12,9 +12,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.text import Text
 
-from tercet.cli.amounts import read_amounts
+from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.documents import load_pack
-from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, SessionId

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from tercet.cli.amounts import read_duration
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
-from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
@@ -24,7 +24,7 @@ from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
 from tercet.executor.clock import SystemClock
-from tercet.observe.sampling import DEFAULT_RATE
+from tercet.observe.settings import DEFAULT_RATE
 
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4

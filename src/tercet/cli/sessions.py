@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
@@ -249,3 +249,26 @@ async def _read_on(
         if as_json:
             print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
     return state
+
+
+# --- sessions that cannot be read ---
+
+
+def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:
+    """Return the exit code of a list: 5 if something in it could not be read."""
+    return ExitCode.FAILED if unreadable else ExitCode.ACCEPTED
+
+
+def damage_json(unreadable: Sequence[DamagedSession]) -> list[dict[str, str]]:
+    """Return the sessions that could not be read as JSON."""
+    return [msgspec.to_builtins(each) for each in unreadable]
+
+
+def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) -> None:
+    """Print the sessions that could not be read, and the command that says more."""
+    for each in unreadable:
+        line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
+        screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
+    if unreadable:
+        screen.say(Text("What is damaged, and what to do about it:", style="dim"))
+        screen.show_command(Commands(journal=url).check_journal())

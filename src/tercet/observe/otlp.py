@@ -7,7 +7,9 @@ sent as it stands, once in a while. So there is one thread, and no hook that kee
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -16,7 +18,6 @@ from tercet.contracts.errors import UsageError
 from tercet.core.state import State
 from tercet.engine.observing import Tenure
 from tercet.observe import instruments as i
-from tercet.observe.courier import make_courier
 from tercet.observe.outbox import Timer
 from tercet.observe.spans import CALL, MODEL, RUN, Span, weave
 from tercet.observe.tally import Tally
@@ -243,3 +244,46 @@ def _no_address() -> UsageError:
         code="wrong_telemetry",
         remedy="set it to an address such as http://localhost:4318",
     )
+
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response, Session
+
+MOST_READ = 4096
+"""An answer of OTLP has a few bytes; one that is longer, or does not say how long it is, is not read."""
+REFUSED = 400
+"""What a redirect counts as: it is not tried again."""
+_PROVIDER = "CREDENTIAL_PROVIDER"
+
+
+def make_courier() -> Session | None:
+    """Return a session for the exporters; None where a variable of OpenTelemetry names another one.
+
+    A collector that answers without end would fill the memory, and one that redirects would get everything, with the keys
+    in its headers, at another address. So a long answer is not read, and a redirect counts as a refusal.
+    """
+    if any(name.startswith("OTEL_PYTHON_") and name.endswith(_PROVIDER) for name in os.environ):
+        return None
+    from requests import Session  # noqa: PLC0415 - an optional dependency
+
+    class Courier(Session):
+        def send(self, request: PreparedRequest, **kwargs: Any) -> Response:
+            answered = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
+            return _cut(answered)
+
+    return Courier()
+
+
+def _cut(answered: Response) -> Response:
+    """The same answer, with a body only where it is short."""
+    from requests import Response  # noqa: PLC0415 - an optional dependency
+
+    said = answered.headers.get("Content-Length", "")
+    is_short = said.isdecimal() and int(said) <= MOST_READ
+    cut = Response()
+    is_elsewhere = 300 <= answered.status_code < 400  # which the exporters would take for a success
+    cut.status_code, cut.reason = REFUSED if is_elsewhere else answered.status_code, answered.reason
+    cut.headers, cut.url, cut.request = answered.headers, answered.url, answered.request
+    cut.raw = BytesIO(answered.content if is_short else b"")
+    answered.close()
+    return cut

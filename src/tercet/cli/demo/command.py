@@ -12,8 +12,7 @@ import msgspec
 import typer
 
 from tercet.cli.demo.folder import Folder, make_folder
-from tercet.cli.demo.hints import Hint, hints
-from tercet.cli.demo.narrator import Narrator
+from tercet.cli.demo.narrator import Hint, Narrator, hints
 from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode

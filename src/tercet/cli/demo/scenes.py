@@ -6,6 +6,8 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
+from tercet.contracts.request import Actor
+
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be done."""
@@ -165,3 +167,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
 Scene: TypeAlias = Heading | Aside | Fact
+
+
+OWNER = Actor(id="agt_support", roles=("support_agent",))
+APPROVER = Actor(id="user_finance_lead", roles=("finance_lead",))

@@ -26,8 +26,8 @@ from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
 from tercet.packs.declared import write_declarations
 from tercet.packs.pack import Pack
+from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
-from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
 
 _PAGE = 100

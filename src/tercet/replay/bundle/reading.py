@@ -21,7 +21,7 @@ from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.journal import BundleJournal
-from tercet.replay.bundle.records import Record
+from tercet.replay.bundle.layout import Record
 from tercet.replay.bundle.scanning import Scan
 from tercet.replay.bundle.signing import check_signature
 

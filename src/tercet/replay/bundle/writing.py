@@ -17,11 +17,11 @@ from tercet.replay.bundle.layout import (
     START,
     Header,
     Kind,
+    Seal,
     encode_header,
     encode_signature,
     signed_bytes,
 )
-from tercet.replay.bundle.records import Seal
 
 
 class Signer(Protocol):

@@ -16,8 +16,7 @@ from tercet.replay.report.changes import changes
 from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
-from tercet.replay.report.repairs import known_by
-from tercet.replay.report.turns import Passage, answer_row, turn
+from tercet.replay.report.turns import Passage, answer_row, known_by, turn
 from tercet.replay.report.wording import Wording
 from tercet.replay.report.words import count, joined, score
 
