@@ -32,18 +32,14 @@ APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
 tercet gates approve ses_0123456789abcdef.g1 --actors examples/refunds --digest sha256:4be1…
 """
-DENY_EXAMPLES = """\
-tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
-"""
+DENY_EXAMPLES = 'tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"\n'
 MODIFY_EXAMPLES = """\
 tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
 tercet gates modify ses_0123456789abcdef.g2 --note "say in the letter when the lamp arrives"
 tercet gates modify ses_0123456789abcdef.g1 --set amount_inr=12000 --reason "half of it was used"
 tercet gates modify ses_0123456789abcdef.g1 --set /lines/0/cents=500 --reason "the price was wrong"
 """
-WITHDRAW_EXAMPLES = """\
-tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"
-"""
+WITHDRAW_EXAMPLES = 'tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"\n'
 SETTLE_EXAMPLES = """\
 tercet gates settle ses_0123456789abcdef.g2 --did-not-happen
 tercet gates settle ses_0123456789abcdef.g2 --happened --value '{"refund_id": "rf_17"}'

@@ -33,9 +33,7 @@ RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
 """
-MIGRATE_EXAMPLES = """\
-tercet sessions migrate ses_0123456789abcdef --pack examples/refunds
-"""
+MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples/refunds\n"
 
 
 def resume(

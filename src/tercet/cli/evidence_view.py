@@ -23,12 +23,8 @@ from tercet.contracts.shape import as_object
 from tercet.evidence.store import Difference, EvidenceStore, Fact, Hit, SnapshotHead
 from tercet.executor.clock import SystemClock
 
-LIST_EXAMPLES = """\
-tercet evidence list
-"""
-DIFF_EXAMPLES = """\
-tercet evidence diff 2026-04 2026-05
-"""
+LIST_EXAMPLES = "tercet evidence list\n"
+DIFF_EXAMPLES = "tercet evidence diff 2026-04 2026-05\n"
 SHOW_EXAMPLES = """\
 tercet evidence show 2026-05
 tercet evidence show "kg:policy:handbook/refunds.md/0#snapshot_2026-05"

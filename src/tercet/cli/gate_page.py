@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
 from tercet.cli.event_view import answer_word, changes_text, login_words
-from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
+from tercet.cli.exit_view import confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
     approval_rows,
@@ -34,6 +34,7 @@ from tercet.core.events import EarlierCall
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
+from tercet.repair.exit import TRIGGERS
 
 MARKS = {
     "pending": ("·", "dim"),

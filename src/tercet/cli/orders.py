@@ -36,15 +36,11 @@ from tercet.packs import Pack
 
 T = TypeVar("T")
 
-PAUSE_EXAMPLES = """\
-tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
-"""
+PAUSE_EXAMPLES = 'tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"\n'
 CANCEL_EXAMPLES = """\
 tercet sessions cancel ses_0123456789abcdef --note "the customer called: no refund wanted"
 """
-EXTEND_EXAMPLES = """\
-tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000
-"""
+EXTEND_EXAMPLES = "tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000\n"
 SETTLE_EXAMPLES = """\
 tercet sessions settle ses_0123456789abcdef letter --note "called the customer and apologised"
 """
@@ -52,9 +48,7 @@ PRUNE_EXAMPLES = """\
 tercet sessions prune --older-than 90d
 tercet sessions prune --pack examples/refunds
 """
-SWEEP_EXAMPLES = """\
-tercet sessions sweep --pack examples/refunds
-"""
+SWEEP_EXAMPLES = "tercet sessions sweep --pack examples/refunds\n"
 
 
 @spoken

@@ -31,18 +31,10 @@ _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 _PAGE = 500
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
-TOOL_EXAMPLES = """\
-tercet stop tool adp_payments.issue_refund --note "double payments reported"
-"""
-PACK_EXAMPLES = """\
-tercet stop pack refunds --note "wrong rules since this morning"
-"""
-TENANT_EXAMPLES = """\
-tercet stop tenant --note "incident 12"
-"""
-LIST_EXAMPLES = """\
-tercet stop list
-"""
+TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
+PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning"\n'
+TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
+LIST_EXAMPLES = "tercet stop list\n"
 LIFT_EXAMPLES = """\
 tercet stop lift tool adp_payments.issue_refund --note "mended"
 tercet stop lift tenant

@@ -37,9 +37,7 @@ PIN_EXAMPLES = """\
 tercet tools pin examples/mcp
 tercet tools pin examples/mcp parcels --yes
 """
-DIFF_EXAMPLES = """\
-tercet tools diff examples/mcp
-"""
+DIFF_EXAMPLES = "tercet tools diff examples/mcp\n"
 
 ServerName = Annotated[
     str | None,

@@ -39,9 +39,7 @@ SHOW_EXAMPLES = """\
 tercet tune show letters-proposal
 tercet tune show letters-proposal --json
 """
-ACCEPT_EXAMPLES = """\
-tercet tune accept letters-proposal --pack examples/letters
-"""
+ACCEPT_EXAMPLES = "tercet tune accept letters-proposal --pack examples/letters\n"
 
 ProposalPath = Annotated[
     Path, typer.Argument(metavar="PROPOSAL", help="The folder that tercet tune wrote, or its proposal.json.")

@@ -156,11 +156,7 @@ class _Making:
 
     def metrics(self, tally: Tally, own: Tally) -> MetricsData:
         """Everything that was counted until now."""
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            MetricsData,
-            ResourceMetrics,
-            ScopeMetrics,
-        )
+        from opentelemetry.sdk.metrics import export as sdk  # noqa: PLC0415 - an optional dependency
 
         now = time_ns()
         found = [
@@ -168,35 +164,25 @@ class _Making:
             *(self._sum(each, own, now) for each in i.OWN),
             self._durations(tally, now),
         ]
-        scoped = ScopeMetrics(self._scope, [metric for metric in found if metric is not None], "")
-        return MetricsData([ResourceMetrics(self._resource, [scoped], "")])
+        scoped = sdk.ScopeMetrics(self._scope, [metric for metric in found if metric is not None], "")
+        return sdk.MetricsData([sdk.ResourceMetrics(self._resource, [scoped], "")])
 
     def _sum(self, instrument: i.Instrument, tally: Tally, now: int) -> Metric | None:
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            AggregationTemporality,
-            Metric,
-            NumberDataPoint,
-            Sum,
-        )
+        from opentelemetry.sdk.metrics import export as sdk  # noqa: PLC0415 - an optional dependency
 
         points = [
-            NumberDataPoint(_labelled(instrument.labels, labels), self._since, now, number)
+            sdk.NumberDataPoint(_labelled(instrument.labels, labels), self._since, now, number)
             for (name, labels), number in dict(tally.counts).items()
             if name == instrument.name
         ]
-        whole = Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=True)
-        return Metric(instrument.otlp, instrument.text, instrument.unit, whole) if points else None
+        whole = sdk.Sum(points, sdk.AggregationTemporality.CUMULATIVE, is_monotonic=True)
+        return sdk.Metric(instrument.otlp, instrument.text, instrument.unit, whole) if points else None
 
     def _durations(self, tally: Tally, now: int) -> Metric | None:
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            AggregationTemporality,
-            Histogram,
-            HistogramDataPoint,
-            Metric,
-        )
+        from opentelemetry.sdk.metrics import export as sdk  # noqa: PLC0415 - an optional dependency
 
         points = [
-            HistogramDataPoint(
+            sdk.HistogramDataPoint(
                 attributes=_labelled(i.SAFE_COMPLETION_LABELS, labels),
                 start_time_unix_nano=self._since,
                 time_unix_nano=now,
@@ -209,8 +195,8 @@ class _Making:
             )
             for labels, known in dict(tally.durations).items()
         ]
-        whole = Histogram(points, AggregationTemporality.CUMULATIVE)
-        return Metric(i.SAFE_COMPLETION, i.SAFE_COMPLETION_TEXT, "s", whole) if points else None
+        whole = sdk.Histogram(points, sdk.AggregationTemporality.CUMULATIVE)
+        return sdk.Metric(i.SAFE_COMPLETION, i.SAFE_COMPLETION_TEXT, "s", whole) if points else None
 
 
 def _context(trace_id: str, span_id: str, *, is_remote: bool = False) -> SpanContext:
