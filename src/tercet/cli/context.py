@@ -117,13 +117,7 @@ def context(
         )
         shelf = asyncio.run(_shelf(store, asked, request))
         view = View.of(loaded, frame, request, snapshot, shelf=shelf)
-    return respond(
-        lambda: _as_json(view),
-        lambda screen: show_context(
-            screen, view.frame, view.decision, view.compiled, view.uses, is_recorded=view.recorded is not None
-        ),
-        as_json=as_json,
-    )
+    return respond(lambda: _as_json(view), lambda screen: _show_context(screen, view), as_json=as_json)
 
 
 async def _shelf(store: str, spec: DecisionSpec, request: Request) -> Shelf:
@@ -207,40 +201,31 @@ _TITLES: dict[LedgerKind, str] = {
 _Mark = tuple[str, str]
 
 
-def show_context(
-    screen: Screen,
-    frame: RunContext,
-    decision: DecisionSpec,
-    compiled: CompiledContext,
-    uses: Sequence[BucketUse],
-    *,
-    is_recorded: bool,
-) -> None:
-    """Prints a context; `is_recorded` says that a session has recorded this very one."""
-    _show_frame(screen, frame, decision, compiled, is_recorded=is_recorded)
+def _show_context(screen: Screen, view: View) -> None:
+    compiled = view.compiled
+    _show_frame(screen, view)
     for kind, title in _TITLES.items():
         found = [entry for entry in compiled.ledger if entry.kind == kind]
         if found:
             screen.say()
             _show_entries(screen, title, found, compiled)
     screen.say()
-    _show_uses(screen, uses)
+    _show_uses(screen, view.uses)
     for entry in compiled.truncation:
         _show_truncation(screen, entry)
     screen.say()
     screen.say(Text("Nothing was run.", style="dim"))
 
 
-def _show_frame(
-    screen: Screen, frame: RunContext, decision: DecisionSpec, compiled: CompiledContext, *, is_recorded: bool
-) -> None:
+def _show_frame(screen: Screen, view: View) -> None:
+    frame, decision, compiled = view.frame, view.decision, view.compiled
     snapshot = f", snapshot {printable(compiled.snapshot, 80)}" if compiled.snapshot else ", no evidence"
     roles = f", {listed(frame.actor.roles)}" if frame.actor.roles else ", no role"
     rows = {
         "pack": f"{printable(compiled.pack, 120)}{snapshot}",
         "decision": f"{printable(decision.id, 120)}, risk {decision.risk_tier}, safety mode {frame.safety_mode}",
         "for": f"{printable(frame.actor.id, 80)}{roles}, tenant {printable(frame.tenant, 80)}",
-        "context": f"{compiled.hash}{' as the session has recorded it' if is_recorded else ''}",
+        "context": f"{compiled.hash}{' as the session has recorded it' if view.recorded is not None else ''}",
     }
     for label, text in rows.items():
         screen.put(text, first=f"{label:<9}")  # leaves 71 of 80 columns: a hash stays on one line

@@ -105,15 +105,7 @@ def propose(
             )
             chosen = usual_planner(pack, request.intent, planner, models)
             if chosen in ASKING:
-                question = Asked(
-                    pack=pack,
-                    request=request,
-                    setting=setting,
-                    library=library,
-                    planner=chosen,
-                    models=models,
-                )
-                plan, cost = await ask_models(question)
+                plan, cost = await _ask_models(pack, request, setting, library, chosen, models)
                 return await _looked_at(
                     chosen, _answering(setting), plan, _standing(plan, setting), (), library, cost
                 )
@@ -200,35 +192,30 @@ class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
     cost_microcents: int
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is asked for a plan, and for what."""
-
-    pack: Pack
-    request: Request
-    setting: RunConfig
-    library: Library | None
-    planner: str
-    models: Sequence[str]
-
-
-async def ask_models(asked: Asked) -> tuple[Plan, ModelCost]:
+async def _ask_models(
+    pack: Pack,
+    request: Request,
+    setting: RunConfig,
+    library: Library | None,
+    planner: str,
+    models: Sequence[str],
+) -> tuple[Plan, ModelCost]:
     """Return the plan that a model proposes, and what that took, from a rehearsal in a journal in memory.
 
     The rehearsal is a run like any other until its plan is reviewed, so the model is asked within the same budgets,
     timeouts and fail-over. No tool is called, and a refused plan is not planned again.
     Raises `ModelFault` if no model answers, and `PlanningError` if what they answer is not a plan.
     """
-    budget = asked.pack.budget.model_copy(update={"max_replans": 0})
-    pack = asked.pack.model_copy(update={"budget": budget})
-    store = asked.library.store if asked.library else None
-    async with Runtime(pack, "memory:", evidence=store, watchdog_ms=None) as runtime:
+    budget = pack.budget.model_copy(update={"max_replans": 0})
+    once, store = pack.model_copy(update={"budget": budget}), library.store if library else None
+    async with Runtime(once, "memory:", evidence=store, watchdog_ms=None) as runtime:
         result = await runtime.run(
-            asked.request,
-            planner=next(name for name in PLANNER_NAMES if name == asked.planner),
-            models=asked.models,
-            safety_mode=asked.setting.ctx.safety_mode,
-            snapshot=asked.setting.compiled.snapshot or None,
-            actor=asked.setting.ctx.actor,
+            request,
+            planner=next(name for name in PLANNER_NAMES if name == planner),
+            models=models,
+            safety_mode=setting.ctx.safety_mode,
+            snapshot=setting.compiled.snapshot or None,
+            actor=setting.ctx.actor,
             shadow=True,
         )
         events = await opening.events_of(runtime.journal, runtime.tenant, result.session_id)

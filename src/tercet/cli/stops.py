@@ -7,6 +7,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
 
+import msgspec
 import orjson
 import typer
 from rich.text import Text
@@ -216,11 +217,4 @@ async def _tools(journal: Journal, pack_hash: str) -> set[str]:
 
 
 def _json(stop: Stop) -> dict[str, Any]:
-    return {
-        "kind": stop.kind,
-        "name": stop.name,
-        "by": stop.by,
-        "at": timestamp(stop.at),
-        "note": stop.note,
-        "is_lifted": stop.is_lifted,
-    }
+    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}

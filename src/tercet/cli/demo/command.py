@@ -13,7 +13,7 @@ import typer
 
 from tercet.cli.demo.folder import Folder, make_folder
 from tercet.cli.demo.narrator import Hint, Narrator, hints
-from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting
+from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting, name_of
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
@@ -80,7 +80,7 @@ def _play(place: Folder, ask: Ask, tell: Callable[[Scene], None]) -> Told:
         for scene in story:
             tell(scene)
             if not isinstance(scene, Heading | Aside):
-                told[scene.name] = scene
+                told[name_of(scene)] = scene
     return told
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+import re
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -34,8 +35,6 @@ class Refund(msgspec.Struct, frozen=True, kw_only=True):
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A plan that the critic did not let through."""
-
-    name: ClassVar[str] = "refused"
 
     session_id: str
     status: str
@@ -70,8 +69,6 @@ class Pinned(msgspec.Struct, frozen=True, kw_only=True):
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A verified plan whose run waits at a gate."""
 
-    name: ClassVar[str] = "waiting"
-
     session_id: str
     status: str
     worker: int
@@ -95,8 +92,6 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of the run tried to approve its gate."""
 
-    name: ClassVar[str] = "own_attempt"
-
     actor: str
     code: str
     reason: str
@@ -108,8 +103,6 @@ class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """What a second person said."""
 
-    name: ClassVar[str] = "answered"
-
     actor: str
     roles: tuple[str, ...]
     answer: str
@@ -118,8 +111,6 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 class Crashed(msgspec.Struct, frozen=True, kw_only=True):
     """A worker was killed after the payment, and before it could write that down."""
-
-    name: ClassVar[str] = "crashed"
 
     worker: int
     signal: int
@@ -130,8 +121,6 @@ class Crashed(msgspec.Struct, frozen=True, kw_only=True):
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """Another worker carried the session to its end."""
-
-    name: ClassVar[str] = "recovered"
 
     worker: int
     status: str
@@ -144,8 +133,6 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """What is left: the decision record, which was read back and comes to its hash."""
 
-    name: ClassVar[str] = "recorded"
-
     hash: str
     outputs: dict[str, Any]
     approver: str
@@ -157,8 +144,6 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """A story that ended without a payment: denied, or left at the gate."""
 
-    name: ClassVar[str] = "ended"
-
     status: str
     reason: str
     calls_of_payment: int
@@ -167,6 +152,11 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
 Scene: TypeAlias = Heading | Aside | Fact
+
+
+def name_of(fact: Fact) -> str:
+    """Return the name of a fact in the document: `OwnAttempt` is `own_attempt`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(fact).__name__).lower()
 
 
 OWNER = Actor(id="agt_support", roles=("support_agent",))
