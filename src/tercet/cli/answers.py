@@ -6,14 +6,15 @@ that they hold, `auth: local` and their login.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.documents import read_json, read_set_values
+from tercet.cli.documents import read_json
 from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
@@ -21,11 +22,13 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Heard, Voice, spoken
 from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable
+from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.fold.session import EXTENSIBLE
+from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
@@ -264,7 +267,7 @@ def _answer(
     def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
-        changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
+        changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
         return messages.reply(
             gate,
             answer,
@@ -340,3 +343,43 @@ def _still(gate: OpenGate, name: str) -> str:
     need = gate.needs[name]
     more = need.quorum - len(gate.approvers(name))
     return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"
+
+
+# --- --set PARAM=VALUE ---
+
+
+def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
+    """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
+
+    A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
+    """
+    changes: dict[str, Any] = {}
+    for each in given:
+        name, is_given, text = each.partition("=")
+        if not is_given or not name:
+            raise UsageError(
+                f"{each!r} sets no parameter",
+                code="usage",
+                remedy="write --set PARAM=VALUE, such as --set cents=500",
+            )
+        place = place_of(name)
+        if place in changes:
+            raise UsageError(f"{name} is set twice", code="usage", remedy="give each parameter one value")
+        values = list(_readings(text))
+        changes[place] = next((value for value in values if _fits(gate, place, value)), values[0])
+    return changes
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """Yield what a text may mean: the JSON value that it holds, then the text itself."""
+    with suppress(UsageError):
+        yield read_json(text, "value", code="usage", remedy="write JSON")
+    yield text
+
+
+def _fits(gate: OpenGate | None, place: str, value: Any) -> bool:
+    """Whether the schema of a gate's call allows a value at a place; what cannot be checked here is checked later."""
+    try:
+        return gate is None or not faults_at(gate, place, value)
+    except (pointer.PointerError, LookupError, ValueError):
+        return True

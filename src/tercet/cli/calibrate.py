@@ -13,10 +13,9 @@ from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force
-from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
-from tercet.cli.rows import OUTCOMES, read_rows
+from tercet.cli.rows import OUTCOMES, MaybeJournal, found_journal, read_rows, recall_all, task_classes
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError

@@ -15,8 +15,7 @@ from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.options import AsJson, Force, PackFolder
-from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
-from tercet.cli.rows import REPAIRS, read_rows
+from tercet.cli.rows import REPAIRS, MaybeJournal, found_journal, read_rows, recall_all, task_classes
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import printable
 from tercet.contracts.control import RepairObservation

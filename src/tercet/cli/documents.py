@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
-from tercet.core.modifications import faults_at, place_of
-from tercet.core.state import OpenGate
 from tercet.packs import Pack, check_folder
 from tercet.planner.template import inputs_of
 from tercet.tools.strict_json import read_strictly
@@ -156,43 +152,3 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
                 code=f"{what}_unreadable",
                 remedy="check its permissions, and that it is a plain file",
             )
-
-
-# --- --set PARAM=VALUE ---
-
-
-def read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
-    """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
-
-    A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
-    """
-    changes: dict[str, Any] = {}
-    for each in given:
-        name, is_given, text = each.partition("=")
-        if not is_given or not name:
-            raise UsageError(
-                f"{each!r} sets no parameter",
-                code="usage",
-                remedy="write --set PARAM=VALUE, such as --set cents=500",
-            )
-        place = place_of(name)
-        if place in changes:
-            raise UsageError(f"{name} is set twice", code="usage", remedy="give each parameter one value")
-        values = list(_readings(text))
-        changes[place] = next((value for value in values if _fits(gate, place, value)), values[0])
-    return changes
-
-
-def _readings(text: str) -> Iterator[Any]:
-    """Yield what a text may mean: the JSON value that it holds, then the text itself."""
-    with suppress(UsageError):
-        yield read_json(text, "value", code="usage", remedy="write JSON")
-    yield text
-
-
-def _fits(gate: OpenGate | None, place: str, value: Any) -> bool:
-    """Whether the schema of a gate's call allows a value at a place; what cannot be checked here is checked later."""
-    try:
-        return gate is None or not faults_at(gate, place, value)
-    except (pointer.PointerError, LookupError, ValueError):
-        return True

@@ -22,10 +22,9 @@ from tercet.cli.gate_view import (
     show_rows,
     undo_rows,
 )
-from tercet.cli.samples import sample
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, clock_time, json_text, listed, printable
-from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_reading
+from tercet.cli.values import WHOLE, amount_text, name_text, sample, value_text, with_reading
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object

@@ -28,7 +28,8 @@ from tercet.packs.declared import write_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
-from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
+from tercet.replay.bundle.signing import PrivateKey
+from tercet.replay.bundle.writing import BundleWriter, new_file
 
 _PAGE = 100
 """How many events are in memory at a time."""
@@ -55,7 +56,7 @@ async def export_run(
     path: Path,
     *,
     packs: Sequence[PackContent] = (),
-    signer: Signer | None = None,
+    signer: PrivateKey | None = None,
     is_forced: bool = False,
 ) -> Exported:
     """Put a run into a file.

@@ -11,8 +11,7 @@ from tercet.replay.report.case import Case, Found
 from tercet.replay.report.page import Chip, FactCard, Row
 from tercet.replay.report.plans import chapters
 from tercet.replay.report.turns import asked_for
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import Wording, count
 
 MOST = 100
 

@@ -13,10 +13,8 @@ from tercet.contracts.exit import (
     ThresholdResult,
 )
 from tercet.repair.exit import TRIGGERS, recommend
-from tercet.replay.report.loop_page import ExitCard
-from tercet.replay.report.parts import Chip, Grade, Row, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, score
+from tercet.replay.report.loop_page import Chip, ExitCard, Grade, Row, Tone
+from tercet.replay.report.wording import Wording, count, score
 
 _LEADS: dict[Disposition, tuple[str, Tone]] = {
     Disposition.AUTO_COMMIT: ("enough to commit without asking", "good"),

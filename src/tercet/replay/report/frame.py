@@ -12,8 +12,7 @@ from tercet.core.state import UNDO, State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Meter, Row, Tone
 from tercet.replay.report.timeline import crashes
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import cents, count, joined, moment, took
+from tercet.replay.report.wording import Wording, cents, count, joined, moment, took
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from tercet.core.state import UNDO
 from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Happening, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, elapsed, joined, moment, score, spoken, took
+from tercet.replay.report.wording import Wording, count, elapsed, joined, moment, score, spoken, took
 
 MOST = 600
 

@@ -17,8 +17,7 @@ from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
 from tercet.replay.report.turns import Passage, answer_row, known_by, turn
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, joined, score
+from tercet.replay.report.wording import Wording, count, joined, score
 
 MOST = 20
 _FEW = 3

@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tercet.replay.report.loop_page import LoopPart, Produced
-from tercet.replay.report.parts import Chip, Row, Tone
+from tercet.replay.report.loop_page import Chip, LoopPart, Produced, Row, Tone
 
 BarKind: TypeAlias = Literal["phase", "call", "gate", "model", "lost"]
 

@@ -11,8 +11,7 @@ from tercet.replay.report.case import Case
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import Produced
 from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, joined, moment, took
+from tercet.replay.report.wording import Wording, count, joined, moment, took
 
 MOST = 100
 _QUESTIONS = {

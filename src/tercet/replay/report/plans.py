@@ -15,8 +15,7 @@ from tercet.replay.report.case import Case
 from tercet.replay.report.drawing import draw
 from tercet.replay.report.page import Chip, PlanPart, Row, Tone
 from tercet.replay.report.steps import Services, step_card
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import Wording, count
 
 MOST_PLANS = 12
 """How many plans are shown, the last ones: an agent that decides step by step has one for each step."""

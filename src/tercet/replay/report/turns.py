@@ -26,18 +26,20 @@ from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
 from tercet.replay.report.happenings import broken_by
 from tercet.replay.report.loop_page import (
+    Chip,
     ClaimCard,
     CritiquedPart,
     DefectCard,
+    Grade,
     RepairCard,
     RepairedPart,
+    Row,
     TestsCard,
+    Tone,
     Turn,
     VerifiedPart,
 )
-from tercet.replay.report.parts import Chip, Grade, Row, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, joined, score, spoken
+from tercet.replay.report.wording import Wording, count, joined, score, spoken
 
 MOST = 60
 """How many defects, claims or failed tests are shown of one turn."""
