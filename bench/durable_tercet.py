@@ -10,10 +10,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+from tercet.database.sqlite import connect_writer
 from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
-from tercet.journal.sqlite.connection import connect_writer
+from tercet.journal.sqlite.batch import SCHEMA
 
 from . import workload
 from .workload import Facts, Run
@@ -57,7 +58,7 @@ async def floor(url: str, *, is_joined: bool = False) -> AsyncGenerator[Run]:
 
 def own_pragmas(path: Path) -> Facts:
     """The settings of a connection as the journal's writer opens it."""
-    with contextlib.closing(connect_writer(path, patience_s=5)) as connection:
+    with contextlib.closing(connect_writer(path, SCHEMA, patience_s=5)) as connection:
         (level,) = connection.execute("PRAGMA synchronous").fetchone()
     return {"synchronous": level}
 

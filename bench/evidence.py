@@ -22,9 +22,9 @@ from typing import Any
 from plugins.postgres import running_server
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.search_words import terms_of
+from tercet.database.postgres import Connection, connect
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact
-from tercet.journal.postgres import driver
 
 CHUNKS = 100_000
 PER_DOCUMENT = 100
@@ -152,7 +152,7 @@ async def measure_sqlite(folder: Path, chunks: list[str]) -> None:
         reader.close()
 
 
-async def fill_plain_postgres(connection: driver.Connection, chunks: list[str]) -> float:
+async def fill_plain_postgres(connection: Connection, chunks: list[str]) -> float:
     """Seconds of plain INSERTs into a table with a GIN index."""
     began = time.perf_counter()
     await connection.execute(
@@ -172,7 +172,7 @@ async def fill_plain_postgres(connection: driver.Connection, chunks: list[str]) 
 
 async def measure_postgres(url: str, chunks: list[str]) -> None:
     """The rows of PostgreSQL."""
-    connection = await driver.connect(url, settings={"application_name": "bench"})
+    connection = await connect(url, settings={"application_name": "bench"})
     floor = await fill_plain_postgres(connection, chunks)
     async with open_evidence(url) as store:
         took, _ = await timed(fill(store, chunks))

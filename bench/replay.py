@@ -19,8 +19,8 @@ import time
 
 from tercet import Request, Runtime
 from tercet.core import codec
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.journal.chain import START, follow
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Stored

@@ -33,7 +33,7 @@ def crash_plan() -> CrashPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayState:
+class Scene:
     """A pack, what is asked of it, and the plan that answers."""
 
     pack: Pack

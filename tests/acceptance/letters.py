@@ -7,7 +7,7 @@ from typing import Any
 from tercet import DecisionSpec, Evidence, Pack, Plan, Request, ToolContext, tool
 
 from . import effects
-from .acting import TIMEOUT_MS, ReplayState, act
+from .acting import TIMEOUT_MS, Scene, act
 
 FACT = Evidence.model_validate(
     {
@@ -34,7 +34,7 @@ async def proofread(ctx: ToolContext, letter: str) -> dict[str, str]:
     return {"junit": REPORT}
 
 
-def letter() -> ReplayState:
+def letter() -> Scene:
     """The scene."""
     quality: dict[str, Any] = {
         "tests": [
@@ -50,4 +50,4 @@ def letter() -> ReplayState:
         "steps": [{"id": "draft", "tool": "desk.draft", "params": {}}],
         "outputs": {"letter": {"$from": "draft#/letter"}},
     }
-    return ReplayState(pack=pack, request=Request(intent="letter"), plan=Plan.model_validate(plan))
+    return Scene(pack=pack, request=Request(intent="letter"), plan=Plan.model_validate(plan))

@@ -33,7 +33,7 @@ from tercet import (
 from tercet.contracts.mode import ApprovalMode
 
 from . import effects
-from .acting import TIMEOUT_MS, ReplayState, act, crash_plan
+from .acting import TIMEOUT_MS, Scene, act, crash_plan
 from .effects import Effect
 from .witness import NOT_NEEDED, witness
 
@@ -51,7 +51,7 @@ def value_of(step: str) -> dict[str, Any]:
     return {"receipt": f"receipt of {step}"}
 
 
-def saga(ending: str, declaration: str) -> ReplayState:
+def saga(ending: str, declaration: str) -> Scene:
     """The scene that ends so, with tools that recover so."""
     pack = Pack.model_validate(
         {
@@ -84,7 +84,7 @@ def saga(ending: str, declaration: str) -> ReplayState:
             "gates": ["GATE_SHIPPING"],
         },
     ]
-    return ReplayState(
+    return Scene(
         pack=pack,
         request=Request(intent="book.sell", input={"item": "book_1"}),
         plan=Plan.model_validate({"intent": "book.sell", "steps": steps}),

@@ -16,7 +16,7 @@ from tercet import Absent, DecisionSpec, Happened, NotDone, Pack, Plan, Request,
 from tercet.contracts.plan_formats import load_plan
 
 from . import effects, sagas
-from .acting import TIMEOUT_MS, ReplayState, act
+from .acting import TIMEOUT_MS, Scene, act
 from .effects import Effect
 from .letters import letter
 from .witness import witness
@@ -25,7 +25,7 @@ REFUNDS = Path(__file__).parents[2] / "examples" / "refunds"
 LARGE_PAD = 70_000
 
 
-def scene(name: str) -> ReplayState:
+def scene(name: str) -> Scene:
     """The scene of this name."""
     pack, _, declaration = name.partition(":")
     if pack in sagas.ENDINGS:
@@ -122,7 +122,7 @@ AFTER: dict[str, tuple[str, ...]] = {
 """Which steps each of the twelve waits for."""
 
 
-def _twelve(declaration: str) -> ReplayState:
+def _twelve(declaration: str) -> Scene:
     steps = [
         {
             "id": step,
@@ -139,17 +139,17 @@ def _twelve(declaration: str) -> ReplayState:
         decisions=[DecisionSpec(id="twelve.steps", required_outputs=("mark",))],
     )
     plan = {"intent": "twelve.steps", "steps": steps, "outputs": {"mark": {"$from": "s12#/mark"}}}
-    return ReplayState(pack=pack, request=Request(intent="twelve.steps"), plan=Plan.model_validate(plan))
+    return Scene(pack=pack, request=Request(intent="twelve.steps"), plan=Plan.model_validate(plan))
 
 
 # --- refunds ---
 
 
-def _refunds(declaration: str) -> ReplayState:
+def _refunds(declaration: str) -> Scene:
     loaded = Pack.load(REFUNDS)
     tools = [_recovering(each, declaration) for each in loaded.tools]
     plan = json.loads((REFUNDS / "plans" / "plan_003_bound.json").read_text(encoding="utf-8"))
-    return ReplayState(
+    return Scene(
         pack=loaded.model_copy(update={"tools": tuple(tools)}),
         request=Request(intent="support.refund", input={"order_id": "ord_881"}),
         plan=load_plan(plan),

@@ -15,8 +15,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.journal.opening import open_journal
 from tercet.testing.crash_points import POINTS, CrashPlan
 

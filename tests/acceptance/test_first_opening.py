@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tercet.database.postgres import connect
 from tercet.journal.opening import open_journal
-from tercet.journal.postgres import driver
 
 
 def test_many_may_open_a_new_database_at_once(postgres_url: str, tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_many_may_open_a_new_database_at_once(postgres_url: str, tmp_path: Path)
     name = tmp_path.name.replace("-", "_").lower()
 
     async def story() -> None:
-        server = await driver.connect(postgres_url, settings={})
+        server = await connect(postgres_url, settings={})
         await server.execute(f'CREATE DATABASE "{name}"')
         await server.close()
         url = urlsplit(postgres_url)._replace(path=f"/{name}").geturl()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 
 from tercet import DecisionSpec, Pack, Plan, Request
+from tercet.database import postgres
 from tercet.engine.runtime import Runtime
-from tercet.journal.postgres import driver
 
 from . import approver, sagas, worker
 
-__all__ = ["approver", "driver", "worker"]
+__all__ = ["approver", "postgres", "worker"]
 
 
 async def _warm() -> None:

@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 from tercet import ToolContext
+from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.state import UNDO
 from tercet.journal.protocol import Journal
 
 NOT_NEEDED = "not needed"
@@ -45,7 +45,7 @@ def warrant(events: Sequence[e.Event], step: str, key: str, params: Mapping[str,
     that effects are taken back. Empty where something of it is missing."""
     if not any(isinstance(event, e.Intent) and event.key == key for event in events):
         return ""
-    if not step.startswith(UNDO):
+    if not compensated_step(step):
         return _approval(events, step, params)
     begun = [event for event in events if isinstance(event, e.CompensationBegun)]
     ways = [way for event in begun for way in event.undo if way.key == key and way.params == params]

@@ -14,7 +14,7 @@ from tercet import Actor, TercetError
 from tercet.engine.runtime import Runtime
 from tercet.testing.crash_points import plant
 
-from .acting import ReplayState, crash_plan
+from .acting import Scene, crash_plan
 from .clocks import worker_clock
 from .scenes import scene
 from .witness import witness
@@ -25,7 +25,7 @@ ALERT = "compensation_failed"
 """What an operator is alerted of."""
 
 
-async def work(journal: str, tenant: str, chosen: ReplayState, lease_ms: int, say: Say) -> dict[str, Any]:
+async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say) -> dict[str, Any]:
     """Carry the tenant's session as far as it goes; start one if there is none."""
     alerts: list[str] = []
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tercet.cli.journals import journal_words
+from tercet.database.schema import Schema
+from tercet.database.sqlite import connect_writer
 from tercet.journal.sqlite import writer
-from tercet.journal.sqlite.connection import connect_writer
 
 from .harness import PLANS, REFUNDS, Tercet
 from .runs import BAKERY, LOOK, ORDER, ORDER_881, REFUND, Kitchen, bake, knead
@@ -267,8 +268,8 @@ def test_a_disk_that_is_full_from_the_start_has_no_session_to_resume(
     """Where not even the first write fits, the remedy is to run it again, and nothing was called or listed."""
     assert tercet(*bakery(kitchen, LOOK)).code == 0
 
-    def connect(path: Path, *, patience_s: float) -> sqlite3.Connection:
-        connection = connect_writer(path, patience_s=patience_s)
+    def connect(path: Path, schema: Schema, *, patience_s: float) -> sqlite3.Connection:
+        connection = connect_writer(path, schema, patience_s=patience_s)
         connection.execute("PRAGMA max_page_count = 1")  # as large as it is by now
         return connection
 

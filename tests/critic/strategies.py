@@ -348,6 +348,50 @@ def refund() -> Docs:
     return docs
 
 
+ORDINARY: Doc = {
+    "steps": [
+        {"id": "order", "tool": "orders.lookup", "params": {"order_id": {"$from": "request#/order_id"}}},
+        {
+            "id": "rules",
+            "tool": "rules.evaluate",
+            "params": {"order_id": {"$from": "order#/order_id"}, "lines": [{"sku": "A"}]},
+        },
+        {
+            "id": "pay",
+            "tool": "pay.refund",
+            "params": {"payment_id": {"$evidence": f"{WINDOW}#/payment_id"}, "amount": 500},
+            "depends_on": ["rules"],
+            "approval_mode": "destructive",
+            "evidence_refs": [WINDOW],
+        },
+        {"id": "book", "tool": "books.write", "params": {"account": "acc_7", "amount": 500}},
+        {
+            "id": "fee",
+            "tool": "books.write",
+            "params": {"account": "acc_8", "amount": {"$from": "pay#/amount"}},
+        },
+        {"id": "mail", "tool": "mail.send", "params": {"to": {"$from": "order#/email"}}},
+    ],
+    "outputs": {"amount": {"$from": "pay#/amount"}},
+    "decision_checkpoints": [{"decision_id": "refund.execute", "after_step": "pay"}],
+}
+
+
+def ordinary() -> Docs:
+    """A refund without conditions, computed values, notes and compensations of its own, under policies that hold."""
+    docs = desk()._replace(plan=copy.deepcopy(ORDINARY))
+    docs.spec["required_evidence"] = ["refund_window_evidence"]
+    docs.compiled["policies"] = [
+        {"name": "some", "expression": "plan.steps.size() > 0"},
+        {
+            "name": "gated",
+            "scope": "step",
+            "expression": "step.mode != 'destructive' || step.gates.size() > 0",
+        },
+    ]
+    return docs
+
+
 # ---- values -------------------------------------------------------------------------------------------------------
 
 _PLAIN_EXPRESSIONS = rf"""
@@ -1115,6 +1159,12 @@ def continued_cases(draw: Draw) -> Case:
 def mutated_refunds(draw: Draw) -> Case:
     """The refund that passes, with one to three changes."""
     return _spoil(draw, refund(), _changes(draw, (1, 1, 2, 2, 3))).parsed()
+
+
+@st.composite
+def ordinary_cases(draw: Draw) -> Case:
+    """The ordinary refund, with up to two changes."""
+    return _spoil(draw, ordinary(), _changes(draw, (0, 1, 1, 1, 2))).parsed()
 
 
 @st.composite

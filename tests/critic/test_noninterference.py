@@ -219,7 +219,7 @@ def looked_up(key: Any) -> Doc:
     return {"order_id": key, "payment_id": f"pay_of_{key}", "amount": 1_000 + sum(str(key).encode())}
 
 
-class ReplayState(NamedTuple):
+class Scene(NamedTuple):
     """A pack and a plan in which `@text`, `@number`, `@flag` and `@key` stand for what the attacker wrote."""
 
     spec: Doc
@@ -379,7 +379,7 @@ class Planner:
         made["compensate"] = {"tool": "bank.cancel", "params": {"payment_id": undo}}
 
 
-def make_scene(random: Random, sort: str | None = None) -> ReplayState:
+def make_scene(random: Random, sort: str | None = None) -> Scene:
     """A pack with some relations, and a plan with some of the attacker's words in it, of one sort if one is named."""
     steps = Planner(random, sort).steps()
     spec: Doc = {
@@ -389,10 +389,10 @@ def make_scene(random: Random, sort: str | None = None) -> ReplayState:
         "repeatable": ["bank.pay", "bank.fail", "bank.cancel"],
     }
     names = [name for name in ("payment_id", "amount") if random.random() < 0.3]
-    return ReplayState(spec, {name: random.choice(["refuse", "ask"]) for name in names}, steps)
+    return Scene(spec, {name: random.choice(["refuse", "ask"]) for name in names}, steps)
 
 
-def scenes(sort: str | None = None) -> st.SearchStrategy[ReplayState]:
+def scenes(sort: str | None = None) -> st.SearchStrategy[Scene]:
     """Any scene; with attacks of one sort if one is named."""
     return st.integers(0, 2**48).map(lambda seed: make_scene(Random(seed), sort))  # noqa: S311 - no secret
 
@@ -401,7 +401,7 @@ Call: TypeAlias = tuple[str, tuple[tuple[str, Any], ...]]
 """A tool, and its authority values by name."""
 
 
-def make_pack(scene: ReplayState, world: World, calls: list[Call], weaken: Doc) -> tuple[Workshop, Pack]:
+def make_pack(scene: Scene, world: World, calls: list[Call], weaken: Doc) -> tuple[Workshop, Pack]:
     """The pack of a scene in a world; every effect writes its authority values down."""
     workshop = Workshop()
 
@@ -472,7 +472,7 @@ class Run(NamedTuple):
     compensations: list[Call] | None
 
 
-def run_in(scene: ReplayState, world: World, weaken: Doc) -> Run:
+def run_in(scene: Scene, world: World, weaken: Doc) -> Run:
     """Run a plan in a world in which no person approves anything; a run that waits is cancelled, and compensated."""
     calls: list[Call] = []
     workshop, pack = make_pack(scene, world, calls, weaken)
@@ -492,7 +492,7 @@ def run_in(scene: ReplayState, world: World, weaken: Doc) -> Run:
     return Run(sorted(calls[:count], key=repr), None if count is None else sorted(calls[count:], key=repr))
 
 
-def permitted_values(scene: ReplayState) -> set[str]:
+def permitted_values(scene: Scene) -> set[str]:
     """The values that the trusted part of the pack vouches for: the request's, those of related facts, and what the shop
     says about them."""
     related = {relation["evidence"] for relation in scene.spec["bind"] if "evidence" in relation}
@@ -513,7 +513,7 @@ def is_alike(first: Run, second: Run) -> bool:
     return first.effects == second.effects or is_stopped
 
 
-def assert_runs_alike(scene: ReplayState, weaken: Doc) -> int:
+def assert_runs_alike(scene: Scene, weaken: Doc) -> int:
     """The same effects in both worlds, or fewer where a person is asked instead; the same compensations of the same
     effects, if a person cancelled both runs; all of them with permitted values. Returns how many effects there were."""
     first, second = (run_in(scene, world, weaken) for world in WORLDS)
@@ -531,7 +531,7 @@ def assert_runs_alike(scene: ReplayState, weaken: Doc) -> int:
 
 @examples(40)
 @given(scenes())
-def test_an_attackers_values_change_no_run(scene: ReplayState) -> None:
+def test_an_attackers_values_change_no_run(scene: Scene) -> None:
     """Copied, referred to, computed with, deciding or compensating: they have no effect that no person has approved."""
     assert_runs_alike(scene, {})
 
@@ -542,7 +542,7 @@ def test_honest_effects_happen_in_the_generated_runs() -> None:
 
     @settings(max_examples=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(scenes())
-    def sample(scene: ReplayState) -> None:
+    def sample(scene: Scene) -> None:
         counts.append(assert_runs_alike(scene, {}))
 
     sample()
@@ -563,7 +563,7 @@ def test_the_property_finds_weakened_runs(weakness: str, sort: str) -> None:
 
     @settings(max_examples=200, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(scenes(sort))
-    def sample(scene: ReplayState) -> None:
+    def sample(scene: Scene) -> None:
         assert_runs_alike(scene, {weakness: True})
 
     with pytest.raises(AssertionError, match=r"attacker's value|was called with"):

@@ -56,7 +56,7 @@ DEEDS = ("approve", "approve", "approve", "deny", "modify", "modify", "withdraw"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayState:
+class Scene:
     """What is made up."""
 
     plans: tuple[Plan, ...]
@@ -104,8 +104,8 @@ def _steps(draw: st.DrawFn, size: int) -> Plan:
     return plan(*made)
 
 
-SCENES: st.SearchStrategy[ReplayState] = st.builds(
-    ReplayState,
+SCENES: st.SearchStrategy[Scene] = st.builds(
+    Scene,
     plans=st.lists(st.integers(2, 4).flatmap(_steps), min_size=1, max_size=3).map(tuple),
     is_callers=st.booleans(),
     moods=st.lists(st.sampled_from(MOODS), min_size=1, max_size=7).map(tuple),
@@ -148,7 +148,7 @@ class Ideas:
         return self._plans.pop(0)
 
 
-def packed(workshop: Workshop, scene: ReplayState) -> Pack:
+def packed(workshop: Workshop, scene: Scene) -> Pack:
     """The pack of all tools, each of which behaves as the scene's moods say."""
     number = 0
 
@@ -174,7 +174,7 @@ def packed(workshop: Workshop, scene: ReplayState) -> Pack:
     )
 
 
-def play(scene: ReplayState) -> Played:
+def play(scene: Scene) -> Played:
     """Let a scene happen."""
     workshop = Workshop()
     pack = packed(workshop, scene)
@@ -189,7 +189,7 @@ def play(scene: ReplayState) -> Played:
 class _Play:
     """One session and all that is done to it."""
 
-    def __init__(self, workshop: Workshop, scene: ReplayState, pack: Pack, journal: Journal) -> None:
+    def __init__(self, workshop: Workshop, scene: Scene, pack: Pack, journal: Journal) -> None:
         self.workshop = workshop
         self.scene = scene
         self.journal = journal

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tercet.contracts.decision import OnFailure
 from tercet.contracts.loop import Phase
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import Plan, compensated_step
 from tercet.core import events as e
 from tercet.core.events.gate import Answered, GateKind
 from tercet.core.events.turn import TurnAction
 from tercet.core.fold.base import ANSWERS
 from tercet.core.fold.gate import acceptances, can_be_held
-from tercet.core.state import UNDO, OpenGate, State, StepState
+from tercet.core.state import OpenGate, State, StepState
 
 from .workshop import plan, step
 
@@ -291,7 +291,7 @@ def _acts(state: State, at: int) -> Iterator[e.Event]:
 
 
 def _of_step(state: State, name: str, step: StepState, at: int) -> Iterator[e.Event]:
-    is_undo = name.startswith(UNDO)
+    is_undo = bool(compensated_step(name))
     if name in state.unjudged:
         yield from _judged(state, name, step, at)
     if name not in state.frontier:
@@ -310,7 +310,7 @@ def _of_step(state: State, name: str, step: StepState, at: int) -> Iterator[e.Ev
 
 def _judged(state: State, name: str, step: StepState, at: int) -> Iterator[e.Event]:
     yield e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept")
-    if name.startswith(UNDO):
+    if compensated_step(name):
         return
     # A run is not left while it is not known of each of its calls whether it happened.
     if not any(state.steps[other].is_reserving for other in state.frontier):
@@ -319,7 +319,7 @@ def _judged(state: State, name: str, step: StepState, at: int) -> Iterator[e.Eve
 
 
 def _ready(state: State, name: str, step: StepState, at: int) -> Iterator[e.Event]:
-    if name.startswith(UNDO):
+    if compensated_step(name):
         yield intent(name, step, at, tokens=0, tool="undo.it", cost=2)
     else:
         yield intent(name, step, at, hold_calls=1, hold_cost=2)
@@ -328,7 +328,7 @@ def _ready(state: State, name: str, step: StepState, at: int) -> Iterator[e.Even
     yield e.StepRefused(at=at, step=name, code="unresolved", reason="no value")
     earlier = e.EarlierCall(session="ses_0", step="a", key="key", at=1)
     yield e.RepeatsChecked(at=at, step=name, key=f"key {name}", found=(earlier,))
-    if name.startswith(UNDO):
+    if compensated_step(name):
         return
     yield intent(name, step, at, tool="", call="", tokens=0, cost=0)
     yield e.StepSkipped(at=at, step=name, reason="condition_false")

@@ -11,8 +11,8 @@ from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import Question, Reply
 from tercet.contracts.request import Request
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.models.planner import ModelPlanner
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack

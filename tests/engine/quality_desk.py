@@ -14,9 +14,9 @@ from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import Question
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.outputs.rounds import rank, round_of
 from tercet.core.state import Round, State
-from tercet.core.table import fold_event
 from tercet.engine.result import RunResult
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.tools import ToolContext
 
-from .crowd import SCENES, UNDO, Played, ReplayState, play
+from .crowd import SCENES, UNDO, Played, Scene, play
 from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,7 +71,7 @@ def counted(played: Played) -> dict[str, int]:
 
 @QUICK
 @given(SCENES)
-def test_no_budget_is_overshot(scene: ReplayState) -> None:
+def test_no_budget_is_overshot(scene: Scene) -> None:
     """At every event what is used, reserved and kept back is within the limits, and in the end it is what was used."""
     played = play(scene)
     states = folded(played.history)
@@ -87,7 +87,7 @@ def test_no_budget_is_overshot(scene: ReplayState) -> None:
 
 @QUICK
 @given(SCENES)
-def test_the_way_back_is_always_paid_for(scene: ReplayState) -> None:
+def test_the_way_back_is_always_paid_for(scene: Scene) -> None:
     """What takes an effect back is never refused its first attempt for want of budget: that was kept for it."""
     played = play(scene)
     begun = {event.step for event in played.history if isinstance(event, e.Intent)}

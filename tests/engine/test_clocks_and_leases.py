@@ -12,8 +12,10 @@ from tercet.contracts.plan import Plan
 from tercet.core.config import RunConfig
 from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import Clock
+from tercet.journal.protocol import Append, Journal, Position
 from tercet.tools import ToolContext
 
+from .faults import WRITES, Through
 from .workshop import ADA, ASK, BOB, Workshop, plan, step
 
 HOUR_MS = 3_600_000
@@ -218,3 +220,48 @@ def test_two_answers_and_a_resume_at_once_all_count(workshop: Workshop, url: str
 
     workshop.run(main())
     assert sorted(workshop.calls) == [("a", 1), ("b", 1)]
+
+
+class SlowStart(Through):
+    """A journal whose first append takes a while; it keeps the names of what it was asked to write."""
+
+    def __init__(self, journal: Journal, workshop: Workshop, ms: int) -> None:
+        super().__init__(journal)
+        self._clock = workshop.clock
+        self._ms = ms
+        self.writes: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name in WRITES:
+            self.writes.append(name)
+        return getattr(self.inner, name)
+
+    async def append(self, unit: Append) -> Position:
+        """Wait before the first one."""
+        self.writes.append("append")
+        if self.writes == ["append"]:
+            await self._clock.sleep(self._ms)
+        return await self.inner.append(unit)
+
+
+def test_the_first_append_of_a_session_acquires_its_lease(workshop: Workshop, url: str) -> None:
+    """However long it takes, the lease is neither asked for before nor counted as lost meanwhile, and fences then."""
+    effects: list[str] = []
+    slow(workshop, 100, effects)
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+            watched = SlowStart(journal, workshop, ms=60_000)
+            async with workshop.runtime(workshop.pack(), watched.itself) as runtime:
+                running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a")), actor=ADA))
+                await workshop.clock.sleep(50_000)
+                assert (watched.writes, await runtime.sessions(), effects) == (["append"], [], [])
+                await workshop.clock.sleep(10_050)
+                [row] = await runtime.sessions()
+                lease = await journal.lease(runtime.tenant, row.session_id)
+                assert lease is not None
+                assert (lease.epoch, lease.until > workshop.clock.now()) == (1, True)
+                assert (await running).status == "completed"
+        assert (effects, "acquire" in watched.writes) == (["a"], False)
+
+    workshop.run(main())

@@ -14,9 +14,9 @@ from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.decide import MAX_ASKED, SLOTS, decide
+from tercet.core.fold.apply import fold_event
 from tercet.core.run import Run
 from tercet.core.state import State, Used
-from tercet.core.table import fold_event
 from tercet.engine import sessions as opening
 
 from .happenings import intent, reviewed, started
@@ -76,7 +76,7 @@ class Case:
 
     def due(self) -> tuple[c.Command, ...]:
         """What is due."""
-        return decide(run_of(self.setting, self.state))
+        return tuple(decide(run_of(self.setting, self.state)))
 
     def going(self) -> list[str]:
         """The steps that would go out now, in order."""
@@ -87,7 +87,7 @@ def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
     """Planner, decomposer, retriever and critic each get their turn; a run that halts or is over needs nothing."""
     state, setting = State(), Case(workshop, plan(step("a", None))).setting
     due = {
-        str(phase): decide(run_of(setting, msgspec.structs.replace(state, phase=phase)))
+        str(phase): tuple(decide(run_of(setting, msgspec.structs.replace(state, phase=phase))))
         for phase in Phase
         if phase not in (Phase.ACT, Phase.CRITIQUE, Phase.REPAIR)
     }
@@ -101,7 +101,10 @@ def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
         "FAIL": (c.End(status="failed"),),
         "HALT": (),
     }
-    assert decide(run_of(setting, msgspec.structs.replace(state, phase=Phase.FAIL, status="failed"))) == ()
+    assert (
+        tuple(decide(run_of(setting, msgspec.structs.replace(state, phase=Phase.FAIL, status="failed"))))
+        == ()
+    )
 
 
 @pytest.mark.req("R118")

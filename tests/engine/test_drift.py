@@ -17,8 +17,8 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.core import commands as c
 from tercet.core import events as e
+from tercet.core.fold.apply import IllegalEvent, fold_event
 from tercet.core.state import NOT_STARTED, State
-from tercet.core.table import IllegalEvent, fold_event
 from tercet.core.transcript import moment
 from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.packs.pack import Pack
 
-from .crowd import GATES, SCENES, TOOLS, Played, ReplayState, play
+from .crowd import GATES, SCENES, TOOLS, Played, Scene, play
 
 QUICK = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -139,7 +139,7 @@ class Register:
 @pytest.mark.req("R133", "R134", "R135", "R136", "R140")
 @QUICK
 @given(SCENES)
-def test_no_effect_comes_without_its_approval(scene: ReplayState) -> None:
+def test_no_effect_comes_without_its_approval(scene: Scene) -> None:
     """Every INTENT above local_write, irreversible or gated has its people's approvals, or a grant where one may be, for
     the very call that it makes; nothing of the plan begins after a denial, a cancellation or an expiry."""
     played = play(scene)
@@ -153,7 +153,7 @@ def test_no_effect_comes_without_its_approval(scene: ReplayState) -> None:
 @pytest.mark.req("R254")
 @QUICK
 @given(SCENES)
-def test_a_process_that_starts_anew_finds_the_same_run(scene: ReplayState) -> None:
+def test_a_process_that_starts_anew_finds_the_same_run(scene: Scene) -> None:
     """At every position that a living process made durable, its state is the fold of the events up to there."""
     played = play(scene)
     state = State()
@@ -176,7 +176,7 @@ def test_the_scenes_are_worth_playing() -> None:
     @settings(max_examples=200, deadline=None, derandomize=True, database=None,
               suppress_health_check=[HealthCheck.too_slow])  # fmt: skip
     @given(SCENES)
-    def watch(scene: ReplayState) -> None:
+    def watch(scene: Scene) -> None:
         _is_seen(play(scene), found)
 
     watch()

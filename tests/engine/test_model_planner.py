@@ -15,9 +15,9 @@ from tercet.contracts.gate import HandOff
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.prices import TokenPrices
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.critic.verify import verify
 from tercet.engine import sessions as opening
 from tercet.engine.runtime import Runtime

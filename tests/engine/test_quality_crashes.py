@@ -14,8 +14,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack

@@ -12,11 +12,11 @@ from tercet.contracts.question import ModelFault
 from tercet.core import events as e
 from tercet.core import transcript
 from tercet.core.config import ExecutionPlan
+from tercet.core.fold.apply import fold_event
 from tercet.core.outputs.judging import OutputReview
 from tercet.core.outputs.recorded_answers import Judged, Unrecorded, judge_again
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.critic.score import score
 from tercet.engine import sessions as opening
 from tercet.packs.pack import Pack

@@ -18,7 +18,7 @@ from tercet.engine.runtime import RunResult, Runtime
 from tercet.engine.streams.recent_calls import MOST, RecentCall, recent_calls
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
-from tercet.journal.sqlite.connection import QUERIES
+from tercet.journal.sqlite.batch import QUERIES
 from tercet.packs.pack import Pack
 from tercet.tools import ToolContext
 

@@ -16,10 +16,10 @@ import pytest
 
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.critics import StopReason
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.journal.opening import open_journal
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_a_real_model_decides_and_every_call_is_reviewed(tmp_path: Path) -> None
         finally:
             await model.aclose()
         async with open_journal(journal) as opened:
-            return result, await opening.events_of(opened, "default", result.session_id)
+            return result, (await load_history(opened, "default", result.session_id)).events
 
     result, events = asyncio.run(ask())
     state, passed = State(), set[str]()

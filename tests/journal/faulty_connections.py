@@ -11,9 +11,8 @@ from typing import Any, Literal, TypeAlias, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
-from tercet.journal.postgres import driver
-from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import FAILURES
+from tercet.database import postgres
+from tercet.database.postgres import FAILURES, Connection
 
 Kind: TypeAlias = Literal["not sent", "answer lost", "carried out late", "panic"]
 """What the server does with the operation whose connection is lost: nothing, all of it, all of it a little later, or all
@@ -46,7 +45,7 @@ class FaultyDriver:
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Let every connection that the journal's writer opens be one of these."""
-        connect = driver.connect
+        connect = postgres.connect
 
         async def connect_faulty(url: str, *, settings: dict[str, str]) -> Any:
             if self.refusals:
@@ -60,7 +59,7 @@ class FaultyDriver:
             self._made.append(inner)
             return _FaultyConnection(inner, self)
 
-        patch.setattr(driver, "connect", connect_faulty)
+        patch.setattr(postgres, "connect", connect_faulty)
 
     async def run(
         self, name: str, perform: Callable[[], Awaitable[Any]], cut: Callable[[], None] | None = None

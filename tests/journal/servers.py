@@ -6,14 +6,13 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tercet.journal.postgres import driver
-from tercet.journal.postgres.driver import Connection
+from tercet.database.postgres import Connection, connect
 
 
 @asynccontextmanager
 async def administrator(url: str) -> AsyncGenerator[Connection]:
     """A connection of one's own."""
-    connection = await driver.connect(url, settings={"application_name": "administrator"})
+    connection = await connect(url, settings={"application_name": "administrator"})
     try:
         yield connection
     finally:

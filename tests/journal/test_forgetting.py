@@ -13,16 +13,17 @@ import pytest
 from journal.filling import TENANT, at, event, fill, refusal
 from journal.servers import administrator, new_database
 from tercet.contracts.canonical import hash_bytes
+from tercet.database import postgres
+from tercet.database.postgres import Connection
+from tercet.database.sqlite import connect_writer
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import JournalError, JournalUnavailable
 from tercet.journal.opening import open_journal
-from tercet.journal.postgres import driver
 from tercet.journal.postgres.batch import Batcher
-from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.delivery import Delivery, Sent
-from tercet.journal.postgres.driver import Connection
+from tercet.journal.postgres.rows import QUERIES
 from tercet.journal.protocol import Append, Journal, Lease
-from tercet.journal.sqlite import connection as sqlite_connection
+from tercet.journal.sqlite import batch as sqlite_batch
 from tercet.journal.stream import Forget
 from tercet.testing.journal_backend import session_row
 
@@ -88,9 +89,9 @@ def test_forgotten_bytes_are_not_in_the_file(tmp_path: Path) -> None:
 
 def test_what_is_due_is_found_by_an_index(tmp_path: Path) -> None:
     """SQLite finds the rows that are due without looking at those that wait, and sorts nothing."""
-    connection = sqlite_connection.connect_writer(tmp_path / "runs.db", patience_s=1)
+    connection = connect_writer(tmp_path / "runs.db", sqlite_batch.SCHEMA, patience_s=1)
     plan = connection.execute(
-        f"EXPLAIN QUERY PLAN {sqlite_connection.QUERIES['list_due']}", (TENANT, 5, 100)
+        f"EXPLAIN QUERY PLAN {sqlite_batch.QUERIES['list_due']}", (TENANT, 5, 100)
     ).fetchall()
     connection.close()
     (step,) = [row[-1] for row in plan]
@@ -208,12 +209,12 @@ def test_a_connection_cut_while_forgetting(
     postgres_url: str, tenant: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the connection is lost, the stream is removed whole over the next one."""
-    connect, cut_after = driver.connect, [QUERIES[name]]
+    connect, cut_after = postgres.connect, [QUERIES[name]]
 
     async def cut(url: str, *, settings: dict[str, str]) -> Any:
         return Cut(await connect(url, settings=settings), cut_after)
 
-    monkeypatch.setattr(driver, "connect", cut)
+    monkeypatch.setattr(postgres, "connect", cut)
 
     async def run() -> None:
         async with open_journal(postgres_url) as journal:

@@ -18,7 +18,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalError
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Append, CheckpointKind, Journal, Lease, NewCheckpoint
+from tercet.journal.protocol import Append, CheckpointKind, FirstLease, Journal, Lease, NewCheckpoint
 from tercet.testing.journal_backend import session_row
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Model:
     def refusal(self, unit: Append) -> str | None:
         """The code of the error that a unit should meet."""
         stream = self.streams.get(unit.stream, ModelStream())
-        if unit.epoch != (stream.epoch or None) or (stream.epoch and stream.owner is None):
+        if unit.epoch != (stream.epoch or None) or (stream.epoch and (unit.lease or stream.owner is None)):
             return "lease_lost"
         if unit.expected != len(stream.events):
             return "position_conflict"
@@ -68,6 +68,8 @@ class Model:
         """Take a unit in."""
         stream = self.streams.setdefault(unit.stream, ModelStream())
         stream.events += unit.events
+        if unit.lease is not None:
+            stream.owner, stream.epoch, stream.until = unit.lease.owner, 1, unit.lease.until
         stream.checkpoints.update({(new.seq, new.kind): new.data for new in unit.checkpoints})
         for blob in unit.blobs:
             self.blobs.setdefault(blob, set()).add(unit.stream)
@@ -126,6 +128,7 @@ class JournalMachine(RuleBasedStateMachine):
         ring=st.booleans(),
         slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
         epoch_slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
+        leases=st.sampled_from([False, False, True]),
     )
     def append(
         self,
@@ -139,6 +142,7 @@ class JournalMachine(RuleBasedStateMachine):
         ring: bool,
         slip: int,
         epoch_slip: int,
+        leases: bool,
     ) -> None:
         """Append a unit, mostly at the right position and with the right epoch."""
         known = self.model.streams.get(stream, ModelStream())
@@ -149,6 +153,7 @@ class JournalMachine(RuleBasedStateMachine):
             stream=stream,
             expected=expected,
             epoch=(known.epoch + epoch_slip) or None,
+            lease=FirstLease(owner="ann", until=30) if leases else None,
             events=tuple(events),
             blobs=tuple(blobs),
             claims=tuple(claims),
@@ -166,6 +171,8 @@ class JournalMachine(RuleBasedStateMachine):
             return
         self.model.append(unit)
         assert self.run(self.journal.append(unit)).bell == self.model.bell
+        if leases:
+            self.leases.append(Lease(tenant=self.tenant, stream=stream, owner="ann", epoch=1, until=30))
 
     @rule(
         stream=NAMES,

@@ -19,6 +19,7 @@ from journal.filling import TENANT, at, make_journal, refusal
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import JournalDamaged, JournalUnavailable
 from tercet.journal.opening import open_journal
+from tercet.journal.sqlite import heads
 from tercet.journal.sqlite.heads import SLOT_BYTES, SLOTS, Heads, find_loss, heads_path, read_records
 
 COMMITS = 40
@@ -122,6 +123,25 @@ def test_an_older_database_beside_a_newer_commit_log_is_refused(tmp_path: Path) 
     shutil.copy(tmp_path / "backup.db", path)
     error = asyncio.run(refusal(JournalDamaged, end_of(path)))
     assert [(each.stream, each.seq) for each in error.loss.streams] == [("ses_1", 11)]
+
+
+def test_a_longer_commit_log_of_an_earlier_version_is_read_and_emptied_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records behind the slots that this version writes count as well, and go when the log is emptied."""
+    path = tmp_path / "runs.db"
+    asyncio.run(make_journal(path, 10))
+    shutil.copy(path, tmp_path / "backup.db")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(heads, "SLOTS", 256)
+        for number in range(10, 150):
+            asyncio.run(_append_more(path, number))
+    shutil.copy(tmp_path / "backup.db", path)
+    error = asyncio.run(refusal(JournalDamaged, end_of(path)))
+    assert [(each.stream, each.seq) for each in error.loss.streams] == [("ses_1", 150)]
+    path.unlink()
+    asyncio.run(make_journal(path, 3))
+    assert asyncio.run(end_of(path)) == 3
 
 
 async def _append_more(path: Path, expected: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,21 @@ import pytest
 from journal.filling import TENANT, at, refusal
 from journal.servers import administrator, new_database
 from tercet.contracts.canonical import hash_bytes
+from tercet.database.postgres import migrate
+from tercet.database.schema import Schema
+from tercet.database.sqlite import connect_writer
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, ClaimHeld
 from tercet.journal.opening import open_journal
-from tercet.journal.postgres.connection import MIGRATIONS as POSTGRES_MIGRATIONS
-from tercet.journal.postgres.connection import migrate
+from tercet.journal.postgres.rows import SCHEMA as POSTGRES
 from tercet.journal.protocol import Append, ClaimHolder, Journal
-from tercet.journal.sqlite.connection import MIGRATIONS, connect_writer
+from tercet.journal.sqlite.batch import SCHEMA as SQLITE
 from tercet.testing.journal_backend import session_row
+
+
+def until(schema: Schema, version: int) -> Schema:
+    """A schema as an earlier version of Tercet had it."""
+    return dataclasses.replace(schema, migrations=schema.migrations[:version])
 
 
 def digest(data: bytes) -> bytes:
@@ -79,7 +87,7 @@ async def check(journal: Journal) -> None:
 def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
     """Streams, claims, blobs and rows of the old schema are found through the new one."""
     path = tmp_path / "runs.db"
-    connection = connect_writer(path, patience_s=1, migrations=MIGRATIONS[:1])
+    connection = connect_writer(path, until(SQLITE, 1), patience_s=1)
     for table, row in OLD_ROWS:
         places = ", ".join("?" * len(row))
         connection.execute(f"INSERT INTO {table} VALUES ({places})", row)  # noqa: S608 - our own names
@@ -98,7 +106,7 @@ def test_a_database_of_version_1_is_brought_up_to_date(postgres_url: str) -> Non
     async def run() -> None:
         async with new_database(postgres_url) as url:
             async with administrator(url) as connection:
-                await migrate(connection, "here", POSTGRES_MIGRATIONS[:1])
+                await migrate(connection, until(POSTGRES, 1), "here")
                 for table, row in OLD_ROWS:
                     places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
                     await connection.execute(f"INSERT INTO tercet.{table} VALUES ({places})", *row)  # noqa: S608 - our own names
@@ -108,7 +116,7 @@ def test_a_database_of_version_1_is_brought_up_to_date(postgres_url: str) -> Non
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("migrations", [MIGRATIONS, POSTGRES_MIGRATIONS])
-def test_versions_follow_each_other(migrations: Any) -> None:
+@pytest.mark.parametrize("schema", [SQLITE, POSTGRES])
+def test_versions_follow_each_other(schema: Schema) -> None:
     """Both stores have gone through the same versions, without a gap."""
-    assert [each.version for each in migrations] == [1, 2]
+    assert [each.version for each in schema.migrations] == [1, 2]

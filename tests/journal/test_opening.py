@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import sqlite3
 import subprocess
@@ -13,17 +14,21 @@ import pytest
 
 from journal.filling import TENANT, at, fill, make_journal, refusal
 from tercet.contracts.errors import UsageError
+from tercet.database.schema import Migration, Schema
+from tercet.database.sqlite import connect_writer
 from tercet.journal.errors import JournalClosed, NewerJournal
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
-from tercet.journal.sqlfiles import Migration
-from tercet.journal.sqlite.connection import MIGRATIONS, connect_writer
+from tercet.journal.sqlite.batch import SCHEMA
 
-LATER = Migration(
-    MIGRATIONS[-1].version + 1, "CREATE TABLE later (a INTEGER);\nCREATE INDEX i ON later (a);\n"
-)
+LATER = Migration(SCHEMA.version + 1, "CREATE TABLE later (a INTEGER);\nCREATE INDEX i ON later (a);\n")
 BROKEN = Migration(LATER.version, "CREATE TABLE later (a INTEGER);\nCREATE INDEX i ON missing (a);\n")
+
+
+def continued(migration: Migration) -> Schema:
+    """The schema with one more migration."""
+    return dataclasses.replace(SCHEMA, migrations=(*SCHEMA.migrations, migration))
 
 
 async def _open(url: str) -> Journal:
@@ -89,10 +94,10 @@ def test_a_newer_journal_is_refused_with_what_to_do(tmp_path: Path) -> None:
     """A file whose schema this version does not know is not opened and not changed."""
     path = tmp_path / "runs.db"
     asyncio.run(make_journal(path))
-    connect_writer(path, patience_s=1, migrations=(*MIGRATIONS, LATER)).close()
+    connect_writer(path, continued(LATER), patience_s=1).close()
     before = path.read_bytes()
     error = asyncio.run(refusal(NewerJournal, _open(at(path))))
-    assert (error.version, error.known) == (LATER.version, MIGRATIONS[-1].version)
+    assert (error.version, error.known) == (LATER.version, SCHEMA.version)
     assert "upgrade Tercet" in str(error)
     assert path.read_bytes() == before
 
@@ -101,11 +106,11 @@ def test_a_migration_keeps_what_is_there(tmp_path: Path) -> None:
     """An older file gets the later tables, and its events stay."""
     path = tmp_path / "runs.db"
     asyncio.run(make_journal(path, 3))
-    connection = connect_writer(path, patience_s=1, migrations=(*MIGRATIONS, LATER))
+    connection = connect_writer(path, continued(LATER), patience_s=1)
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (3,)
     assert connection.execute("SELECT count(*) FROM later").fetchone() == (0,)
     versions = connection.execute("SELECT version FROM journal_schema").fetchall()
-    assert versions == [(each.version,) for each in (*MIGRATIONS, LATER)]
+    assert versions == [(each.version,) for each in continued(LATER).migrations]
     connection.close()
 
 
@@ -114,12 +119,10 @@ def test_a_failed_migration_leaves_the_old_schema(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     asyncio.run(make_journal(path, 3))
     with pytest.raises(sqlite3.OperationalError, match="missing"):
-        connect_writer(path, patience_s=1, migrations=(*MIGRATIONS, BROKEN))
-    connection = connect_writer(path, patience_s=1)
+        connect_writer(path, continued(BROKEN), patience_s=1)
+    connection = connect_writer(path, SCHEMA, patience_s=1)
     assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'later'").fetchall() == []
-    assert connection.execute("SELECT max(version) FROM journal_schema").fetchone() == (
-        MIGRATIONS[-1].version,
-    )
+    assert connection.execute("SELECT max(version) FROM journal_schema").fetchone() == (SCHEMA.version,)
     connection.close()
 
 

@@ -21,7 +21,7 @@ from tercet.journal.chain import verify_chain
 from tercet.journal.errors import AppendUnknown, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.postgres.delivery import Delivery, Sent, State
-from tercet.journal.protocol import Append, Journal, Lease, NewCheckpoint, Position
+from tercet.journal.protocol import Append, FirstLease, Journal, Lease, NewCheckpoint, Position
 
 
 @pytest.fixture
@@ -88,6 +88,19 @@ class Client:
         units = [self._unit(stream, end + 2 * place, claims) for place in range(follow + 1)]
         answers = await asyncio.gather(*(answer_of(self.journal.append(unit)) for unit in units))
         self.asked += [Asked(unit=unit, answer=answer) for unit, answer in zip(units, answers, strict=True)]
+
+    async def begin(self, stream: str, owner: str) -> None:
+        """Append the first unit of a stream together with its first lease."""
+        lease = Lease(tenant=self.tenant, stream=stream, owner=owner, epoch=1, until=10)
+        unit = replace(self._unit(stream, 0, ()), lease=FirstLease(owner=owner, until=10))
+        answer = await answer_of(self.journal.append(unit))
+        self.asked.append(Asked(unit=unit, answer=answer))
+        found = await self.journal.lease(self.tenant, stream)
+        if isinstance(answer, Position):
+            self._demand(found == lease, f"the lease {lease} was acknowledged, and {found} is stored")
+            self.leases[stream] = lease
+        elif not isinstance(answer, AppendUnknown):
+            self._demand(found is None, f"{answer!r}, and the lease is held")
 
     async def append_nothing(self, stream: str) -> None:
         """Append a unit that has a claim and no event."""
@@ -188,17 +201,16 @@ class Client:
         return self.wrongs
 
 
-ReplayState: TypeAlias = Callable[[Client], AsyncGenerator[None]]
+Scene: TypeAlias = Callable[[Client], AsyncGenerator[None]]
 """What a client does. It yields once: what comes before is done over a connection that works."""
 
 
 async def lease_first(client: Client) -> AsyncGenerator[None]:
-    """Streams that are leased for the first time, in one batch with a new stream without a lease."""
+    """Streams that are leased for the first time, by an act of its own and with an append, beside one without a lease."""
     yield
-    await asyncio.gather(
-        client.acquire("ses_1", "ann"), client.acquire("ses_2", "ann"), client.append("inbox")
-    )
-    await client.append("ses_1")
+    await asyncio.gather(client.begin("ses_1", "ann"), client.acquire("ses_2", "ann"), client.append("inbox"))
+    await asyncio.gather(client.append("ses_1"), client.begin("ses_3", "ann"))
+    await client.append("ses_3")
 
 
 async def append_together(client: Client) -> AsyncGenerator[None]:
@@ -256,7 +268,7 @@ class Trials:
     journal: Journal
     faulty: FaultyDriver
 
-    async def run(self, scene: ReplayState, *faults: Fault) -> list[str]:
+    async def run(self, scene: Scene, *faults: Fault) -> list[str]:
         """Let a client play a scene while operations fail, counted from the scene's yield; what it found wrong."""
         client = Client(self.journal, f"tenant-{secrets.token_hex(8)}")
         await client.append("first")  # so that there is a connection
@@ -267,7 +279,7 @@ class Trials:
         await self.faulty.finish()
         return await client.check()
 
-    async def count(self, scene: ReplayState) -> int:
+    async def count(self, scene: Scene) -> int:
         """How many operations a scene takes where none fails."""
         assert await self.run(scene) == []
         return len(self.faulty.operations)
@@ -311,7 +323,7 @@ def test_every_operation_may_fail_once(
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_operations_may_fail_again_while_the_first_failure_is_handled(
-    postgres_url: str, scene: ReplayState
+    postgres_url: str, scene: Scene
 ) -> None:
     """A second loss on the careful path, at each of its statements, changes nothing of what is promised."""
 
@@ -339,6 +351,25 @@ def test_a_unit_that_a_panicking_server_has_stored_is_acknowledged_once(
             assert (await journal.append(last)).seq == 2
             stored = [event.data for event in await journal.read(tenant, "ses_1")]
             assert stored == [b"first", b"second"]
+
+    asyncio.run(run())
+
+
+def test_a_first_lease_whose_answer_is_lost_is_found_and_acknowledged(
+    postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unit that began the stream is looked up under the epoch that it began."""
+    faulty = FaultyDriver()
+    faulty.install(monkeypatch)
+
+    async def run() -> None:
+        async with open_journal(postgres_url, patience_s=20) as journal:
+            lease = FirstLease(owner="ann", until=10)
+            unit = Append(tenant=tenant, stream="ses_1", expected=0, lease=lease, events=(b"first",))
+            await journal.append(replace(unit, stream="ses_0"))  # so that there is a connection
+            faulty.faults = [Fault(len(faulty.operations), "answer lost")]
+            assert (await journal.append(unit)).seq == 1
+            assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"first"]
 
     asyncio.run(run())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +16,9 @@ from journal.filling import refusal
 from journal.servers import administrator, new_database
 from plugins.postgres import PostgresServer
 from tercet.contracts.errors import UsageError
+from tercet.database import postgres
+from tercet.database.postgres import Connection, migrate
+from tercet.database.schema import Migration, Schema
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import (
     AppendUnknown,
@@ -26,11 +30,8 @@ from tercet.journal.errors import (
     PositionConflict,
 )
 from tercet.journal.opening import open_journal
-from tercet.journal.postgres import driver
-from tercet.journal.postgres.connection import MIGRATIONS, QUERIES, migrate
-from tercet.journal.postgres.driver import Connection
+from tercet.journal.postgres.rows import QUERIES, SCHEMA
 from tercet.journal.protocol import Append, Journal
-from tercet.journal.sqlfiles import Migration
 
 STREAMS = 8
 
@@ -39,6 +40,11 @@ STREAMS = 8
 def tenant() -> str:
     """A tenant of the test's own."""
     return f"tenant-{secrets.token_hex(8)}"
+
+
+def continued(migration: Migration) -> Schema:
+    """The schema with one more migration."""
+    return dataclasses.replace(SCHEMA, migrations=(*SCHEMA.migrations, migration))
 
 
 def pair(tenant: str, stream: str, turn: int, epoch: int | None = None) -> Append:
@@ -164,13 +170,13 @@ class Unreliable:
 def connections(monkeypatch: pytest.MonkeyPatch) -> list[Unreliable]:
     """The connections of the writer, which can be made to fail."""
     made: list[Unreliable] = []
-    connect = driver.connect
+    connect = postgres.connect
 
     async def unreliable(url: str, *, settings: dict[str, str]) -> Any:
         made.append(Unreliable(await connect(url, settings=settings)))
         return made[-1]
 
-    monkeypatch.setattr(driver, "connect", unreliable)
+    monkeypatch.setattr(postgres, "connect", unreliable)
     return made
 
 
@@ -222,7 +228,7 @@ def test_an_append_in_doubt_is_called_so(
             await journal.append(pair(tenant, "ses_1", 0))
             connections[-1].drop_after = QUERIES["store"]
             with monkeypatch.context() as patch:
-                patch.setattr(driver, "connect", gone)
+                patch.setattr(postgres, "connect", gone)
                 error = await refusal(AppendUnknown, journal.append(pair(tenant, "ses_1", 1)))
             assert "read the stream again" in str(error)
             assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
@@ -280,7 +286,7 @@ def test_one_callers_impossible_unit_does_not_fail_the_others(postgres_url: str,
 
 def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServer) -> None:
     """A migration that breaks half-way is undone whole; a newer database is refused."""
-    later = MIGRATIONS[-1].version + 1
+    later = SCHEMA.version + 1
 
     async def run() -> None:
         async with new_database(postgres_server.url) as url, administrator(url) as connection:
@@ -288,11 +294,11 @@ def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServe
                 later, "CREATE TABLE tercet.later (a int); CREATE INDEX ON tercet.missing (a);"
             )
             with pytest.raises(Exception, match="missing"):
-                await migrate(connection, "here", (*MIGRATIONS, broken))
+                await migrate(connection, continued(broken), "here")
             assert await connection.fetchval("SELECT to_regclass('tercet.streams')") is None
-            await migrate(connection, "here")
+            await migrate(connection, SCHEMA, "here")
             good = Migration(later, "CREATE TABLE tercet.later (a int)")
-            await migrate(connection, "here", (*MIGRATIONS, good))
+            await migrate(connection, continued(good), "here")
             error = await refusal(NewerJournal, _open(url))
             assert (error.version, error.known) == (later, later - 1)
 

@@ -19,6 +19,8 @@ import pytest
 from journal.filling import TENANT, at, event, fill, make_journal, refusal
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.database.schema import Schema
+from tercet.database.sqlite import connect_writer
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import (
     BlobMissing,
@@ -30,7 +32,7 @@ from tercet.journal.errors import (
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append, NewCheckpoint
 from tercet.journal.sqlite import writer
-from tercet.journal.sqlite.connection import connect_writer
+from tercet.journal.sqlite.batch import SCHEMA
 from tercet.journal.sqlite.heads import heads_path
 
 LARGE = b"z" * 2_000_000
@@ -74,8 +76,8 @@ def path(tmp_path: Path) -> Path:
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite finds the disk full beyond 256 pages."""
 
-    def connect(path: Path, *, patience_s: float) -> sqlite3.Connection:
-        connection = connect_writer(path, patience_s=patience_s)
+    def connect(path: Path, schema: Schema, *, patience_s: float) -> sqlite3.Connection:
+        connection = connect_writer(path, schema, patience_s=patience_s)
         connection.execute("PRAGMA max_page_count = 256")
         return connection
 
@@ -264,7 +266,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
 
 def test_a_commit_waits_for_the_disk(path: Path) -> None:
     """The writing connection uses the write-ahead log and waits for the disk at every commit."""
-    connection = connect_writer(path, patience_s=1)
+    connection = connect_writer(path, SCHEMA, patience_s=1)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.close()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from engine.happenings import started
 from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import UsageError
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
 
 from .receiver import Receiver

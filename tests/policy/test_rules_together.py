@@ -14,9 +14,9 @@ from tercet.policy.expressions import (
     STEP,
     Rule,
     Scope,
-    compile_limits,
     compile_rule,
     compile_together,
+    read_by_limits,
     union,
 )
 
@@ -84,9 +84,9 @@ rule_sets = st.lists(
 
 def holds_for(rule: Rule, plan: list[dict[str, Any]]) -> bool:
     """Whether a rule holds for a plan, looked at step by step if it is about steps."""
-    if rule.scope is PLAN:
+    if rule.scope is not STEP:
         values = {**FRAME, "plan.intent": "i", "plan.outputs": ["total"], "plan.steps": plan}
-        return rule.evaluate(PLAN.activation(values)).holds
+        return rule.evaluate(rule.scope.activation(values)).holds
     activations = [
         STEP.activation(
             {**FRAME, "plan.intent": "i", **{f"step.{name}": value for name, value in step.items()}}
@@ -108,21 +108,30 @@ def test_together_is_each_of_them(texts: list[tuple[str, Scope]], plan: list[dic
 
 @settings(deadline=None, max_examples=100)
 @given(
-    st.lists(st.sampled_from(LIMITS), max_size=3),
     st.lists(
-        st.dictionaries(
-            st.sampled_from(["amount", "to"]), st.integers(0, 5) | st.sampled_from(["evil", "me"])
+        st.tuples(
+            st.lists(st.sampled_from(LIMITS), min_size=1, max_size=3),
+            st.lists(
+                st.dictionaries(
+                    st.sampled_from(["amount", "to"]), st.integers(0, 5) | st.sampled_from(["evil", "me"])
+                ),
+                max_size=3,
+            ),
         ),
         max_size=3,
     ),
 )
-def test_limits_of_one_tool_hold_for_all_of_its_calls(texts: list[str], calls: list[dict[str, Any]]) -> None:
-    """One evaluation over all calls holds exactly if each limit holds for each call."""
-    together = compile_limits(tuple(texts))
+def test_limits_hold_for_all_calls_of_their_tools(
+    limits: list[tuple[list[str], list[dict[str, Any]]]],
+) -> None:
+    """One evaluation over all calls holds exactly if each limit of a tool holds for each of its calls."""
+    together = compile_together((), tuple(tuple(texts) for texts, _ in limits))
     assert together is not None
-    outcome = together.evaluate(together.scope.activation({**FRAME, "calls": calls}))
+    values = {**FRAME, "calls": [calls for _, calls in limits]}
+    outcome = together.evaluate(together.scope.activation(values))
     one_by_one = [
         compile_rule(text, CALL).evaluate(CALL.activation({**FRAME, "args": args})).holds
+        for texts, calls in limits
         for text in texts
         for args in calls
     ]
@@ -134,14 +143,13 @@ def test_no_rules_hold() -> None:
     together = compile_together(())
     assert together is not None
     assert holds_for(together, [])
-    assert compile_limits(()) is not None
 
 
 def test_rules_that_are_too_large_together_are_left_apart() -> None:
     """What cannot be compiled as one is no error: the caller looks at each."""
     deepest = compile_rule("step.index" + " + 1" * 29 + " < 99", STEP)
     assert compile_together((deepest,)) is None
-    assert compile_limits(("args.a <",)) is None
+    assert read_by_limits(("args.a <",)) == (False, None)
     many = compile_together(tuple(compile_rule(f"size(plan.steps) < {n + 1}", PLAN) for n in range(200)))
     assert many is not None
     assert holds_for(many, [])

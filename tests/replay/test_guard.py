@@ -21,7 +21,7 @@ import pytest
 
 from engine.workshop import Workshop
 from tercet.packs.pack import Pack
-from tercet.replay import scene
+from tercet.replay import recorded_run
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.replay import replay_recording
 from tercet.replay.what_if import what_if
@@ -151,14 +151,14 @@ def test_a_rule_that_reads_a_file_cannot_hide_in_a_replay(
     """If judging began to read the world, replay and what-if would raise, and not call it a difference."""
     pack = refunds(workshop, LOOSE)
     [run] = record(workshop, pack, [5])
-    pure = scene.decide
+    pure = recorded_run.decide
 
     def curious(*args: object) -> object:
         (tmp_path / "config").exists()
         (tmp_path / "log").write_text("judged")
         return pure(*args)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(scene, "decide", curious)
+    monkeypatch.setattr(recorded_run, "decide", curious)
     with pytest.raises(IoRefused):
         replay_recording(run)
     with pytest.raises(IoRefused):

@@ -16,13 +16,14 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.table import TABLE
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import StoredCheckpoint
 from tercet.packs.pack import Pack
-from tercet.replay.answers import FACTS, RECORDED
+from tercet.replay.answers import RECORDED
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.recording import Recording, load
-from tercet.replay.replay import VERDICTS, replay, replay_many, replay_recording
+from tercet.replay.replay import replay, replay_many, replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
@@ -55,9 +56,11 @@ def test_every_type_of_event_is_derived_or_a_fact_and_never_both() -> None:
     """A type that carries a judgement cannot be taken as a fact because somebody forgot its entry."""
     kinds = set(get_args(e.Event))
     pinned = {e.SessionStarted, e.SessionMigrated}  # compiled again
-    assert RECORDED.keys() | FACTS.keys() | pinned == kinds
-    assert not RECORDED.keys() & FACTS.keys()
-    assert RECORDED.keys() >= VERDICTS
+    facts = {kind for kind, row in TABLE.items() if row.fact}
+    assert TABLE.keys() == kinds
+    assert RECORDED.keys() | facts | pinned == kinds
+    assert not RECORDED.keys() & facts
+    assert not [kind for kind, row in TABLE.items() if row.is_verdict and row.fact]
 
 
 # --- equal ---

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tercet.contracts.errors import UsageError
-from tercet.core.fold.session import EXTENSIBLE
+from tercet.core.budget import EXTENSIBLE
 from tercet.core.messages import demand_extension
 
 

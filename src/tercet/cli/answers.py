@@ -27,7 +27,6 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core import messages
 from tercet.core.events.gate import Answered
-from tercet.core.fold.session import EXTENSIBLE
 from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
 
@@ -233,7 +232,12 @@ def decide(
             code="unknown_choice",
             remedy=f"choose one of {', '.join(CHOICES)}",
         )
-    given = dict(zip(EXTENSIBLE, (tokens, tool_calls, cost_microcents, wall_clock_ms), strict=True))
+    given = {
+        "tokens": tokens,
+        "tool_calls": tool_calls,
+        "cost_microcents": cost_microcents,
+        "wall_clock_ms": wall_clock_ms,
+    }
     more = {name: amount for name, amount in given.items() if amount is not None}
     if more and choice != "extend":
         raise UsageError(
@@ -243,7 +247,7 @@ def decide(
         raise UsageError(
             "it is not said by how much the budget is extended",
             code="wrong_extension",
-            remedy=f"give one or more of {', '.join(map(_option, EXTENSIBLE))}",
+            remedy=f"give one or more of {', '.join(map(_option, given))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
     return _answer(gate, CHOICES[choice], voice, value=value)

@@ -14,7 +14,6 @@ from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
@@ -23,6 +22,7 @@ from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
+from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.text import printable
 from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import SystemClock

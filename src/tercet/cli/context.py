@@ -28,6 +28,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
 from tercet.engine import sessions as opening
 from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.session_reader import load_state
 from tercet.packs import Pack
 
 EXAMPLES = """\
@@ -137,7 +138,7 @@ def _demand_alone(*others: object) -> None:
 async def _recorded(pack: Pack, url: str, session: str) -> View:
     """The context of a session, compiled from what the journal has of it."""
     async with journal_at(url) as journal:
-        state = (await opening.restore(journal, TENANT, session)).state
+        state = await load_state(journal, TENANT, session)
         if pack.hash != state.start.pack_hash:
             raise UsageError(
                 f"session {session} was given {state.start.pack} with hash {state.start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",

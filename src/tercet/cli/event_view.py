@@ -10,10 +10,11 @@ from rich.text import Text
 
 from tercet.cli.text import count, listed, printable, took
 from tercet.cli.values import amount_text, value_text
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.turn import TurnAction
-from tercet.core.state import UNDO, Answer, State
+from tercet.core.state import Answer, State
 
 WIDEST_STEP = 20
 WIDEST_TOOL = 34
@@ -53,7 +54,7 @@ class Columns:
         """The columns of a plan as it was recorded, and of the calls that take it back."""
         steps: list[dict[str, Any]] = plan.get("steps", [])
         tools = {step["id"]: printable(step.get("tool") or step.get("kind", "tool"), 80) for step in steps}
-        tools |= {f"{UNDO}{each.step}": printable(each.tool, 80) for each in undo}
+        tools |= {each.name: printable(each.tool, 80) for each in undo}
         return cls(
             tools=tools,
             step=min(WIDEST_STEP, max(map(len, tools), default=0)),
@@ -75,7 +76,8 @@ class Columns:
 
 def step_text(step: str) -> str:
     """A step's name; one that takes another back says so."""
-    return printable(f"↶ {step.removeprefix(UNDO)}" if step.startswith(UNDO) else step)
+    host = compensated_step(step)
+    return printable(f"↶ {host}" if host else step)
 
 
 def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one case for each kind of event

@@ -18,14 +18,13 @@ from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import count, json_text, listed, printable
 from tercet.contracts.errors import UsageError
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.feedback import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.golden import SUFFIX, Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
-from tercet.replay.sources import list_rows
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
@@ -97,7 +96,7 @@ def list_feedback(
 
 async def _list(journal: Journal, run: str | None) -> list[Feedback]:
     if run is not None:
-        await opening.restore(journal, TENANT, run)  # raises if there is no such session
+        await load_state(journal, TENANT, run)  # raises if there is no such session
         return await read_feedback(journal, TENANT, run)
     sessions = [row.session_id async for row in list_rows(journal, TENANT)]
     return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
@@ -171,7 +170,7 @@ def golden(
 
 async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:
     found = await find_feedback(journal, TENANT, feedback)
-    state = (await opening.restore(journal, TENANT, found.session_id)).state
+    state = await load_state(journal, TENANT, found.session_id)
     return found, Expected(
         feedback=found.id,
         session_id=found.session_id,

@@ -20,10 +20,10 @@ import typer
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import Story, journal_at, read_story
-from tercet.cli.observing import observing
 from tercet.cli.progress import Progress, Silence, show_cursor
 from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
+from tercet.cli.telemetry import open_telemetry
 from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
@@ -89,7 +89,7 @@ class Foreground:
         async with (
             journal_at(url, is_new=is_new, is_written=True) as journal,
             library_at(self._store, url) as evidence,
-            observing(self._telemetry, self._progress.say, self._undelivered) as observers,
+            open_telemetry(self._telemetry, self._progress.say, self._undelivered) as observers,
         ):
             # In the foreground one session is carried: others are looked after by whoever stays.
             self._runtime = Runtime(

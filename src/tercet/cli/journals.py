@@ -17,7 +17,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history, load_state
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
@@ -102,16 +102,10 @@ def demand_file(url: str) -> None:
 
 async def read_story(journal: Journal, session: str) -> Story:
     """A session with its events; raises `UsageError` if it is not there."""
-    state = (await opening.restore(journal, TENANT, session)).state
-    events = await opening.events_of(journal, TENANT, session)
-    if len(events) < state.position:
-        raise UsageError(
-            f"session {session} was forgotten while it was read",
-            code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
-        )
+    state = await load_state(journal, TENANT, session)
+    history = await load_history(journal, TENANT, session)
     rollback = await rollback_result(journal, TENANT, state)
-    return Story(state=state, events=tuple(events[: state.position]), rollback=rollback)
+    return Story(state=state, events=history.events[: state.position], rollback=rollback)
 
 
 def journal_words(url: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from tercet.core import messages
 from tercet.core.messages import Cancel, Extend, Pause
 from tercet.core.state import State
 from tercet.engine.runtime import Runtime
-from tercet.engine.spectators import Signal, unmeasured
+from tercet.engine.subscription import Signal
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 
@@ -179,7 +179,7 @@ def settle(
 
 
 def _use_runtime(
-    url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal = unmeasured
+    url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal | None = None
 ) -> T:
     """Open a runtime on the journal at an address, do one thing with it, and close it."""
 

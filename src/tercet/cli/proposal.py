@@ -24,10 +24,10 @@ from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.engine import sessions as opening
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import ASKING, PLANNER_NAMES, TaskPlanner, pack_planner, usual_planner
 from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
 from tercet.planner.flexibility import Flexibility, flexibility
 from tercet.planner.partial_order import Arrangement, Link, Ordering, Threat, arrange
@@ -218,7 +218,7 @@ async def _ask_models(
             actor=setting.ctx.actor,
             shadow=True,
         )
-        events = await opening.events_of(runtime.journal, runtime.tenant, result.session_id)
+        events = (await load_history(runtime.journal, runtime.tenant, result.session_id)).events
         state = await runtime.state(result.session_id)
     if result.code:
         raise ModelFault(

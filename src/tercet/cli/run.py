@@ -11,10 +11,10 @@ from tercet.cli.carrying import carry
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
 from tercet.cli.people import ActAs, Dev, acting_as, demand_local
 from tercet.cli.stores import StoreUrl
+from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName

@@ -12,8 +12,8 @@ from tercet.cli.journals import Story
 from tercet.cli.quality_view import Judged
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands, standing
-from tercet.contracts.budget import RunBudget
 from tercet.core import events as e
+from tercet.core.budget import budget_of
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import timestamp
 
@@ -120,14 +120,3 @@ def gate_json(gate: OpenGate) -> dict[str, Any]:
         "opened_at": timestamp(gate.at),
         "expires_at": timestamp(gate.expires) if gate.expires else None,
     }
-
-
-def budget_of(state: State) -> RunBudget:
-    """The limits of a run, with what operators have added."""
-    start = RunBudget.model_validate(state.start.budget)
-    more = {
-        name: before + amount
-        for name, amount in state.extended.items()
-        if (before := getattr(start, name)) is not None
-    }
-    return start.model_copy(update=more)

@@ -19,7 +19,6 @@ from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
-from tercet.cli.session_json import budget_of
 from tercet.cli.standing import Commands, Standing, left_over, standing
 from tercet.cli.text import ago, count, json_text, listed, printable, took
 from tercet.contracts import graph
@@ -30,9 +29,9 @@ from tercet.contracts.saga import RollbackResult, RollbackStatus
 from tercet.contracts.shape import as_object
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
-from tercet.core.fold.session import ESCALATED
+from tercet.core.budget import budget_of
 from tercet.core.plans import read_plan
-from tercet.core.state import UNDO, State, StepState
+from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 
 STYLES: dict[Standing, str] = {
@@ -152,7 +151,7 @@ def _show_steps(screen: Screen, story: Story) -> None:
         line.append(f"  {told}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     for undo in state.undo:
-        _show_undo(screen, undo, state.steps.get(f"{UNDO}{undo.step}"))
+        _show_undo(screen, undo, state.steps.get(undo.name))
 
 
 def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
@@ -161,7 +160,7 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
     mark, style = MARKS[step.status]
-    name, tool = step_text(f"{UNDO}{undo.step}"), printable(undo.tool, 80)
+    name, tool = step_text(undo.name), printable(undo.tool, 80)
     told = {"done": "taken back", "pending": ""}.get(step.status, _progress(step, None))
     screen.put(
         Text.assemble((f"{mark} ", style), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")), rest="  "
@@ -246,7 +245,7 @@ def show_ending(
         case "failed" | "rejected" | "expired" | "cancelled":
             screen.say(Text.assemble((f"✗ {where}", style), f": {reason}" if reason else ""))
         case "escalated":
-            screen.say(Text.assemble(("✗ escalated: ", style), reason.removeprefix(ESCALATED)))
+            screen.say(Text.assemble(("✗ escalated: ", style), printable(state.escalation or "")))
         case "paused":
             screen.say(Text.assemble(("· paused: ", style), reason))
         case "ending":

@@ -23,19 +23,16 @@ from tercet.cli.standing import EXIT_CODES, Commands, Standing, commands_for, st
 from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
-from tercet.core import codec
 from tercet.core import effects as undoing
 from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
-from tercet.core.table import fold_event
 from tercet.core.transcript import timestamp
-from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, legible, row_fault
-from tercet.engine.records import read_record
 from tercet.engine.rows import details_of
+from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.journal.side_stream import read_all
 
 POLL_S = 0.2
 MOST = 200
@@ -103,7 +100,8 @@ def standing_in(row: SessionRow) -> Standing:
     """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
-    return standing_of(status, details.reason, details.ending, has_gates=bool(details.gates))
+    is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
+    return standing_of(status, details.ending, is_escalated=is_escalated, has_gates=bool(details.gates))
 
 
 def _row_json(row: SessionRow) -> dict[str, Any]:
@@ -227,8 +225,6 @@ async def _follow(url: str, session: str, progress: Progress | Silence, *, as_js
         drawing = asyncio.ensure_future(progress.keep_fresh())
         try:
             state = await _read_on(journal, session, State(), progress, as_json=as_json)
-            if not state.is_started:
-                await read_story(journal, session)  # says that it is not there
             while not state.is_over:
                 await asyncio.sleep(POLL_S)
                 state = await _read_on(journal, session, state, progress, as_json=as_json)
@@ -241,13 +237,11 @@ async def _read_on(
     journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
 ) -> State:
     """Read and show what has been appended since; the state after it."""
-    for stored in await read_all(journal, TENANT, session, after=state.position):
-        event = codec.decode(stored.data)
-        opening.demand_own(TENANT, session, [event])
-        state = fold_event(state, event)
+    for event, after in (await load_history(journal, TENANT, session, after=state)).walk():
+        state = after
         progress.tell(state, event)
         if as_json:
-            print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
+            print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
     return state
 
 

@@ -27,8 +27,8 @@ from tercet.contracts.request import Actor
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox as mail
-from tercet.engine import sessions as opening
 from tercet.engine.leases import Desk
+from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 
@@ -87,7 +87,7 @@ def spoken(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
 
 async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
     async with journal_at(url, is_written=True) as journal:
-        before = (await opening.restore(journal, TENANT, session)).state
+        before = await load_state(journal, TENANT, session)
         actor = speaker.facing(before)
         desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())
         try:

@@ -17,7 +17,6 @@ from tercet.cli.values import sample
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
 from tercet.core.fold.gate import has_set_values
-from tercet.core.fold.session import ESCALATED
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
@@ -55,10 +54,11 @@ def standing(state: State) -> Standing:
     """Where a session stands. Refused means that the critic let no plan through."""
     if state.status == "failed" and state.verdict.get("outcome", "ok") != "ok":
         return "refused"
-    return standing_of(state.status, state.reason, state.ending, has_gates=bool(state.gates))
+    is_escalated = state.escalation is not None
+    return standing_of(state.status, state.ending, is_escalated=is_escalated, has_gates=bool(state.gates))
 
 
-def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: bool) -> Standing:
+def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_gates: bool) -> Standing:
     """Where a session stands, as far as a list knows."""
     match status:
         case "completed" | "failed" | "rejected" | "expired" | "cancelled":
@@ -68,7 +68,7 @@ def standing_of(status: SessionStatus, reason: str, ending: str, *, has_gates: b
         case "awaiting_gate":
             return "waiting"
         case "paused":
-            return "escalated" if reason.startswith(ESCALATED) else "paused"
+            return "escalated" if is_escalated else "paused"
         case "in_progress":
             return "in progress"
         case _:

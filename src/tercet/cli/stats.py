@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Annotated
 
@@ -20,14 +20,12 @@ from tercet.cli.text import count, printable, took
 from tercet.contracts.budget import MICROCENTS_PER_CENT
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
-from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import DamagedSession, describe_damage, row_fault
+from tercet.engine.session_reader import list_rows, load_history
 from tercet.executor.clock import SystemClock
-from tercet.journal.protocol import Journal, SessionRow
+from tercet.journal.protocol import Journal
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
-
-_PAGE = 200
 
 EXAMPLES = """\
 tercet stats
@@ -97,7 +95,9 @@ async def _figures(
     is_shown = screen.is_terminal and not is_quiet
     with screen.status("reading runs") if is_shown else nullcontext() as status:
         async with journal_at(url) as journal:
-            async for row in _rows(journal, after):
+            async for row in list_rows(journal, TENANT):
+                if not row_fault(row) and row.started_at < after:
+                    break
                 if (broken := damaged_row(row)) is not None:
                     unreadable.append(broken)
                 elif intent is None or row.intent == intent:
@@ -113,22 +113,10 @@ async def _figures(
     return figures_of(tally), {where: each for where, each in sorted(unfinished.items()) if each}
 
 
-async def _rows(journal: Journal, after: int) -> AsyncIterator[SessionRow]:
-    """Every session that was started since, newest first."""
-    before: str | None = None
-    while page := await journal.sessions(TENANT, limit=_PAGE, before=before):
-        for row in page:
-            if row_fault(row) or row.started_at >= after:
-                yield row
-            else:
-                return
-        before = page[-1].session_id
-
-
 async def _recorded(journal: Journal, session: str) -> Recorded:
-    events = await opening.events_of(journal, TENANT, session)
-    stored = await opening.checkpoints_of(journal, TENANT, session)
-    return Recorded(events=events, checkpoints=[(each.kind, len(each.data)) for each in stored])
+    history = await load_history(journal, TENANT, session, has_checkpoints=True)
+    sizes = [(each.kind, len(each.data)) for each in history.checkpoints]
+    return Recorded(events=history.events, checkpoints=sizes)
 
 
 # --- on the screen ---

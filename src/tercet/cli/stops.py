@@ -23,13 +23,13 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
 from tercet.core.transcript import timestamp
+from tercet.engine.session_reader import list_rows
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
-_PAGE = 500
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
@@ -196,15 +196,14 @@ async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
     """The tools, the packs or the tenant of the runs in a journal, read until the one is found that is stopped."""
     names: set[str] = set()
     read: set[str] = set()
-    before: str | None = None
-    while stop.name not in names and (page := await journal.sessions(TENANT, limit=_PAGE, before=before)):
-        for row in page:
-            if stop.kind != "tool":
-                names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
-            elif row.pack_hash not in read:
-                read.add(row.pack_hash)
-                names |= await _tools(journal, row.pack_hash)
-        before = page[-1].session_id
+    async for row in list_rows(journal, TENANT):
+        if stop.kind != "tool":
+            names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
+        elif row.pack_hash not in read:
+            read.add(row.pack_hash)
+            names |= await _tools(journal, row.pack_hash)
+        if stop.name in names:
+            break
     return frozenset(names)
 
 

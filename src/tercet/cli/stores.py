@@ -15,9 +15,10 @@ from tercet.cli import journals
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
+from tercet.database.address import SQLITE
 from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
-from tercet.evidence.opening import SQLITE, open_evidence
+from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import SystemClock
 

@@ -247,6 +247,15 @@ class CompiledContext(Authored):
         return {entry.spec.name: entry.spec for entry in self.manifests.tool_manifest}
 
     @cached_property
+    def attesting(self) -> dict[str, list[ToolSpec]]:
+        """The tools of this run by the classes of evidence that their results may represent."""
+        found: dict[str, list[ToolSpec]] = {}
+        for tool in self.surface.values():
+            for classification in dict.fromkeys(tool.attests):
+                found.setdefault(classification, []).append(tool)
+        return found
+
+    @cached_property
     def offered(self) -> dict[str, ToolSpec]:
         """The tools that a planner is offered, by name: those of the surface within the safety mode."""
         if self.safety_mode is None:

@@ -8,6 +8,9 @@ from tercet.contracts.mode import MODE_RANK, REVERSIBILITY_RANK, ApprovalMode, R
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.tool import ToolSpec
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_PURE, _READ_ONLY = Reversibility.PURE, ApprovalMode.READ_ONLY
+
 
 class EffectiveStep(NamedTuple):
     """A step of a plan together with its tool; silence inherits, and nothing ever weakens."""
@@ -27,7 +30,7 @@ class EffectiveStep(NamedTuple):
     @property
     def leaves_nothing(self) -> bool:
         """Whether a call changes nothing: it may be made again, and there is nothing to take back."""
-        return self.reversibility is Reversibility.PURE or self.mode is ApprovalMode.READ_ONLY
+        return self.reversibility is _PURE or self.mode is _READ_ONLY
 
     @property
     def needs_person(self) -> bool:
@@ -43,15 +46,16 @@ class EffectiveStep(NamedTuple):
 
 def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
     """The effective step of a step and the tool that it names."""
-    params, doubled = unaliased(step.params, tool.aliases)
-    declared = tool.effective_reversibility
+    params, aliases = step.params, tool.aliases
+    params, doubled = unaliased(params, aliases) if aliases else (params, ())
+    mode, declared, gates = step.approval_mode, tool.effective_reversibility, step.gates
     return EffectiveStep(
         position,
         step,
         tool,
-        tool.mode if step.approval_mode is None else stronger(tool.mode, step.approval_mode),
+        tool.mode if mode is None else stronger(tool.mode, mode),
         declared if step.reversibility is None else _harder(declared, step.reversibility),
-        tool.gates if step.gates is None else tuple(dict.fromkeys((*tool.gates, *step.gates))),
+        tool.gates if gates is None else tuple(dict.fromkeys((*tool.gates, *gates))),
         step.compensate or tool.compensate,
         params,
         doubled,

@@ -11,7 +11,7 @@ from tercet.contracts import pointer
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 
-Place = Sequence[str | int]
+Place = tuple[str | int, ...]
 
 _SUGGESTED: tuple[tuple[str, frozenset[str]], ...] = (
     (
@@ -79,11 +79,10 @@ def parameter_kind(tool: ToolSpec, place: Place) -> Kind:
 
 def result_kind(tool: ToolSpec, place: Place) -> Kind:
     """Return the kind of the values in a field of a tool's result."""
-    declared = declared_among(
-        ((pointer.place_of(name), kind) for name, kind in tool.result_kinds.items()), place
-    )
-    if declared is not None:
-        return declared
+    if tool.result_kinds:
+        kinds = ((pointer.place_of(name), kind) for name, kind in tool.result_kinds.items())
+        if (declared := declared_among(kinds, place)) is not None:
+            return declared
     return _kind_in_schema(tool.result or {}, place) if tool.has_formats else named_kind(place)
 
 
@@ -104,10 +103,13 @@ def _is_item(token: str | int) -> bool:
     return isinstance(token, int) or token.isdigit() or token == ANY_ITEM
 
 
+@lru_cache(maxsize=4_096)
 def named_kind(place: Place) -> Kind:
     """Return the kind that the last name on the way to a place suggests."""
-    name = next((token for token in reversed(place) if not _is_item(token)), None)
-    return UNKNOWN if name is None else suggested_kind(str(name))
+    for token in reversed(place):
+        if not _is_item(token):
+            return suggested_kind(str(token))
+    return UNKNOWN
 
 
 def _kind_in_schema(schema: JsonObject, place: Place) -> Kind:

@@ -7,6 +7,7 @@ tool; what the critic judges is the effective step (`tercet.contracts.effective`
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -121,9 +122,10 @@ class Step(Authored):
     @cached_property
     def is_written_out(self) -> bool:
         """Whether the parameters are values as they stand, so that there is nothing to resolve."""
-        return all(
-            type(found) is references.Leaf and references.LITERAL not in found.place for found in self.found
-        )
+        for found in self.found:
+            if type(found) is not references.Leaf or references.LITERAL in found.place:
+                return False
+        return True
 
     def resolved_to(self, params: JsonObject, refs: tuple[str, ...]) -> Self:
         """Return this step with these parameters as literals, and with this evidence pinned."""
@@ -146,6 +148,16 @@ class Step(Authored):
 
 COMPENSATES = "~"
 """What the id of a compensating step begins with; the id of the step that it compensates follows."""
+
+
+def compensated_step(step_id: str) -> str:
+    """Return the id of the step that a compensating step compensates; empty for any other step."""
+    return step_id.removeprefix(COMPENSATES) if step_id.startswith(COMPENSATES) else ""
+
+
+def _names_in(found: Iterable[references.Found]) -> frozenset[str]:
+    """Return the names that references refer to."""
+    return frozenset(name for item in found if isinstance(item, references.Reference) for name in item.names)
 
 
 class Plan(Authored):
@@ -182,7 +194,7 @@ class Plan(Authored):
         problems = [
             *duplicate_ids([step.id for step in self.steps]),
             *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
-            *named_problems(self.outputs, ("outputs",)),
+            *named_problems(self.outputs, ("outputs",), self.found_outputs),
             *named_problems(self.memory, ("memory",)),
         ]
         if problems:
@@ -195,9 +207,28 @@ class Plan(Authored):
         return tuple(dict.fromkeys((*self.outputs, *self.declared_outputs)))
 
     @cached_property
+    def found_outputs(self) -> list[references.Found]:
+        """The references and literals in the outputs, scanned once."""
+        return references.scan(self.outputs)
+
+    @cached_property
     def graph(self) -> graph.Graph:
         """Who waits for whom, worked out once."""
         return graph.build(self)
+
+    @cached_property
+    def referenced(self) -> frozenset[str]:
+        """The steps whose results a parameter, a condition, an output or a memory refers to."""
+        found = [item for step in self.steps for item in step.found]
+        found += references.scan(self.outputs) + references.scan(self.memory)
+        conditions = (references.names(step.when) for step in self.steps if step.when is not None)
+        return _names_in(found).union(*conditions)
+
+    @cached_property
+    def referenced_by_compensations(self) -> frozenset[str]:
+        """The steps whose results a compensation refers to."""
+        scanned = (references.scan(step.compensate.params) for step in self.steps if step.compensate)
+        return _names_in(item for found in scanned for item in found)
 
     @cached_property
     def hash(self) -> str:

@@ -33,7 +33,7 @@ def place_of(name: str) -> tuple[str, ...]:
 
 def join(tokens: Sequence[str | int]) -> str:
     """The pointer made of these tokens."""
-    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
+    return "".join(["/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens])
 
 
 def follow(value: Any, pointer: str) -> Any:

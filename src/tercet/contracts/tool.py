@@ -183,6 +183,11 @@ class ToolSpec(Authored):
         return '"format"' in self.parameters_text or '"format"' in self.result_text
 
     @cached_property
+    def may_have_defaults(self) -> bool:
+        """Whether the parameters' schema may give a `default` to anything."""
+        return "'default'" in repr(self.parameters)
+
+    @cached_property
     def parameters_text(self) -> str:
         """The parameters' schema as text: the key under which its validator is kept."""
         return canonical(self.parameters).decode()

@@ -22,6 +22,7 @@ from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
 from tercet.contracts.references import Reference, scan
 from tercet.core import commands as c
+from tercet.core.budget import remaining
 from tercet.core.compensation import shown_params
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import basis_of, evidence_in
@@ -29,7 +30,8 @@ from tercet.core.events import BoundCompensation, EarlierCall, Need
 from tercet.core.modifications import SETTABLE, settable
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
-from tercet.core.state import UNDO, Answer, State
+from tercet.core.state import Answer, State
+from tercet.critic.compensation import CompensatingStep
 from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
@@ -87,7 +89,7 @@ def sources_of(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[s
 def dated_sources(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
     """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
     dispatched, and its values are bound since."""
-    return () if call.step.id.startswith(UNDO) else sources_of(state, setting, call)
+    return () if isinstance(call.step, CompensatingStep) else sources_of(state, setting, call)
 
 
 def frozen_evidence(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
@@ -133,7 +135,7 @@ def ask_for(
         needs=needs or {"": Need()},
         digest=call_digest(state, setting, asked, gates),
         covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
-        shown={**shown, "budget": budget_left(state, setting), "plan": _rest(state)},
+        shown={**shown, "budget": remaining(state.used, setting.limits), "plan": _rest(state)},
         stale=_stale(state, setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
@@ -141,7 +143,7 @@ def ask_for(
 
 def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
     """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
-    is_planned = not asked.name.startswith(UNDO)
+    is_planned = not isinstance(asked.call.step, CompensatingStep)
     is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
     return is_planned and is_strict and any(need.roles for need in needs.values())
 
@@ -149,7 +151,7 @@ def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need])
 def ask_for_compensation(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
     """Return the gate at which a compensation waits. It never expires, since the run is already ending."""
     asking = ask_for(state, setting, asked, gates)
-    shown = {**asking.shown, "reason": state.reason, "compensates": asked.name.removeprefix(UNDO)}
+    shown = {**asking.shown, "reason": state.reason, "compensates": state.steps[asked.name].compensates}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
 
 
@@ -184,7 +186,7 @@ def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
             "recommended": recommend(decided),
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
-            "budget": budget_left(state, setting),
+            "budget": remaining(state.used, setting.limits),
         },
         stale=_first_expiry(setting, _stood_on(state, setting)),
         ttl_ms=gate.ttl_ms if gate else 0,
@@ -308,18 +310,6 @@ def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str
     return describe_origins(origins(review, asked.name))
 
 
-def budget_left(state: State, setting: RunConfig) -> dict[str, int]:
-    """What is left of each dimension that has a limit."""
-    budget, used = setting.ctx.run_budget, state.used
-    spent = {
-        "tokens": (setting.ctx.run_budget.tokens, used.tokens + used.reserved_tokens),
-        "tool_calls": (budget.tool_calls, used.tool_calls + used.reserved_calls + used.held_calls),
-        "cost_microcents": (budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost),
-        "wall_clock_ms": (budget.wall_clock_ms, used.wall_clock),
-    }
-    return {name: max(0, limit - amount) for name, (limit, amount) in spent.items() if limit is not None}
-
-
 def _rest(state: State) -> list[dict[str, str]]:
     """The whole plan in a few words, so that an approver sees what stands around the call."""
     return [
@@ -343,7 +333,8 @@ def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep
     condition lifts a gate of a compensation, since a declared one is made without evaluating them. A call that only had
     to be approved by another person is settled by another person.
     """
-    steps = frozenset((name, name.removeprefix(UNDO).partition("#")[0]))
+    host = state.steps[name].compensates
+    steps = frozenset((name, (host or name).partition("#")[0]))
     if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return people_of(state, setting, steps)
     approvals = _approvals(state, steps)
@@ -351,7 +342,7 @@ def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep
     if call is not None:
         known = setting.compiled.gates_by_name
         own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
-        names += [g for g in own if g in known and (name.startswith(UNDO) or known[g].when is None)]
+        names += [g for g in own if g in known and (host or known[g].when is None)]
     is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
     return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
 

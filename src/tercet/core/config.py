@@ -22,12 +22,12 @@ from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
 from tercet.contracts.tool import ToolSpec
+from tercet.core import budget
 from tercet.core.events import Undo
-from tercet.core.state import UNDO, EarlierStep, SetValue
+from tercet.core.state import EarlierStep, SetValue
 from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
@@ -60,12 +60,14 @@ class RunConfig:
         """The content of the run's evidence by id."""
         return {entry.id: entry.content for entry in self.compiled.manifests.evidence_manifest}
 
+    @cached_property
+    def limits(self) -> budget.Amounts:
+        """How much of each dimension of the budget may be used, where that is limited."""
+        return budget.limits_of(self.ctx.run_budget, {"executor": self.executor_tokens})
+
     def extended(self, more: Mapping[str, int]) -> RunConfig:
         """The same with more to use up; what has no limit needs none."""
-        budget = self.ctx.run_budget
-        limits = {name: getattr(budget, name) for name in more}
-        added = {name: limit + more[name] for name, limit in limits.items() if limit is not None}
-        ctx = self.ctx.model_copy(update={"run_budget": budget.model_copy(update=added)})
+        ctx = self.ctx.model_copy(update={"run_budget": budget.extend(self.ctx.run_budget, more)})
         own = self.executor_tokens
         return replace(self, ctx=ctx, executor_tokens=None if own is None else own + more.get("tokens", 0))
 
@@ -154,16 +156,9 @@ class ExecutionPlan:
             tools=surface if tools is None else tools,
         )
 
-    def way_back(self, call: EffectiveStep) -> tuple[int, int]:
-        """How many calls and micro-cents are kept back so that a call can be taken back."""
-        if call.compensate is None or call.reversibility is Reversibility.PURE:
-            return 0, 0
-        tool = self.tools.get(call.compensate.tool)
-        return 1, 0 if tool is None else tool.cost_microcents
-
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
         """The same course with the steps that take others back, none of which can end the run."""
-        ways = {f"{UNDO}{way.step}": way for way in undo if way.tool}
+        ways = {way.name: way for way in undo if way.tool}
         steps = {name: _compensating_step(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}

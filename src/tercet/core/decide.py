@@ -16,7 +16,7 @@ is waited for, what is unknown is settled, and then the critic judges. So no pla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -34,6 +34,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core.approval import (
     Resolved,
@@ -44,18 +45,17 @@ from tercet.core.approval import (
     settlers_of,
 )
 from tercet.core.compensation import bind_compensation, is_complete
-from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.config import RunConfig
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.core.fold.session import ESCALATED
 from tercet.core.identity import idempotency_key
 from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
-from tercet.core.run import Run
+from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
-from tercet.core.state import UNDO, Quality, State, StepState
+from tercet.core.state import Quality, State, StepState
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (
     NO_PROGRESS,
@@ -86,35 +86,35 @@ SMALL_NOTE_BYTES = 16 * 2**10
 """A note of at most this size is always accepted."""
 
 
-def decide(run: Run) -> tuple[c.Command, ...]:
-    """Return the commands that are due; none means that the run waits, or is over."""
-    state, setting, course, blobs = run.state, run.config, run.plan, run.blobs
-    if is_worn_out(state, setting):
-        return () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
+def decide(run: Run) -> Iterator[c.Command]:
+    """Yield the commands that are due; none means that the run waits, or is over. What is due after the first command may
+    depend on what becomes of it."""
+    state, setting = run.state, run.config
     match state.phase:
+        case _ if is_worn_out(state, setting):
+            yield from () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
         case Phase.PLAN:
-            return (c.Reflect() if state.is_turn_open else c.Propose(),)
+            yield c.Reflect() if state.is_turn_open else c.Propose()
         case Phase.DECOMPOSE:
-            return (c.Decompose(),)
+            yield c.Decompose()
         case Phase.RETRIEVE:
-            return (c.Retrieve(),)
+            yield c.Retrieve()
         case Phase.REVIEW:
-            return (c.Review(),)
-        case Phase.ACT if course is not None:
-            return tuple(Acting(state, setting, course, blobs).commands())
+            yield c.Review()
+        case Phase.ACT if run.plan is not None:
+            yield from Acting(run).commands()
         case Phase.VERIFY:
-            return tuple(_verifying(state, setting))
+            yield from _verifying(state, setting)
         case Phase.CRITIQUE:
-            return (_criticising(state, setting),)
+            yield _criticising(state, setting)
         case Phase.REPAIR:
-            queries = () if state.quality.has_fetched else missing_evidence(state, setting)
-            return (c.FetchEvidence(queries=queries) if queries else c.Repair(),)
+            yield _repairing(state, setting)
         case Phase.COMMIT | Phase.FAIL if not state.is_over:
-            return tuple(_ending(state, setting, course, blobs))
+            yield from _ending(run)
         case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
-            return (c.Escalate(),)
+            yield c.Escalate()
         case _:
-            return ()
+            pass
 
 
 def _verifying(state: State, setting: RunConfig) -> Iterator[c.Command]:
@@ -153,6 +153,11 @@ def _criticising(state: State, setting: RunConfig) -> c.Command:
     return c.Attack(number=made)
 
 
+def _repairing(state: State, setting: RunConfig) -> c.Command:
+    queries = () if state.quality.has_fetched else missing_evidence(state, setting)
+    return c.FetchEvidence(queries=queries) if queries else c.Repair()
+
+
 def is_worn_out(state: State, setting: RunConfig) -> bool:
     """Whether a run has gone through as many phases as it may."""
     return state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED
@@ -160,21 +165,20 @@ def is_worn_out(state: State, setting: RunConfig) -> bool:
 
 def is_escalated(state: State) -> bool:
     """Whether a run was handed to a person."""
-    return state.phase is Phase.HALT and state.reason.startswith(ESCALATED)
+    return state.phase is Phase.HALT and state.escalation is not None
 
 
 def _is_handed_over(state: State) -> bool:
     return any(gate.kind == "escalation" for gate in state.gates.values())
 
 
-def _ending(
-    state: State, setting: RunConfig, course: ExecutionPlan | None, blobs: Mapping[str, Any]
-) -> Iterator[c.Command]:
+def _ending(run: Run) -> Iterator[c.Command]:
     """A run ends when it is known of every call whether it happened, and what it did has been taken back or kept.
 
     Nothing of its plan is called any more to find out.
     """
-    acting = Acting(state, setting, course, blobs) if course is not None else None
+    state = run.state
+    acting = Acting(run) if run.plan is not None else None
     is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
     if acting is not None and is_undoing:
@@ -201,18 +205,16 @@ _COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 class Acting:
     """What is due while steps are carried out."""
 
-    def __init__(
-        self, state: State, setting: RunConfig, course: ExecutionPlan, blobs: Mapping[str, Any]
-    ) -> None:
-        self.state = state
-        self.setting = setting
-        self.course = course
-        self._blobs = blobs
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.state = run.state
+        self.setting = run.config
+        self.course = run.followed
 
     @property
     def results(self) -> Results:
         """What the steps before have brought."""
-        return Results(self.state, self.setting.compiled.input(), self._blobs)
+        return Results(self.state, self.setting.compiled.input(), self.run.blobs)
 
     def commands(self) -> Iterator[c.Command]:
         state = self.state
@@ -229,8 +231,8 @@ class Acting:
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(step) and not name.startswith(UNDO)
-        is_harmless = step.outcome != "done" or name.startswith(UNDO)
+            return is_looping(step) and not step.compensates
+        is_harmless = step.outcome != "done" or bool(step.compensates)
         is_excused = self.course.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.setting, step)
 
@@ -251,14 +253,29 @@ class Acting:
             return
         running = len(state.in_flight)
         limit = self.setting.ctx.run_budget.max_parallel or SLOTS
-        for name in sorted(state.frontier, key=self.course.order.__getitem__):
-            command = self._due(name, state.steps[name])
+        waiting = self._waiting_calls()
+        names: Iterable[str] = state.frontier
+        if running >= limit and waiting is not None:
+            names = [name for name in names if waiting.steps.get(name) is not state.steps[name]]
+        for name in sorted(names, key=self.course.order.__getitem__):
+            step = state.steps[name]
+            command = self._due(name, step)
             if isinstance(command, c.Dispatch):
                 if running >= limit:
+                    if waiting is not None and not self._needs(name):
+                        waiting.add(name, step, command.key)
                     continue
                 running += 1
             if command is not None:
                 yield command
+
+    def _waiting_calls(self) -> WaitingCalls | None:
+        """Return the calls that are known to wait for a slot alone; None where calls depend on what other steps bring."""
+        waiting = self.run.waiting
+        if waiting is None or self.state.entered or self.progress is not NO_PROGRESS:
+            return None
+        waiting.keep_for(self.setting, self.course)
+        return waiting
 
     def _ended(self) -> c.Command:
         """What is due when every step has ended."""
@@ -271,7 +288,7 @@ class Acting:
             return None
         if step.status == "unknown":
             return self._unknown(name, step)
-        return self._back(name, step) if name.startswith(UNDO) else self._ready(name, step)
+        return self._back(name, step) if step.compensates else self._ready(name, step)
 
     def _back(self, name: str, step: StepState) -> c.Command:
         """Return the call that compensates a step, or what keeps it from being made.
@@ -283,9 +300,9 @@ class Acting:
             return (
                 self.ask_whether(name, step)
                 if step.is_unsettled
-                else c.Fault(step=name, code="budget_exceeded", reason=shortage)
+                else c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
             )
-        undo = next(undo for undo in self.state.undo if name == f"{UNDO}{undo.step}")
+        undo = next(undo for undo in self.state.undo if name == undo.name)
         call = self.course.calls[name]
         if (unchecked := self._repeated(name, step, call, undo.params, undo.key)) is not None:
             return unchecked
@@ -359,7 +376,7 @@ class Acting:
             if step.id not in missing or self.state.steps[step.id].may_have_happened
         )
         proposed = (
-            self.course.steps[f"{UNDO}{undo.step}"]
+            self.course.steps[undo.name]
             for undo in self.state.undo
             if undo.bound is not None and undo.bound.proposed
         )
@@ -385,30 +402,17 @@ class Acting:
         others = (
             other
             for other in self.state.undo
-            if other.tool == undo.tool and self.state.steps[f"{UNDO}{other.step}"].status == "done"
+            if other.tool == undo.tool and self.state.steps[other.name].status == "done"
         )
         has_run = any(key in self.state.keys for key in keys)
         return has_run or any(self._keys(call, other.params, 0)[0] == keys[0] for other in others)
 
-    def _shortage_back(self, name: str, step: StepState) -> str | None:
-        """Why the budget does not allow this call, if those that take other steps back are to be made as well."""
-        budget, used = self.setting.ctx.run_budget, self.state.used
-        later = [
-            f"{UNDO}{undo.step}"
-            for undo in self.state.undo
-            if undo.tool and undo.step != name.removeprefix(UNDO)
-        ]
+    def _shortage_back(self, name: str, step: StepState) -> budget.Shortage | None:
+        """Return what the budget has too little of for this compensation and those that are still to be made."""
+        later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]
-        kept = step.cost if step.is_reserving else 0
-        return first_short(
-            ("tool calls", budget.tool_calls, used.tool_calls + used.reserved_calls, 1 + len(due)),
-            (
-                "micro-cents",
-                budget.cost_microcents,
-                used.cost + used.reserved_cost - kept,
-                sum(self.course.calls[other].tool.cost_microcents for other in (name, *due)),
-            ),
-        )
+        needs = budget.needs_of_tools(self.course.calls[other].tool for other in (name, *due))
+        return budget.find_shortage(self.state.used, self.setting.limits, needs, own=step)
 
     # --- unknown outcomes ---
 
@@ -562,7 +566,7 @@ class Acting:
                 return None
             if step.is_unsettled:
                 return self.ask_whether(name, step)
-            return c.Fault(step=name, code="budget_exceeded", reason=shortage)
+            return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
         repeats = step.earlier_calls if call.tool.once_per is not None else ()
         asked = Resolved(
             name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
@@ -592,7 +596,7 @@ class Acting:
             return None
         if step.checked != key:
             return c.CheckRepeats(step=name, params=params, key=key)
-        if step.earlier_calls and (once.then == "refuse" or name.startswith(UNDO)):
+        if step.earlier_calls and (once.then == "refuse" or step.compensates):
             reason = describe_repeat(call.tool, once, step.earlier_calls)
             return c.Fault(step=name, code=REPEATED, reason=reason)
         return None
@@ -698,9 +702,12 @@ class Acting:
         is_checked = "preconditions" in setting.compiled.checks(setting.spec.risk_tier)
         if not self._is_strict or not is_checked or step.is_unsettled:
             return None
+        return next((each for each in self._needs(name) if each not in self._held_conditions), None)
+
+    def _needs(self, name: str) -> tuple[str, ...]:
+        """Return the conditions that a step needs."""
         call = self.course.calls.get(name)
-        needs = effects_of(self.course.steps[name], None if call is None else call.tool).needs
-        return next((condition for condition in needs if condition not in self._held_conditions), None)
+        return tuple(effects_of(self.course.steps[name], None if call is None else call.tool).needs)
 
     @cached_property
     def _held_conditions(self) -> frozenset[str]:
@@ -739,39 +746,14 @@ class Acting:
             keys = self._keys(call, params, occurrence)
         return occurrence, keys[0]
 
-    def _shortage(self, step: StepState, call: EffectiveStep) -> str | None:
-        """Why the budget does not allow this call."""
-        budget, used = self.setting.ctx.run_budget, self.state.used
-        waits = max(0, step.not_before - self.state.at)
-        kept_tokens, kept_cost = (step.tokens, step.cost) if step.is_reserving else (0, 0)
-        back_calls, back_cost = self.course.way_back(call)
-        return first_short(
-            (
-                "tool calls",
-                budget.tool_calls,
-                used.tool_calls + used.reserved_calls + used.held_calls - step.hold_calls,
-                1 + back_calls,
-            ),
-            (
-                "tokens",
-                budget.tokens,
-                used.tokens + used.reserved_tokens - kept_tokens,
-                call.step.estimated_tokens,
-            ),
-            (
-                "tokens of the executor",
-                self.setting.executor_tokens,
-                used.tokens - used.model_tokens + used.reserved_tokens - kept_tokens,
-                call.step.estimated_tokens,
-            ),
-            (
-                "micro-cents",
-                budget.cost_microcents,
-                used.cost + used.reserved_cost - kept_cost + used.held_cost - step.hold_cost,
-                call.tool.cost_microcents + back_cost,
-            ),
-            ("ms of wall clock", budget.wall_clock_ms, used.wall_clock + waits, 1),
-        )
+    def _shortage(self, step: StepState, call: EffectiveStep) -> budget.Shortage | None:
+        """Return what the budget has too little of for this call and its compensation."""
+        limits = self.setting.limits
+        if not limits:
+            return None
+        needs = budget.needs_of_call(call, budget.hold_of(call, self.course.tools))
+        waits = {"wall_clock_ms": max(0, step.not_before - self.state.at)}
+        return budget.find_shortage(self.state.used, limits, needs, own=step, also=waits)
 
     # --- approvals ---
 
@@ -830,14 +812,6 @@ def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     return c.Fault(step=step.id, code=code, reason=reason)
 
 
-def first_short(*needs: tuple[str, int | None, int, int]) -> str | None:
-    """The first dimension that does not last, of unit, limit, what is spent and what is needed."""
-    for unit, limit, spent, needed in needs:
-        if limit is not None and spent + needed > limit:
-            return f"{needed:,} {unit} are needed, {max(0, limit - spent):,} are left"
-    return None
-
-
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
     """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     return call.needs_person or bool(gates)
@@ -852,8 +826,8 @@ def can_retry(state: State, setting: RunConfig, step: StepState) -> bool:
 
 def has_retries(state: State, setting: RunConfig, step: StepState) -> bool:
     """Whether the budgets of the step and of the run have a retry left."""
-    budget = setting.ctx.run_budget
-    return step.retries < budget.max_step_retries and state.used.retries < budget.max_retries
+    limits = setting.ctx.run_budget
+    return step.retries < limits.max_step_retries and state.used.retries < limits.max_retries
 
 
 def is_looping(step: StepState) -> bool:

@@ -17,7 +17,8 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import overlaps
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
+from tercet.critic.compensation import CompensatingStep
 
 
 class Basis(NamedTuple):
@@ -32,7 +33,7 @@ class Basis(NamedTuple):
 def basis_of(state: State, setting: RunConfig, step: Step, compensation: Compensation | None = None) -> Basis:
     """Return what a step depends on: what it lists, and what its parameters, its condition and its compensation read,
     also in expressions and through notes."""
-    if step.id.startswith(UNDO):  # its values were bound when the step that it compensates was dispatched
+    if isinstance(step, CompensatingStep):  # its values were bound when its host was dispatched
         return Basis(evidence=step.evidence_refs)
     search = _Search(state)
     search.add_step(step, setting.surface.get(step.tool or ""))

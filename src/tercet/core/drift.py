@@ -16,7 +16,7 @@ from tercet.core.approval import accepting, dated_sources
 from tercet.core.config import RunConfig
 from tercet.core.events import Need
 from tercet.core.fold.gate import acceptances
-from tercet.core.state import UNDO, Answer, OpenGate, State
+from tercet.core.state import Answer, OpenGate, State
 
 Objection: TypeAlias = Callable[[Answer, tuple[str, ...]], str]
 """Why an approval does not count by now where one of these roles is asked for; empty if it does."""
@@ -41,10 +41,10 @@ def find_lost_approval(state: State, config: RunConfig, name: str, objection: Ob
 
 def _covering_gate(state: State, setting: RunConfig, name: str) -> OpenGate | None:
     """Return the gate at which a proposed compensation was approved together with its step; None if it was not."""
-    bound = next((undo.bound for undo in state.undo if name == f"{UNDO}{undo.step}"), None)
+    bound = next((undo.bound for undo in state.undo if name == undo.name), None)
     if bound is None or bound.approved is None:
         return None
-    host = name.removeprefix(UNDO).partition("#")[0]
+    host = state.steps[name].compensates.partition("#")[0]
     given = [each for each in state.answers if each.answer == "approve" and each.step == host]
     known = setting.compiled.gates_by_name
     gates = (known[gate] for gate in bound.approved if gate in known)

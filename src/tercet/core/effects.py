@@ -26,7 +26,7 @@ from tercet.core.compensation import entered_sources, reads_own_result, resolved
 from tercet.core.config import RunConfig
 from tercet.core.fold.gate import is_trusted_settler
 from tercet.core.plans import read_plan
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.policy.resolution import ResolutionError, resolve
 
 
@@ -223,7 +223,7 @@ def _entries(state: State) -> Iterator[RollbackEntry]:
         if not undo.tool:
             yield RollbackEntry(step_id=undo.step, status=RollbackStatus.CANNOT_ROLLBACK, note=undo.note)
             continue
-        step = state.steps[f"{UNDO}{undo.step}"]
+        step = state.steps[undo.name]
         has_worked = step.status == "done"
         yield RollbackEntry(
             step_id=undo.step,

@@ -23,10 +23,10 @@ from tercet.contracts.references import is_text
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
+from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
 from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
-from tercet.core.fold.gate import can_be_held, gate_for, has_set_values
-from tercet.core.fold.session import EXTENSIBLE, is_extension
+from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
 from tercet.core.modifications import (
     NOT_SETTABLE,
     SETTABLE,
@@ -34,7 +34,7 @@ from tercet.core.modifications import (
     is_replaced,
     place_of,
 )
-from tercet.core.state import UNDO, OpenGate, State
+from tercet.core.state import OpenGate, State
 from tercet.policy import schemas
 
 TEMPLATE = "template"
@@ -479,7 +479,7 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
 
 def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
     _may_refuse(said, gate, state)
-    if gate.step.startswith(UNDO):
+    if is_of_compensation(state, gate):
         raise UsageError(
             f"gate {gate.id} is about a compensation, which can no longer be changed",
             code="compensation_fixed",

@@ -17,10 +17,10 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.core import events as e
 from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.results import entered_results
-from tercet.core.state import Learned, State
-from tercet.core.table import fold_event
+from tercet.core.state import Learned, State, StepState
 from tercet.critic.reading import Reading
 
 
@@ -33,6 +33,34 @@ class Scored(NamedTuple):
     report: CriticReport
     recorded: JsonObject
     """The report as its event has it. Where a state holds another one, the state counts."""
+
+
+class WaitingCalls:
+    """Steps that were found to wait for a free slot and for nothing else, so that they are not looked at before there is
+    one: else a plan of many parallel steps would look at all of them after every event."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, StepState] = {}
+        """The state in which each was found."""
+        self._names: dict[str, str] = {}
+        """The step of each idempotency key; empty for a key that several of them have: these are always looked at."""
+        self._basis: tuple[object, object] = (None, None)
+
+    def keep_for(self, config: RunConfig, plan: ExecutionPlan) -> None:
+        """Forget them if they were found under another configuration or plan."""
+        if self._basis[0] is not config or self._basis[1] is not plan:
+            self._basis = (config, plan)
+            self.steps.clear()
+            self._names.clear()
+
+    def add(self, name: str, step: StepState, key: str) -> None:
+        """Remember a step that waits for a slot."""
+        other = self._names.setdefault(key, name)
+        if other == name:
+            self.steps[name] = step
+        else:
+            self.steps.pop(other, None)
+            self._names[key] = ""
 
 
 class Run:
@@ -61,6 +89,8 @@ class Run:
         """The last score, kept for the record."""
         self.reading: Reading | None = None
         """What the last review read out of its plan, kept for the score of that plan."""
+        self.waiting: WaitingCalls | None = None
+        """The calls that wait for a slot, where a driver carries the run forward."""
         self._facts = facts
         """The evidence that plans have found, by its digest."""
         self._base = self._config = config

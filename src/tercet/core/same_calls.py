@@ -16,7 +16,7 @@ from tercet.contracts.tool import OncePer, ToolSpec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.identity import params_digest
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
 from tercet.policy.call_params import canonical_params, repeat_params
 
@@ -113,7 +113,7 @@ def _is_compensated(state: State, key: str) -> bool:
         and undo.key == digest(["undo", tenant, key, undo.tool])
         and not (undo.bound is not None and undo.bound.proposed)  # a plan may propose one that undoes nothing
     )
-    return any(state.steps[f"{UNDO}{undo.step}"].status == "done" for undo in ways)
+    return any(state.steps[undo.name].status == "done" for undo in ways)
 
 
 # --- repetitions in words ---

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import msgspec
 
 from tercet.contracts.loop import Phase
-from tercet.contracts.plan import COMPENSATES
 from tercet.contracts.session import SessionStatus
 from tercet.core.events import EarlierCall, Need, SessionStarted, Undo
 from tercet.core.events.gate import GateKind
@@ -17,10 +16,6 @@ StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed
 Ending = Literal["", "failed", "rejected", "expired", "cancelled"]
 
 TERMINAL: frozenset[SessionStatus] = frozenset({"completed", "failed", "expired", "rejected", "cancelled"})
-
-UNDO = COMPENSATES
-"""With this before its name, a step stands for taking that step back; no plan can name one so."""
-
 
 NOT_STARTED = SessionStarted(
     at=0,
@@ -96,6 +91,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Those that were found."""
     refused_change: str = ""
     """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
+    compensates: str = ""
+    """The step that it compensates; empty for a step of the plan."""
 
     @property
     def may_have_happened(self) -> bool:
@@ -361,6 +358,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     halted_from: Phase | None = None
     status: SessionStatus = "in_progress"
     reason: str = ""
+    escalation: str | None = None
+    """Why the run was handed to a person; None where it was not, or where it has gone on since."""
     start: SessionStarted = NOT_STARTED
     """What the session was started with, and what it has been pinned to since."""
     plan: dict[str, Any] = {}
@@ -480,4 +479,5 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     @property
     def in_flight(self) -> tuple[str, ...]:
         """The steps whose calls have begun and not ended."""
-        return tuple(step for step in self.frontier if self.steps[step].status == "in_flight")
+        steps = self.steps
+        return tuple([name for name in self.frontier if steps[name].status == "in_flight"])

@@ -1,237 +1,267 @@
-"""The transition table, and `fold_event`: how an event changes a run.
+"""The one table of events: where each is allowed, how it is folded, where it leads, and how replay treats it.
 
-    PLAN ──plan_proposed──▶ DECOMPOSE ──decomposed──▶ RETRIEVE ──evidence_retrieved──▶ REVIEW
-    REVIEW ──plan_reviewed: ok──▶ ACT, replan ──▶ PLAN, reject ──▶ FAIL
-    ACT ──outputs_produced──▶ VERIFY ──run_reported: accept──▶ COMMIT, replan ──▶ PLAN, escalate ──▶ HALT
-    ACT ──step_judged: replan──▶ PLAN, escalate ──▶ HALT;  ACT ──gate_answered: deny──▶ FAIL
-    HALT ──gate_answered: extend──▶ where it was, replan ──▶ PLAN, accept_partial ──▶ COMMIT, abandon ──▶ FAIL
-    VERIFY ──outputs_verified──▶ CRITIQUE ──outputs_critiqued──▶ REPAIR ──outputs_repaired──▶ VERIFY
-    VERIFY ──gate_answered: approve──▶ COMMIT, modify ──▶ REPAIR, deny ──▶ FAIL;  COMMIT ──acceptance_lapsed──▶ VERIFY
-    PLAN ──planning_failed: fail──▶ FAIL, replan ──▶ PLAN, escalate ──▶ HALT
-    ACT, PLAN ──turn_judged: continue, retry, replan──▶ PLAN, stop, escalate ──▶ HALT, limit ──▶ FAIL
-    any ──session_cancelled, session_expired, given_up──▶ FAIL, where effects are taken back before the end
-    any ──session_paused──▶ HALT ──session_resumed──▶ where it was;  COMMIT, FAIL ──session_ended──▶ over
-
-`fold_event` is pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event,
-and the state that was handed in is as it was. Time comes from the events and from nowhere else.
+The state diagram of the documentation is drawn from it, replay reads from it what is a fact, and bundles read from it
+which blobs an event names. Adding an event means adding a struct, its fold, and a row here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts.loop import Phase
-from tercet.contracts.session import SessionStatus
 from tercet.core import events as e
-from tercet.core.fold import compensation as saga_fold
-from tercet.core.fold import gate as gate_fold
-from tercet.core.fold import model as model_fold
-from tercet.core.fold import plan as plan_fold
-from tercet.core.fold import quality as quality_fold
-from tercet.core.fold import session as session_fold
-from tercet.core.fold import step as step_fold
-from tercet.core.fold import turn as turn_fold
-from tercet.core.fold.base import IllegalEvent, illegal
-from tercet.core.state import UNDO, State, Used
+from tercet.core.fold import compensation, gate, model, plan, quality, session, step, turn
+from tercet.core.fold.base import Changes
+from tercet.core.state import State
 
 P = Phase
+Move: TypeAlias = tuple[Phase, Phase]
 
-_BEFORE_THE_END = frozenset(P) - {P.COMMIT, P.FAIL}
-_AT_WORK = _BEFORE_THE_END - {P.HALT}
-_THINKING = frozenset({P.PLAN, P.VERIFY, P.CRITIQUE, P.REPAIR})
+
+class Row(NamedTuple):
+    """What holds for one type of event."""
+
+    phases: frozenset[Phase]
+    """Where it may happen."""
+    fold: Callable[[State, Any], State | Changes]
+    """How it changes the state."""
+    moves: Mapping[str, tuple[Move, ...]] = {}
+    """Where it leads, by its outcome; the empty outcome for an event that has none. Not listed: it stays in its phase."""
+    fact: str = ""
+    """Why only the outside world can make it; empty for an event that replay derives again."""
+    is_verdict: bool = False
+    """Whether it says what was judged."""
+    blobs: tuple[str, ...] = ()
+    """Its fields that name bytes stored beside the events."""
+    compensates: bool = False
+    """Whether in FAIL it may happen to compensations only."""
+    label: Callable[[Any, State], str] | None = None
+    """The label of the checkpoint that is written with it; None where it needs none."""
+
+
+def _p(*phases: Phase) -> frozenset[Phase]:
+    return frozenset(phases)
+
+
+def _m(before: Phase | Iterable[Phase], after: Phase | Iterable[Phase]) -> tuple[Move, ...]:
+    """Every move from one of these phases to one of those."""
+    sources = (before,) if isinstance(before, Phase) else before
+    targets = (after,) if isinstance(after, Phase) else tuple(after)
+    return tuple((source, target) for source in sources for target in targets)
+
+
+def _word(word: str) -> Callable[[e.Event, State], str]:
+    return lambda _, __: word
+
+
+def _phase(_: e.Event, state: State) -> str:
+    return str(state.phase)
+
+
+def _outcome(event: e.PlanReviewed, _: State) -> str:
+    return str(event.verdict.get("outcome", ""))
+
+
+def _status(event: e.SessionEnded, _: State) -> str:
+    return event.status
+
+
+_ANYWHERE = frozenset(P)
+_BEFORE_THE_END = tuple(phase for phase in P if phase not in (P.COMMIT, P.FAIL))
+_AT_WORK = tuple(phase for phase in _BEFORE_THE_END if phase is not P.HALT)
+_PLANNED = (P.DECOMPOSE, P.RETRIEVE, P.ACT, P.VERIFY, P.CRITIQUE, P.REPAIR)
+_ASKING = (P.PLAN, P.VERIFY, P.CRITIQUE, P.REPAIR)
 """Where language models are asked."""
 
-TABLE: dict[type[e.Event], frozenset[Phase]] = {
-    e.SessionStarted: frozenset({P.PLAN}),
-    e.SessionResumed: frozenset(P),
-    e.SessionPaused: _AT_WORK,
-    e.GivenUp: _AT_WORK,
-    e.SessionEnded: frozenset({P.COMMIT, P.FAIL}),
-    e.PlanProposed: frozenset({P.PLAN}),
-    e.PlanningFailed: frozenset({P.PLAN}),
-    e.Decomposed: frozenset({P.DECOMPOSE}),
-    e.EvidenceRetrieved: frozenset({P.RETRIEVE}),
-    e.PlanReviewed: frozenset({P.REVIEW}),
-    e.Intent: frozenset({P.ACT, P.FAIL}),
-    e.Complete: frozenset({P.ACT, P.FAIL}),
-    e.Abort: frozenset({P.ACT, P.FAIL}),
-    e.RetryScheduled: frozenset({P.ACT, P.FAIL}),
-    e.Settled: frozenset({P.ACT, P.FAIL}),
-    e.StepRefused: frozenset({P.ACT, P.FAIL}),
-    e.StepSkipped: frozenset({P.ACT, P.FAIL}),
-    e.StepJudged: frozenset({P.ACT, P.FAIL}),
-    e.LoopGuardTripped: frozenset({P.ACT}),
-    e.GateOpened: frozenset({P.ACT, P.VERIFY, P.HALT, P.FAIL}),
-    e.GateAnswered: frozenset({P.ACT, P.VERIFY, P.HALT, P.FAIL}),
-    e.OutputsProduced: frozenset({P.ACT}),
-    e.RunReported: frozenset({P.VERIFY}),
-    e.ApprovalGranted: frozenset({P.ACT}),
-    e.MessageDropped: frozenset(P),
-    e.SessionCancelled: _BEFORE_THE_END,
-    e.SessionExpired: _BEFORE_THE_END,
-    e.SessionMigrated: frozenset(P),
-    e.BudgetExtended: _BEFORE_THE_END,
-    e.CompensationBegun: frozenset({P.FAIL}),
-    e.EffectsKept: frozenset({P.FAIL}),
-    e.ModelAsked: _THINKING,
-    e.ModelAnswered: _THINKING,
-    e.TurnJudged: frozenset({P.PLAN, P.ACT}),
-    e.ExperienceDrawn: frozenset({P.VERIFY}),
-    e.SamplesDrawn: frozenset({P.VERIFY}),
-    e.TestsRun: frozenset({P.VERIFY}),
-    e.OutputsVerified: frozenset({P.VERIFY}),
-    e.OutputsAttacked: frozenset({P.CRITIQUE}),
-    e.OutputsCritiqued: frozenset({P.CRITIQUE}),
-    e.OutputsRepaired: frozenset({P.REPAIR}),
-    e.EvidenceFetched: frozenset({P.REPAIR}),
-    e.AcceptanceLapsed: frozenset({P.COMMIT}),
-    e.RepeatsChecked: frozenset({P.ACT, P.FAIL}),
-}
-"""In which phases an event may happen. What it leads to is in the function of its name, in the fold of its family."""
-
-_ONLY_BACK = (e.Intent, e.RepeatsChecked, e.RetryScheduled, e.StepRefused, e.StepSkipped, e.StepJudged)
-"""What may happen in FAIL to the steps that take others back, and to no other."""
-
-TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
-    "in_progress": frozenset({"awaiting_gate", "paused", "completed", "failed", "expired", "cancelled"}),
-    "awaiting_gate": frozenset({"in_progress", "rejected", "expired"}),
-    "paused": frozenset({"in_progress", "cancelled", "expired"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "expired": frozenset(),
-    "rejected": frozenset(),
-    "cancelled": frozenset(),
-}
-"""How the state of a session may change, and how not. A denial is carried out under awaiting_gate; a session that expires,
-or is cancelled while it is paused, stays what it was where it has done nothing."""
-
-
-def fold_event(state: State, event: e.Event) -> State:
-    """The state after an event."""
-    if state.is_over or state.phase not in TABLE[type(event)]:
-        raise illegal(state, event, "the phase does not allow it")
-    if state.phase is P.FAIL and isinstance(event, _ONLY_BACK) and not event.step.startswith(UNDO):
-        raise illegal(state, event, "the run has failed")
-    moved = _HANDLERS[type(event)](state, event)
-    now = max(state.at, event.at)
-    is_outside = isinstance(event, _SAID) and event.outside
-    status = _status(state, moved)
-    if status != state.status and status not in TRANSITIONS[state.status]:
-        raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
-    return msgspec.structs.replace(
-        moved,
-        position=state.position + 1,
-        at=now,
-        status=status,
-        used=moved.used if is_outside else _clocked(state, moved, event, now),
-        active_since=0 if is_outside else _active_since(state, status, event, now),
-        iterations=state.iterations + _counts(state, moved.phase),
-    )
-
-
-def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
-    """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
-    if not before.active_since or type(event) in _TIMELESS:
-        return after.used  # while no process had the session, no time was spent on it
-    spent = now - before.active_since
-    return (
-        msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
-        if spent
-        else after.used
-    )
-
-
-def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:
-    """When the wall clock was last started."""
-    if type(event) is e.MessageDropped:
-        return before.active_since if status == before.status else 0
-    return now if status == "in_progress" else 0
-
-
-_TIMELESS = (e.SessionResumed, e.MessageDropped)
-"""Events that do not tell whether anybody was at work before them."""
-_SAID = (e.GateAnswered, e.SessionPaused, e.SessionCancelled, e.SessionExpired, e.BudgetExtended)
-"""What may be appended by somebody who does not carry the session forward."""
-
-
-def _counts(before: State, after: Phase) -> int:
-    """A move to another phase is an iteration; pausing and resuming are none. Of an agent, each turn is one."""
-    if before.is_stepwise:
-        return int(before.phase is P.PLAN and after is P.DECOMPOSE)
-    return int(after is not before.phase and P.HALT not in (before.phase, after))
-
-
-def _status(before: State, state: State) -> SessionStatus:
-    """A session waits at a gate while one is open and nothing else can go on, and while a denial is carried out."""
-    if state.status not in ("in_progress", "awaiting_gate"):
-        return state.status
-    if before.status == "paused":
-        return (
-            "in_progress"  # what it waits for shows with the next event: no pause turns into a wait at once
-        )
-    if state.phase is P.FAIL and state.ending == "rejected":
-        return "awaiting_gate"
-    if state.ending == "expired" and before.status == "awaiting_gate" and session_fold.is_untouched(state):
-        return "awaiting_gate"
-    if not state.gates or state.phase not in (P.ACT, P.VERIFY, P.FAIL):
-        return "in_progress"
-    if state.phase is P.VERIFY:
-        return "awaiting_gate"
-    waiting = [state.steps[step] for step in state.frontier]
-    is_blocked = all(step.gate or step.status == "failed" for step in waiting)
-    # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
-    is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
-    return "awaiting_gate" if is_blocked and not is_due else "in_progress"
-
-
-_HANDLERS: dict[type[Any], Callable[[State, Any], State]] = {
-    e.SessionStarted: session_fold.session_started,
-    e.SessionResumed: session_fold.session_resumed,
-    e.SessionPaused: session_fold.session_paused,
-    e.GivenUp: session_fold.given_up,
-    e.SessionEnded: session_fold.session_ended,
-    e.PlanProposed: plan_fold.plan_proposed,
-    e.PlanningFailed: plan_fold.planning_failed,
-    e.Decomposed: plan_fold.decomposed,
-    e.EvidenceRetrieved: plan_fold.evidence_retrieved,
-    e.PlanReviewed: plan_fold.plan_reviewed,
-    e.Intent: step_fold.intent,
-    e.Complete: step_fold.complete,
-    e.Abort: step_fold.abort,
-    e.RetryScheduled: step_fold.retry_scheduled,
-    e.Settled: step_fold.settled,
-    e.StepRefused: step_fold.step_refused,
-    e.StepSkipped: step_fold.step_skipped,
-    e.StepJudged: step_fold.step_judged,
-    e.LoopGuardTripped: step_fold.loop_guard_tripped,
-    e.GateOpened: gate_fold.gate_opened,
-    e.GateAnswered: gate_fold.gate_answered,
-    e.OutputsProduced: session_fold.outputs_produced,
-    e.RunReported: session_fold.run_reported,
-    e.ApprovalGranted: gate_fold.approval_granted,
-    e.MessageDropped: gate_fold.message_dropped,
-    e.SessionCancelled: session_fold.session_cancelled,
-    e.SessionExpired: session_fold.session_expired,
-    e.SessionMigrated: session_fold.session_migrated,
-    e.BudgetExtended: session_fold.budget_extended,
-    e.CompensationBegun: saga_fold.compensation_begun,
-    e.EffectsKept: saga_fold.effects_kept,
-    e.ModelAsked: model_fold.model_asked,
-    e.ModelAnswered: model_fold.model_answered,
-    e.TurnJudged: turn_fold.turn_judged,
-    e.ExperienceDrawn: quality_fold.experience_drawn,
-    e.SamplesDrawn: quality_fold.samples_drawn,
-    e.TestsRun: quality_fold.tests_run,
-    e.OutputsVerified: quality_fold.outputs_verified,
-    e.OutputsAttacked: quality_fold.outputs_attacked,
-    e.OutputsCritiqued: quality_fold.outputs_critiqued,
-    e.OutputsRepaired: quality_fold.outputs_repaired,
-    e.EvidenceFetched: quality_fold.evidence_fetched,
-    e.AcceptanceLapsed: gate_fold.acceptance_lapsed,
-    e.RepeatsChecked: step_fold.repeats_checked,
+TABLE: dict[type[e.Event], Row] = {
+    e.SessionStarted: Row(_p(P.PLAN), session.session_started, blobs=("evidence",)),
+    e.SessionResumed: Row(_ANYWHERE, session.session_resumed, moves={"": _m(P.HALT, _AT_WORK)}),
+    e.SessionPaused: Row(
+        _p(*_AT_WORK),
+        session.session_paused,
+        moves={"": _m(_AT_WORK, P.HALT)},
+        fact="that somebody, or a process, let go of it",
+    ),
+    e.GivenUp: Row(_p(*_AT_WORK), session.given_up, moves={"": _m(_AT_WORK, P.FAIL)}),
+    e.SessionEnded: Row(
+        _p(P.COMMIT, P.FAIL),
+        session.session_ended,
+        is_verdict=True,
+        blobs=("kept",),
+        label=_status,
+    ),
+    e.PlanProposed: Row(_p(P.PLAN), plan.plan_proposed, moves={"": _m(P.PLAN, P.DECOMPOSE)}),
+    e.PlanningFailed: Row(
+        _p(P.PLAN), plan.planning_failed, moves={"fail": _m(P.PLAN, P.FAIL), "escalate": _m(P.PLAN, P.HALT)}
+    ),
+    e.Decomposed: Row(_p(P.DECOMPOSE), plan.decomposed, moves={"": _m(P.DECOMPOSE, P.RETRIEVE)}),
+    e.EvidenceRetrieved: Row(
+        _p(P.RETRIEVE), plan.evidence_retrieved, moves={"": _m(P.RETRIEVE, P.REVIEW)}, blobs=("facts",)
+    ),
+    e.PlanReviewed: Row(
+        _p(P.REVIEW),
+        plan.plan_reviewed,
+        moves={
+            "ok": _m(P.REVIEW, (P.ACT, P.COMMIT)),  # a rehearsal ends with the review
+            "replan": _m(P.REVIEW, P.PLAN),
+            "reject": _m(P.REVIEW, (P.FAIL, P.HALT)),  # to a person where the planner has no try left
+        },
+        is_verdict=True,
+        label=_outcome,
+    ),
+    e.Intent: Row(_p(P.ACT, P.FAIL), step.intent, compensates=True),
+    e.Complete: Row(_p(P.ACT, P.FAIL), step.complete, blobs=("blob",)),
+    e.Abort: Row(_p(P.ACT, P.FAIL), step.abort, fact="what became of a call"),
+    e.RetryScheduled: Row(_p(P.ACT, P.FAIL), step.retry_scheduled, compensates=True),
+    e.Settled: Row(_p(P.ACT, P.FAIL), step.settled),
+    e.StepRefused: Row(_p(P.ACT, P.FAIL), step.step_refused, is_verdict=True, compensates=True),
+    e.StepSkipped: Row(_p(P.ACT, P.FAIL), step.step_skipped, compensates=True),
+    e.StepJudged: Row(
+        _p(P.ACT, P.FAIL),
+        step.step_judged,
+        moves={"replan": _m(P.ACT, P.PLAN), "escalate": _m(P.ACT, P.HALT)},
+        is_verdict=True,
+        compensates=True,
+        label=_word("step"),
+    ),
+    e.LoopGuardTripped: Row(_p(P.ACT), step.loop_guard_tripped, is_verdict=True),
+    e.GateOpened: Row(_p(P.ACT, P.VERIFY, P.HALT, P.FAIL), gate.gate_opened, is_verdict=True),
+    e.GateAnswered: Row(
+        _p(P.ACT, P.VERIFY, P.HALT, P.FAIL),
+        gate.gate_answered,
+        moves={
+            "deny": _m((P.ACT, P.VERIFY, P.HALT), P.FAIL),
+            "approve": _m(P.VERIFY, P.COMMIT),
+            "modify": _m(P.VERIFY, P.REPAIR),
+            "extend": _m(P.HALT, (P.PLAN, P.ACT, P.VERIFY)),
+            "replan": _m(P.HALT, P.PLAN),
+            "accept_partial": _m(P.HALT, P.COMMIT),
+            "abandon": _m(P.HALT, P.FAIL),
+        },
+    ),
+    e.OutputsProduced: Row(_p(P.ACT), session.outputs_produced, moves={"": _m(P.ACT, P.VERIFY)}),
+    e.RunReported: Row(
+        _p(P.VERIFY),
+        session.run_reported,
+        moves={
+            "accept": _m(P.VERIFY, P.COMMIT),
+            "fail": _m(P.VERIFY, P.FAIL),
+            "replan": _m(P.VERIFY, P.PLAN),
+            "escalate": _m(P.VERIFY, P.HALT),
+        },
+        is_verdict=True,
+        label=_word("run"),
+    ),
+    e.ApprovalGranted: Row(_p(P.ACT), gate.approval_granted, is_verdict=True),
+    e.MessageDropped: Row(_ANYWHERE, gate.message_dropped, fact="what a person said too late"),
+    e.SessionCancelled: Row(
+        _p(*_BEFORE_THE_END), session.session_cancelled, moves={"": _m(_BEFORE_THE_END, P.FAIL)}
+    ),
+    e.SessionExpired: Row(
+        _p(*_BEFORE_THE_END),
+        session.session_expired,
+        moves={"": _m(_BEFORE_THE_END, P.FAIL)},
+        label=_word("expired"),
+    ),
+    e.SessionMigrated: Row(
+        _ANYWHERE,
+        session.session_migrated,
+        moves={"": _m((*_PLANNED, P.HALT), P.REVIEW) + _m(P.HALT, P.PLAN)},
+        blobs=("evidence",),
+    ),
+    e.BudgetExtended: Row(_p(*_BEFORE_THE_END), session.budget_extended),
+    e.CompensationBegun: Row(_p(P.FAIL), compensation.compensation_begun),
+    e.EffectsKept: Row(_p(P.FAIL), compensation.effects_kept),
+    e.ModelAsked: Row(_p(*_ASKING), model.model_asked, blobs=("prompt",)),
+    e.ModelAnswered: Row(_p(*_ASKING), model.model_answered, fact="what a model answered", blobs=("blob",)),
+    e.TurnJudged: Row(
+        _p(P.PLAN, P.ACT),
+        turn.turn_judged,
+        moves={
+            "continue": _m(P.ACT, P.PLAN),
+            "retry": _m(P.ACT, P.PLAN),
+            "replan": _m(P.ACT, P.PLAN),
+            "stop": _m((P.PLAN, P.ACT), P.HALT),
+            "escalate": _m((P.PLAN, P.ACT), P.HALT),
+            "limit": _m((P.PLAN, P.ACT), P.FAIL),
+        },
+        is_verdict=True,
+        label=_word("turn"),
+    ),
+    e.ExperienceDrawn: Row(
+        _p(P.VERIFY), quality.experience_drawn, fact="what earlier runs have taught", label=_phase
+    ),
+    e.SamplesDrawn: Row(_p(P.VERIFY), quality.samples_drawn, label=_phase),
+    e.TestsRun: Row(_p(P.VERIFY), quality.tests_run, fact="what a test command said", label=_phase),
+    e.OutputsVerified: Row(
+        _p(P.VERIFY),
+        quality.outputs_verified,
+        moves={"critique": _m(P.VERIFY, P.CRITIQUE), "repair": _m(P.VERIFY, P.REPAIR)},
+        is_verdict=True,
+        label=_phase,
+    ),
+    e.OutputsAttacked: Row(
+        _p(P.CRITIQUE), quality.outputs_attacked, fact="what came of edge cases", label=_phase
+    ),
+    e.OutputsCritiqued: Row(
+        _p(P.CRITIQUE),
+        quality.outputs_critiqued,
+        moves={"repair": _m(P.CRITIQUE, P.REPAIR), "exit": _m(P.CRITIQUE, P.VERIFY)},
+        is_verdict=True,
+        label=_phase,
+    ),
+    e.OutputsRepaired: Row(
+        _p(P.REPAIR),
+        quality.outputs_repaired,
+        moves={"": _m(P.REPAIR, P.VERIFY)},
+        is_verdict=True,
+        label=_phase,
+    ),
+    e.EvidenceFetched: Row(
+        _p(P.REPAIR),
+        quality.evidence_fetched,
+        fact="what was found in a library",
+        blobs=("facts",),
+        label=_phase,
+    ),
+    e.AcceptanceLapsed: Row(_p(P.COMMIT), gate.acceptance_lapsed, moves={"": _m(P.COMMIT, P.VERIFY)}),
+    e.RepeatsChecked: Row(_p(P.ACT, P.FAIL), step.repeats_checked, compensates=True),
 }
 
-__all__ = ["TABLE", "TRANSITIONS", "IllegalEvent", "fold_event"]
+
+ANYWHERE = (
+    "session_paused",
+    "session_resumed",
+    "given_up",
+    "session_cancelled",
+    "session_expired",
+    "session_migrated",
+)
+"""Events that lead on from every phase, and are drawn once."""
+
+
+def list_moves() -> list[tuple[Phase, str, Phase]]:
+    """Return every move from one phase to another, with the event that makes it and its outcome."""
+    return [
+        (before, f"{kind.__struct_config__.tag}{outcome and ': '}{outcome}", after)
+        for kind, row in TABLE.items()
+        for outcome, moves in row.moves.items()
+        for before, after in moves
+    ]
+
+
+def draw_diagram() -> str:
+    """Return the moves as a Mermaid state diagram; those that are possible anywhere are drawn once, for ACT."""
+    lines = [
+        f"    {before} --> {after}: {event}"
+        for before, event, after in list_moves()
+        if event not in ANYWHERE or P.ACT in (before, after)
+    ]
+    ends = [f"    {phase} --> [*]: session_ended" for phase in (P.COMMIT, P.FAIL)]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {P.PLAN}", *lines, *ends])
+
+
+def blobs_of(event: e.Event) -> tuple[str, ...]:
+    """Return the digests of the bytes that an event names."""
+    return tuple(digest for field in TABLE[type(event)].blobs if (digest := getattr(event, field)))

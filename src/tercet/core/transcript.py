@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from tercet.contracts.budget import BudgetUse
 from tercet.contracts.gate import Approval
 from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
 from tercet.core import events as e
+from tercet.core.budget import budget_use
 from tercet.core.config import ExecutionPlan, RunConfig
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 
 _LAST_MS = 253_402_300_799_000
 """The last second of the year 9999: what lies behind it, no datetime can say."""
@@ -140,11 +140,11 @@ def run_of(
         skipped=tuple(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()
-            if step.status == "skipped" and not name.startswith(UNDO)
+            if step.status == "skipped" and not step.compensates
         ),
         approvals=approvals(state),
         outputs=state.outputs,
-        used=budget_use(state),
+        used=budget_use(state.used),
     )
 
 
@@ -171,19 +171,4 @@ def approvals(state: State) -> tuple[Approval, ...]:
         for answer in state.answers
         if answer.answer in ("approve", "deny", "modify", "withdraw", "grant")
         for name in answer.names or ("",)
-    )
-
-
-def budget_use(state: State) -> BudgetUse:
-    """What the run has used up."""
-    used = state.used
-    return BudgetUse(
-        steps=used.steps,
-        tokens=used.tokens,
-        tool_calls=used.tool_calls,
-        cost_microcents=used.cost,
-        wall_clock_ms=used.wall_clock,
-        replans=used.replans,
-        retries=used.retries,
-        repairs=used.repairs,
     )

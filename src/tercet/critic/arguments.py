@@ -14,7 +14,15 @@ from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.reading import Reading, is_open
 from tercet.critic.review import Refusals, Review
 from tercet.policy import schemas
-from tercet.policy.expressions import CALL, ExpressionError, Outcome, Rule, compile_limits, compile_rule
+from tercet.policy.expressions import (
+    CALL,
+    ExpressionError,
+    Outcome,
+    Rule,
+    compile_rule,
+    compile_together,
+    read_by_limits,
+)
 from tercet.policy.resolution import MAX_RESOLVED_BYTES, measure
 
 # These say something about an object or list as a whole, which an open value inside it cannot change.
@@ -31,6 +39,9 @@ _STRUCTURAL = frozenset(
 )
 
 
+_NOTHING: frozenset[str] = frozenset()
+
+
 def find_oversized_arguments(review: Review) -> Refusal | None:
     """Return a refusal if the evidence and request values that a plan refers to are too large together.
 
@@ -38,6 +49,8 @@ def find_oversized_arguments(review: Review) -> Refusal | None:
     """
     left = MAX_RESOLVED_BYTES
     for call in review.calls:
+        if call.position not in review.reading.resolvable:
+            continue
         for found in review.found[call.position]:
             known = review.known(found) if type(found) is Reference and not is_open(found) else None
             left -= 0 if known is None else measure(known.value, left)
@@ -63,7 +76,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
                 step=call.position,
                 place=pointer.join(("params", name)),
             )
-        for fault in _faults(review.reading, call):
+        for fault in find_faults(review.reading, call):
             yield review.refuse(
                 Code.ARGUMENT_INVALID,
                 f"{review.label(call.position)} {_named(fault.place)}: {fault.message}",
@@ -73,34 +86,27 @@ def arguments_fit_schema(review: Review) -> Refusals:
             )
 
 
-def _faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
+def find_faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
     """What is certainly wrong with a call's arguments, looked for once in a reading."""
-    found = reading.faults.get(call.position)
-    if found is None:
-        open_places = reading.open_places.get(call.position, ())
-        found = certain_faults(call.tool, reading.arguments(call), open_places)
-        reading.faults[call.position] = found
-    return found
+    position, known = call.position, reading.faults
+    if position not in known:
+        open_places = reading.open_places.get(position, ())
+        known[position] = certain_faults(call.tool, reading.arguments(call), open_places)
+    return known[position]
 
 
 def certain_faults(
     tool: ToolSpec, arguments: dict[str, Any], open_places: Sequence[Place]
 ) -> list[schemas.Fault]:
     """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
-    unchecked = _unchecked(tool, open_places) if open_places else frozenset[str]()
+    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
+    whole = [str(place[0]) for place in open_places if len(place) == 1] if open_places else ()
+    unchecked = frozenset(whole).intersection(tool.parameter_names) if whole else _NOTHING
     try:
-        faults = schemas.faults(tool.parameters_text, arguments, unchecked=unchecked)
+        faults = schemas.faults(tool.parameters_text, arguments, unchecked)
     except UsageError as error:  # a schema that is none fits nothing
         return [schemas.Fault((), "", f"the schema of {tool.name} cannot be used: {error}")]
     return [fault for fault in faults if _is_certain(fault, open_places)] if faults else faults
-
-
-def _unchecked(tool: ToolSpec, open_places: Sequence[Place]) -> frozenset[str]:
-    """The parameters that may be anything, since their whole value is open."""
-    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
-    return frozenset(str(place[0]) for place in open_places if len(place) == 1).intersection(
-        tool.parameter_names
-    )
 
 
 def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:
@@ -119,33 +125,42 @@ def _named(place: Place) -> str:
 
 def arguments_are_permitted(review: Review) -> Refusals:
     """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
+    limited = [call for call in review.calls if call.tool.limits]
+    if not limited:
+        return
+    calls = limited_arguments(review)
+    together = None if calls is None else compile_together((), tuple(calls))
+    if calls is not None and together is not None:
+        values = {**review.frame, "calls": [*calls.values()]}
+        if together.evaluate(together.scope.activation(values)).holds:
+            return
+    for call in limited:
+        for limit in call.tool.limits:
+            yield from _limit(review, call, limit.expression, limit.message)
+
+
+def limited_arguments(review: Review) -> dict[tuple[str, ...], list[dict[str, Any]]] | None:
+    """Return the arguments that limits read, by the limits of a tool and for each of its calls.
+
+    None if a limit does not compile or reads an open value.
+    """
     by_tool: dict[str, list[EffectiveStep]] = {}
     for call in review.calls:
         if call.tool.limits:
             by_tool.setdefault(call.tool.name, []).append(call)
-    doubtful = {name for name, calls in by_tool.items() if not _hold_together(review, calls)}
-    for call in review.calls if doubtful else ():
-        if call.tool.name in doubtful:
-            for limit in call.tool.limits:
-                yield from _limit(review, call, limit.expression, limit.message)
-
-
-def _hold_together(review: Review, calls: list[EffectiveStep]) -> bool:
-    """Whether all limits of a tool hold for all of its calls, in one evaluation; no is only a reason to look closer."""
-    rule = compile_limits(tuple(limit.expression for limit in calls[0].tool.limits))
-    if rule is None or any(reads_open(review, rule, call.position) for call in calls):
-        return False
-    values = {**review.frame, "calls": [_read_by(rule, review.arguments(call)) for call in calls]}
-    return rule.evaluate(rule.scope.activation(values)).holds
-
-
-def _read_by(rule: Rule, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments that a rule reads: converting the others would be for nothing."""
-    return (
-        arguments
-        if rule.reads is None
-        else {name: arguments[name] for name in rule.reads if name in arguments}
-    )
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for calls in by_tool.values():
+        limits = tuple([limit.expression for limit in calls[0].tool.limits])
+        is_usable, names = read_by_limits(limits)
+        if not is_usable:
+            return None
+        read = found.setdefault(limits, [])
+        for call in calls:
+            unknown, given = review.open_parameters.get(call.position), review.arguments(call)
+            if unknown is not None and (names is None or not names.isdisjoint(unknown)):
+                return None
+            read.append(given if names is None else {name: given[name] for name in names if name in given})
+    return found
 
 
 def reads_open(review: Review, rule: Rule, position: int) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.graph import referenced_steps
 from tercet.contracts.mode import ApprovalMode
@@ -21,7 +20,7 @@ _REMEDY = "use what belongs to this request, or make a request for the other one
 
 def relations_hold(review: Review) -> Refusals:
     """Every call and every piece of evidence that an effect uses relates to the request as the decision declares."""
-    if not review.spec.bind or not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not review.spec.bind or not review.is_strict:
         return
     worth = Worth(review)
     for call in review.calls:

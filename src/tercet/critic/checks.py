@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.verdict import Code, Refusal
@@ -101,7 +100,7 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
     is_unasked = (
         bool(review.plan.steps[index].evidence_queries)
         and review.ctx.plan_origin == "caller"
-        and review.ctx.goes_by(Behaviour.STRICT_CALLS)
+        and review.is_strict
     )
     unasked = "; the queries of a caller's own plan are not asked" if is_unasked else ""
     return review.refuse(
@@ -171,10 +170,7 @@ def loop_is_bounded(review: Review) -> Refusals:
 
 def tokens_are_within_budget(review: Review) -> Refusals:
     """5b. The steps' token estimates fit into the bucket."""
-    total, limit = (
-        sum(step.estimated_tokens for step in review.plan.steps),
-        review.ctx.run_budget.bucket_tokens,
-    )
+    total, limit = review.reading.planned_tokens, review.ctx.run_budget.bucket_tokens
     if total > limit:
         yield review.refuse(
             Code.TOKENS_EXCEEDED,

@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import field_validator
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.plan import COMPENSATES, Compensation, Plan, Step
@@ -81,7 +80,7 @@ def compensation_demands(review: Review) -> list[tuple[EffectiveStep, str, tuple
 
 def compensations_are_permitted(review: Review) -> Refusals:
     """A compensation that the plan proposes passes what every call has to pass, beside the calls of the plan."""
-    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not review.is_strict:
         return
     proposed = _proposed(review)
     if not proposed:

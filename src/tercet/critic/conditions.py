@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.conditions import Exposure, conditions_after, effects_in, exposures
 from tercet.contracts.plan import Step
 from tercet.contracts.verdict import Code, Refusal
@@ -26,12 +25,13 @@ def preconditions_are_met(review: Review) -> Refusals:
     if not presupposed:
         return
     before = _established_before(review, lambda _: True)
-    certain = _established_before(review, lambda step: not step.optional and step.when is None)
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    certain = before
+    if review.is_strict and any(step.optional or step.when is not None for step in review.plan.steps):
+        certain = _established_before(review, lambda step: not step.optional and step.when is None)
     for index, conditions in presupposed.items():
         for condition in conditions:
             if condition in before[index]:
-                if is_strict and condition not in certain[index]:
+                if condition not in certain[index]:
                     review.deferred.append(f"precondition {condition} at step {index}")
             else:
                 yield review.refuse(
@@ -45,16 +45,16 @@ def preconditions_are_met(review: Review) -> Refusals:
 
 def _established_before(review: Review, counts: Callable[[Step], bool]) -> dict[int, frozenset[str]]:
     """Return, for each step, the conditions that hold at the start or that a step before it which counts establishes."""
-    at_start = start_conditions(review)
+    graph, at_start = review.graph, start_conditions(review)
     before: dict[int, frozenset[str]] = {}
     after: dict[int, frozenset[str]] = {}
-    for index in review.graph.order:
-        before[index] = at_start.union(
-            *(after[predecessor] for predecessor in review.graph.predecessors[index])
-        )
+    for index in graph.order:
+        held = at_start
+        for predecessor in graph.predecessors[index]:
+            held |= after[predecessor]
         call = review.call_at.get(index)
         new = call.tool.establishes if call is not None and counts(call.step) else ()
-        after[index] = before[index].union(new)
+        before[index], after[index] = held, held.union(new) if new else held
     return before
 
 

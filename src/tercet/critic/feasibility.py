@@ -7,17 +7,17 @@ from collections import defaultdict
 from typing import Any
 
 from tercet.contracts import references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import canonical
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
-from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plan import Compensation
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import DecisionCheckpoint
 from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
-from tercet.policy.call_params import canonical_params, identity_params
+from tercet.policy.call_params import canonical_params, identity_params, keeps_text
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
@@ -26,9 +26,9 @@ def latency_is_within_budget(review: Review) -> Refusals:
     if limit is None:
         return
     left = limit - review.ctx.used.wall_clock_ms
-    durations = _durations(review)
-    if sum(durations) <= left:  # even one after the other they fit
+    if review.reading.duration_ms <= left:  # even one after the other they fit
         return
+    durations = _durations(review)
     total = max(review.graph.finish_times(durations), default=0)
     if total > left:
         path = review.graph.critical_path(durations)
@@ -94,72 +94,46 @@ def _durations(review: Review) -> list[int]:
 
 def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
-    budget, used = review.ctx.run_budget, review.ctx.used
-    needs = (
-        (Code.TOOL_CALLS_EXCEEDED, "tool calls", _tool_calls, budget.tool_calls, used.tool_calls),
-        (Code.TOKENS_EXCEEDED, "tokens", _tokens, budget.tokens, used.tokens),
-        (Code.COST_EXCEEDED, "micro-cents", _cost, budget.cost_microcents, used.cost_microcents),
+    budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
+    undoing, surface = reading.compensations, review.compiled.surface
+    calls = len(reading.calls) + len(undoing)
+    cost = reading.cost_microcents + sum(
+        surface[u.tool].cost_microcents for u in undoing if u.tool in surface
     )
-    for code, unit, need, limit, spent in needs:
-        if limit is not None and (needed := need(review)) > limit - spent:
+    needs = (
+        (Code.TOOL_CALLS_EXCEEDED, "tool calls", calls, budget.tool_calls, used.tool_calls),
+        (Code.TOKENS_EXCEEDED, "tokens", reading.tokens, budget.tokens, used.tokens),
+        (Code.COST_EXCEEDED, "micro-cents", cost, budget.cost_microcents, used.cost_microcents),
+    )
+    for code, unit, needed, limit, spent in needs:
+        if limit is not None and needed > limit - spent:
             yield review.refuse(
                 code,
                 f"plan needs {needed:,} {unit}, {limit - spent:,} are left",
-                f"prune low-priority steps, or ask for a larger budget{_reserved(review, code)}",
+                f"prune low-priority steps, or ask for a larger budget{_reserved(len(undoing), code)}",
                 place="/steps",
             )
 
 
-def _reserved(review: Review, code: Code) -> str:
-    """What a remedy adds about the calls that are kept for taking effects back."""
-    count = len(_ways_back(review))
+def _reserved(count: int, code: Code) -> str:
+    """What a remedy adds about the calls that are reserved for compensations."""
     if not count or code is Code.TOKENS_EXCEEDED:
         return ""
     return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
 
 
-def _ways_back(review: Review) -> list[Compensation]:
-    """The calls that could take back a step of the plan, each reserved with its step."""
-    return [
-        call.compensate
-        for call in review.calls
-        if call.compensate is not None and call.reversibility is not Reversibility.PURE
-    ]
-
-
-def _tool_calls(review: Review) -> int:
-    return len(review.calls) + len(_ways_back(review))
-
-
-def _tokens(review: Review) -> int:
-    """What each step is estimated at, and at least what its tool is."""
-    calls = review.call_at
-    return sum(
-        max(step.estimated_tokens, calls[index].tool.estimated_tokens)
-        if index in calls
-        else step.estimated_tokens
-        for index, step in enumerate(review.plan.steps)
-    )
-
-
-def _cost(review: Review) -> int:
-    surface = review.compiled.surface
-    undoing = [surface[way.tool] for way in _ways_back(review) if way.tool in surface]
-    return sum(tool.cost_microcents for tool in (*(call.tool for call in review.calls), *undoing))
-
-
 def checkpoints_are_bound(review: Review) -> Refusals:
     """Every decision checkpoint names a decision and a step, and its evidence is pinned at or before that step."""
-    decisions = {decision.id: decision for decision in (*review.compiled.decisions, review.spec)}
     for number, checkpoint in enumerate(review.plan.decision_checkpoints):
         place = f"/decision_checkpoints/{number}"
-        decision = decisions.get(checkpoint.decision_id)
+        decision = find_decision(review, checkpoint)
         step = review.position.get(checkpoint.after_step)
         if decision is None:
+            names = {known.id for known in (*review.compiled.decisions, review.spec)}
             yield review.refuse(
                 Code.CHECKPOINT_UNBOUND,
                 f"checkpoint {number} names decision {checkpoint.decision_id}, which is not in the catalogue",
-                f"name one of {', '.join(sorted(decisions)[:8])}",
+                f"name one of {', '.join(sorted(names)[:8])}",
                 place=place,
             )
         if step is None:
@@ -183,6 +157,12 @@ def checkpoints_are_bound(review: Review) -> Refusals:
                 )
 
 
+def find_decision(review: Review, checkpoint: DecisionCheckpoint) -> DecisionSpec | None:
+    """Return the decision that a checkpoint names, or None."""
+    known = (review.spec, *reversed(review.compiled.decisions))
+    return next((decision for decision in known if decision.id == checkpoint.decision_id), None)
+
+
 def _pinned_until(review: Review, step: int) -> set[str]:
     """The evidence that a step and those before it pin."""
     return {ref for index in (step, *review.graph.ancestors(step)) for ref in review.pinned[index]}
@@ -190,7 +170,7 @@ def _pinned_until(review: Review, step: int) -> set[str]:
 
 def actions_are_not_repeated(review: Review) -> Refusals:
     """No effect is proposed twice: the same tool with the same identity. Reads may repeat."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     by_tool: defaultdict[str, list[EffectiveStep]] = defaultdict(list)
     for call in review.calls:
         is_effect = call.mode is not ApprovalMode.READ_ONLY and call.tool.name not in review.spec.repeatable
@@ -199,7 +179,7 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     repeated: dict[int, int] = {}
     for calls in by_tool.values():
         seen: dict[str, int] = {}
-        for call in calls if len(calls) > 1 else ():
+        for call in () if differ_by_text(calls, is_strict=is_strict) else calls:
             params = canonical_params(call.tool, call.params) if is_strict else call.params
             identity = identity_params(call.tool, params, is_strict=is_strict)
             first = seen.setdefault(_identity_text(identity), call.position)
@@ -215,12 +195,21 @@ def actions_are_not_repeated(review: Review) -> Refusals:
         )
 
 
+def differ_by_text(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
+    """Whether one text that belongs to the identity tells calls of a tool apart; no is only a reason to look closer."""
+    tool, params = calls[0].tool, calls[0].params
+    for name in identity_params(tool, params, is_strict=is_strict) if len(calls) > 1 else ():
+        texts = {text for call in calls if type(text := call.params.get(name)) is str}
+        if len(texts) == len(calls) and (not is_strict or keeps_text(tool, name)):
+            return True
+    return len(calls) == 1
+
+
 def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
     """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
     return call.position in review.hosts and any(
         not references.OWN_STEP.isdisjoint(found.names)
-        for found in references.scan(identity_params(call.tool, call.params, is_strict=is_strict))
+        for found in references.scan(identity_params(call.tool, call.params, is_strict=review.is_strict))
         if isinstance(found, Reference)
     )
 

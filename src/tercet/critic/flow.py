@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.kinds import UNKNOWN, parameter_kind
@@ -37,7 +36,7 @@ from tercet.contracts.tool import ToolSpec, Unbound
 from tercet.contracts.trust import overlaps, scalar, scalars
 from tercet.contracts.verdict import Code, Origin
 from tercet.critic.review import Refusals, Review
-from tercet.critic.worth import Worth, is_unnamed, takes_number
+from tercet.critic.worth import Worth, takes_number
 
 
 def authority_is_bound(review: Review) -> Refusals:
@@ -45,19 +44,25 @@ def authority_is_bound(review: Review) -> Refusals:
     worth = Worth(review)
     behind = _behind_untrusted_conditions(worth) if worth.is_strict else {}
     for call in review.calls:
-        if call.tool.authority_parameters or call.tool.has_authority_everywhere:
-            scanned = [
-                found for found in review.found[call.position] if not worth.is_changed(call.position, found)
-            ]
-            for origin in _unbound(worth, call.tool, scanned, call.position):
-                who = f"step {call.position}"
-                yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
+        for origin in find_unbound(worth, call):
+            who = f"step {call.position}"
+            yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
         if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
             yield from _condition(worth, call, review.conditions[call.position])
         if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
             yield from _inherited_condition(worth, call, *behind[call.position])
         if call.step.compensate is not None:
             yield from _compensation(worth, call)
+
+
+def find_unbound(worth: Worth, call: EffectiveStep) -> Iterable[Origin]:
+    """Where each value and key in an authority parameter of a call came from that is not trusted."""
+    if not call.tool.authority_parameters and not call.tool.has_authority_everywhere:
+        return ()
+    scanned = worth.review.found[call.position]
+    if worth.review.compiled.changed:
+        scanned = [found for found in scanned if not worth.is_changed(call.position, found)]
+    return _unbound(worth, call.tool, scanned, call.position)
 
 
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
@@ -69,16 +74,20 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
     return tuple(_traced(worth, tool, found, position) for found in review.found[position])
 
 
-def literal_sources(review: Review) -> tuple[Origin, ...]:
+def literal_sources(worth: Worth) -> tuple[Origin, ...]:
     """Where the literals of a plan that carry authority were found."""
-    worth = Worth(review)
+    review = worth.review
     if not worth.is_strict:
         return ()
     return tuple(
-        _traced(worth, call.tool, found, call.position)
-        for call in review.calls
-        for found in review.found[call.position]
-        if type(found) is Leaf and _has_authority(call.tool, found)
+        [
+            _traced(worth, call.tool, found, call.position)
+            for call in review.calls
+            if call.tool.authority_parameters or call.tool.has_authority_everywhere
+            for found in review.found[call.position]
+            if type(found) is Leaf
+            and (call.tool.has_authority_everywhere or found.place[0] in call.tool.authority_parameters)
+        ]
     )
 
 
@@ -144,8 +153,10 @@ def _traced(
 
 
 def _kind(worth: Worth, tool: ToolSpec | None, found: Found) -> str:
-    place = tuple(token for token in found.place if token != references.LITERAL)
-    return parameter_kind(tool, place).name if worth.is_strict and tool is not None and place else ""
+    if tool is None or not worth.is_strict:
+        return ""
+    place = tuple([token for token in found.place if token != references.LITERAL])
+    return parameter_kind(tool, place).name if place else ""
 
 
 def _came_from(worth: Worth, found: Found) -> str:
@@ -216,19 +227,16 @@ def _trusted_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -
     return f"equals {pointer.join(holder.place)} of {holder.record}", holder.name
 
 
-def _has_authority(tool: ToolSpec, found: Found) -> bool:
-    return tool.has_authority_everywhere or found.place[0] in tool.authority_parameters
-
-
 def _unbound(
     worth: Worth, tool: ToolSpec, scanned: Sequence[Found], at: int, own: EffectiveStep | None = None
 ) -> Iterator[Origin]:
     """Where each value and key in an authority parameter came from that is not trusted."""
+    names = None if tool.has_authority_everywhere else tool.authority_parameters
     for found in scanned:
-        if _has_authority(tool, found):
+        if names is None or found.place[0] in names:
             if not worth.is_trusted_argument(tool, found, at, own):
                 yield _origin(worth, tool, found, at, own)
-            if is_unnamed(tool, found.place):
+            if len(found.place) > 1 or found.place[0] not in tool.known_keys:
                 for key in worth.untrusted_keys(tool, found.place, at):
                     yield _origin(worth, None, Leaf(key, found.place), at, own)
 
@@ -317,7 +325,7 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
 def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound | None:
     """Return what a tool says about values without a permitted source in one of its parameters."""
     tokens = pointer.parts(place)
-    if not review.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not review.is_strict:
         return None
     if tokens[0] == "params":
         return call.tool.unbound.get(tokens[1])

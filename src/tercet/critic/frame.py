@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from tercet.contracts.effective import EffectiveStep, effective
@@ -31,6 +32,9 @@ _CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
     "optional": lambda call, _: call.step.optional,
 }
 
+_OF_STEP = frozenset({"id", "index", "evidence", "when", "optional"})
+"""The fields in which calls of the same tool, mode, reversibility and gates may differ."""
+
 
 def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
     """The steps, effective, with known parameters in place and open ones left out; `Order` adds which run before which.
@@ -38,17 +42,28 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
     steps: list[dict[str, Any]] = []
+    by_form: dict[tuple[object, ...], dict[str, Any]] = {}
+    getters = _getters(fields, _OF_STEP)
     provenance = _provenance(review, fields)
     for index, step in enumerate(review.plan.steps):
         call = review.call_at.get(index)
         if call is None:
             steps.append(_other(index, step, review.pinned[index]))
             continue
-        unknown = review.open_parameters.get(index, frozenset[str]())
-        arguments = review.arguments(call)
-        if unknown:
-            arguments = {name: value for name, value in arguments.items() if name not in unknown}
-        seen = _call_fields(call, review.pinned[index], arguments, fields, params)
+        form = (call.tool.name, call.mode, call.reversibility, call.gates)
+        if form in by_form:  # calls of one form differ in little else
+            seen = by_form[form].copy()
+            for name, get in getters:
+                seen[name] = get(call, review.pinned[index])
+        else:
+            seen = by_form[form] = _call_fields(call, review.pinned[index], fields)
+        if fields is None or "params" in fields:
+            unknown = review.open_parameters.get(index, frozenset[str]())
+            seen["params"] = {
+                name: value
+                for name, value in review.arguments(call).items()
+                if name not in unknown and (params is None or name in params)
+            }
         if provenance is not None:
             seen[SOURCES] = provenance.of_step(step.id)
         steps.append(seen)
@@ -74,7 +89,9 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
             seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
-            seen = _call_fields(effective(index, step, tool), refs, made_with, fields, params)
+            seen = _call_fields(effective(index, step, tool), refs, fields)
+            if fields is None or "params" in fields:
+                seen["params"] = {n: value for n, value in made_with.items() if params is None or n in params}
             if is_read:
                 seen[SOURCES] = _earlier_sources(review, step)
         shown.append({**seen, "id": earlier_id(step, index)})
@@ -87,15 +104,17 @@ def _earlier_sources(review: Review, step: Step) -> StepSources:
     return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 
 
-def _call_fields(
-    call: EffectiveStep, refs: Refs, arguments: dict[str, Any], fields: Names, params: Names
-) -> dict[str, Any]:
-    seen = {name: get(call, refs) for name, get in _CALL.items() if fields is None or name in fields}
-    if fields is None or "params" in fields:
-        seen["params"] = {
-            name: value for name, value in arguments.items() if params is None or name in params
-        }
-    return seen
+def _call_fields(call: EffectiveStep, refs: Refs, fields: Names) -> dict[str, Any]:
+    return {name: get(call, refs) for name, get in _getters(fields, None)}
+
+
+@lru_cache(maxsize=256)
+def _getters(fields: Names, among: Names) -> tuple[tuple[str, Callable[[EffectiveStep, Refs], Any]], ...]:
+    return tuple(
+        (name, get)
+        for name, get in _CALL.items()
+        if (fields is None or name in fields) and (among is None or name in among)
+    )
 
 
 def _other(index: int, step: Step, refs: Refs) -> dict[str, Any]:

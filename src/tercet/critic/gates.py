@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.gate import Gate, GateDemand
@@ -33,13 +32,14 @@ def modes_are_not_understated(review: Review) -> Refusals:
 def owner_is_authorised(review: Review) -> Refusals:
     """Whoever owns the run holds a role of each tool that asks for one, and each tool is for their tenant."""
     for call in review.calls:
-        if not _may_use(review, call.tool):
+        if not may_use(review, call.tool):
             yield _unauthorised(
                 review, call, f"step {call.position} calls {call.tool.name}", call.tool, "/tool"
             )
 
 
-def _may_use(review: Review, tool: ToolSpec) -> bool:
+def may_use(review: Review, tool: ToolSpec) -> bool:
+    """Whether the owner of the run may use a tool."""
     return tool.is_open_to(review.ctx.actor.roles) and tool.serves(review.ctx.tenant)
 
 
@@ -75,7 +75,7 @@ def gates_are_present(review: Review) -> Refusals:
                     step=call.position,
                     place="/gates",
                 )
-        if (grave := gravity(call.mode, call.reversibility)) and not _is_gated(review, call):
+        if (grave := gravity(call.mode, call.reversibility)) and not is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
                 f"{review.label(call.position)} is {grave} and waits for no unconditional gate",
@@ -94,7 +94,7 @@ def gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
     return reversibility if reversibility is Reversibility.IRREVERSIBLE else None
 
 
-def _is_gated(review: Review, call: EffectiveStep) -> bool:
+def is_gated(review: Review, call: EffectiveStep) -> bool:
     """Whether a call waits for a gate that no condition can lift."""
     gates = review.compiled.gates_by_name
     return any(name in gates and gates[name].when is None for name in gates_of(review, call))
@@ -115,7 +115,7 @@ def named_gates(spec: DecisionSpec, call: EffectiveStep) -> tuple[str, ...]:
 def demand_gates(review: Review) -> None:
     """Notes every approval that the plan waits for when it runs."""
     gates = review.compiled.gates_by_name
-    for call in review.calls:
+    for call in review.calls if gates else ():
         for name in gates_of(review, call):
             if name in gates and (reason := _reason(review, call, gates[name])):
                 review.demands.append(
@@ -138,9 +138,7 @@ def _reason(review: Review, call: EffectiveStep, gate: Gate) -> str | None:
 def compensation_is_recorded(review: Review) -> Refusals:
     """Every step that can be taken back says how, or its tool says that there is no way."""
     for call in review.calls:
-        if call.reversibility in (Reversibility.PURE, Reversibility.IRREVERSIBLE):
-            continue
-        if call.compensate is None and not call.tool.no_compensation:
+        if not is_compensated(call):
             yield _uncompensated(
                 review,
                 call,
@@ -149,10 +147,16 @@ def compensation_is_recorded(review: Review) -> Refusals:
             )
 
 
+def is_compensated(call: EffectiveStep) -> bool:
+    """Whether a call has a compensation, needs none, or its tool states that there is none."""
+    is_final = call.reversibility in (Reversibility.PURE, Reversibility.IRREVERSIBLE)
+    return is_final or call.compensate is not None or bool(call.tool.no_compensation)
+
+
 def own_compensations_fit(review: Review) -> Refusals:
     """A compensation that the plan itself proposes is surfaced, within mode and roles, and valid. What else is asked of a
     call is checked by `compensations_are_permitted`."""
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     for call in review.calls:
         own = call.step.compensate
         if own is None:
@@ -181,11 +185,11 @@ def own_compensations_fit(review: Review) -> Refusals:
                 step=call.position,
                 place="/compensate",
             )
-        if not _may_use(review, tool):
+        if not may_use(review, tool):
             what = f"step {call.position} is compensated by {tool.name}"
             yield _unauthorised(review, call, what, tool, "/compensate")
         grave = None if is_strict else gravity(tool.mode, tool.effective_reversibility)
-        if grave and not _is_gated(review, call):
+        if grave and not is_gated(review, call):
             yield review.refuse(
                 Code.GATE_MISSING,
                 f"the compensation of step {call.position} is {grave}, and the step waits for no unconditional gate",

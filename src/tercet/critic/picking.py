@@ -26,7 +26,9 @@ _EDGE = re.compile(r"(?:(?<![^\W\d_])|(?![^\W\d_]))(?:(?<!\d)|(?!\d))")
 
 def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Sequence[str]) -> frozenset[str]:
     """Return the ids of the evidence that marked fields of the request have chosen."""
-    leaves = scalars(compiled.input()) if marks and compiled.evidence else []
+    if not marks:
+        return frozenset(plan.untrusted_refs)
+    leaves = scalars(compiled.input()) if compiled.evidence else []
     marked = {leaf.place for leaf in leaves if any(overlaps(mark, leaf.place) for mark in marks)}
     trusted = _texts(leaf.value for leaf in leaves if leaf.place not in marked)
     untrusted = _texts(leaf.value for leaf in leaves if leaf.place in marked) - trusted

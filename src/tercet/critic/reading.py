@@ -9,17 +9,19 @@ Nothing here depends on who asks or what was used up, so the review of a plan an
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.effective import EffectiveStep, effective
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.mode import Reversibility
+from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.references import Found, Place, Reference, Selection
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.resolution import ItemBudget, ResolutionError, select
 from tercet.policy.schemas import Fault
+
+_PURE = Reversibility.PURE
 
 
 class Known(NamedTuple):
@@ -35,32 +37,79 @@ class Reading:
     def __init__(self, compiled: CompiledContext, plan: Plan) -> None:
         self.compiled = compiled
         self.plan = plan
-        surface = compiled.surface
-        self.calls = [
-            effective(position, step, tool)
-            for position, step in enumerate(plan.steps)
-            if step.tool is not None and (tool := surface.get(step.tool)) is not None
-        ]
+        self.calls: list[EffectiveStep] = []
         """The effective steps that call a tool on the surface."""
-        self.call_at = {call.position: call for call in self.calls}
+        self.call_at: dict[int, EffectiveStep] = {}
         """The same by position."""
-        self.position = {step.id: position for position, step in enumerate(plan.steps)}
-        self.found = [_found(step, self.call_at.get(position)) for position, step in enumerate(plan.steps)]
+        self.position: dict[str, int] = {}
+        self.found: list[list[Found]] = []
         """The references and literals in the parameters of each step, parameters under their own names."""
-        self.pinned = [pinned(step) for step in plan.steps]
+        self.pinned: list[tuple[str, ...]] = []
         """The evidence that each step pins: listed, or read by reference."""
-        self.conditions = {
-            position: condition
-            for position, step in enumerate(plan.steps)
-            if step.when is not None
-            and isinstance(condition := references.parse("cel", step.when, ("when",)), Reference)
-        }
+        self.conditions: dict[int, Reference] = {}
         """The condition of each step that has one."""
+        self.open_places: dict[int, list[Place]] = {}
+        """For each call that has any, the places of its open values."""
+        self.resolvable: set[int] = set()
+        """The calls with a known reference or a `$literal` wrapper."""
+        self.planned_tokens = self.tokens = self.duration_ms = self.cost_microcents = 0
+        """What the steps estimate, and what they and their tools estimate together."""
+        self.compensations: list[Compensation] = []
+        """The calls that could compensate a step of the plan, each reserved with its step."""
+        for position, step in enumerate(plan.steps):
+            self._read_step(position, step)
+        self.open_parameters = {
+            position: frozenset([str(place[0]) for place in places])
+            for position, places in self.open_places.items()
+        }
+        """For each call that has any, the parameters that hold an open value."""
         self.faults: dict[int, list[Fault]] = {}
         """How the arguments of each call break its tool's schema, once that was looked for."""
         self._arguments: dict[int, dict[str, Any]] = {}
         self._selections: dict[tuple[Selection, tuple[type, ...]], Known] = {}
         self._items = ItemBudget()
+
+    def _read_step(self, position: int, step: Step) -> None:
+        found, tokens, duration_ms = step.found, step.estimated_tokens, step.estimated_ms
+        self.planned_tokens += tokens
+        tool = self.compiled.surface.get(step.tool or "")
+        if tool is not None:
+            call = effective(position, step, tool)
+            if call.params is not step.params:
+                found = references.scan(call.params)
+            self.calls.append(call)
+            self.call_at[position] = call
+            self._find_open(position, found)
+            tokens = max(tokens, tool.estimated_tokens)
+            duration_ms = tool.estimated_ms if duration_ms is None else duration_ms
+            self.cost_microcents += tool.cost_microcents
+            if call.compensate is not None and call.reversibility is not _PURE:
+                self.compensations.append(call.compensate)
+        self.tokens += tokens
+        self.duration_ms += duration_ms or 0
+        self.position[step.id] = position
+        self.found.append(found)
+        self.pinned.append(pinned(step))
+        if step.when is not None:
+            condition = references.parse("cel", step.when, ("when",))
+            if isinstance(condition, Reference):
+                self.conditions[position] = condition
+
+    def _find_open(self, position: int, found: list[Found]) -> None:
+        """Note which values of a call are open, and whether the others differ from what is written."""
+        places: list[Place] = []
+        is_known = False
+        for each in found:
+            if type(each) is not Reference:
+                is_known |= references.LITERAL in each.place
+            elif is_open(each):
+                places.append(each.place)
+            else:
+                is_known = True
+        if places:
+            self.open_places[position] = places
+        if is_known:
+            self.resolvable.add(position)
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
@@ -98,33 +147,13 @@ class Reading:
             raise ResolutionError(known.fault if known and known.fault else f"{reference.text} is not known")
         return known.value
 
-    @cached_property
-    def open_places(self) -> dict[int, list[Place]]:
-        """For each call that has any, the places of its open values."""
-        return {
-            call.position: places
-            for call in self.calls
-            if not call.step.is_written_out
-            and (
-                places := [f.place for f in self.found[call.position] if type(f) is Reference and is_open(f)]
-            )
-        }
-
-    @cached_property
-    def open_parameters(self) -> dict[int, frozenset[str]]:
-        """For each call that has any, the parameters that hold an open value."""
-        return {
-            position: frozenset(str(place[0]) for place in places)
-            for position, places in self.open_places.items()
-        }
-
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
         """The parameters of a call with every known reference resolved; open ones stay as they are written."""
+        if call.position not in self.resolvable:
+            return call.params
         found = self._arguments.get(call.position)
         if found is None:
-            found = call.params
-            if not call.step.is_written_out and any(map(_needs_resolving, self.found[call.position])):
-                found = {name: self.resolved(value) for name, value in call.params.items()}
+            found = {name: self.resolved(value) for name, value in call.params.items()}
             self._arguments[call.position] = found
         return found
 
@@ -145,30 +174,20 @@ class Reading:
 
 def is_open(reference: Reference) -> bool:
     """Whether the value of a reference is known only at dispatch."""
+    kind = reference.kind
+    if kind == "from":
+        return reference.target != references.REQUEST
     if reference.selection is not None:
         return any(map(is_open, reference.selection.references))
-    return reference.kind == "cel" or (reference.kind == "from" and reference.target != references.REQUEST)
-
-
-def _needs_resolving(found: Found) -> bool:
-    """Whether the value to check differs from what is written: a known reference, or a `$literal` wrapper."""
-    return not is_open(found) if type(found) is Reference else references.LITERAL in found.place
-
-
-def _found(step: Step, call: EffectiveStep | None) -> list[Found]:
-    if call is None or call.params is step.params:
-        return step.found
-    return references.scan(call.params)
+    return kind == "cel"
 
 
 def pinned(step: Step) -> tuple[str, ...]:
     """The evidence that a step pins: listed, or read by reference."""
-    if step.is_written_out:
-        return step.evidence_refs
     read = [
         ref
         for f in step.found
-        if type(f) is Reference and f.kind != "cel"
+        if type(f) is Reference and (f.kind == "evidence" or f.kind == "select")
         for ref in references.evidence_of(f)
     ]
     return (*step.evidence_refs, *read) if read else step.evidence_refs

@@ -13,8 +13,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import EPISODE, meets
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import COMPENSATES, Plan
-from tercet.contracts.references import Place
+from tercet.contracts.plan import Plan, compensated_step
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import input_marks, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
@@ -51,6 +50,7 @@ class Review:
         the one under review.
         """
         self.ctx = ctx
+        self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
         self.compiled = compiled
         self.spec = spec
         self.plan = plan
@@ -76,6 +76,7 @@ class Review:
         self.found = reading.found
         self.pinned = reading.pinned
         self.conditions = reading.conditions
+        self.open_parameters = reading.open_parameters
         self.known = reading.known
         self.arguments = reading.arguments
         self.resolved = reading.resolved
@@ -89,31 +90,21 @@ class Review:
     def hosts(self) -> dict[int, str]:
         """For each step that represents a compensation, the id of the step that it compensates."""
         return {
-            position: step_id.removeprefix(COMPENSATES).partition("#")[0]  # one that ran twice is numbered
+            position: host.partition("#")[0]  # one that ran twice is numbered
             for step_id, position in self.position.items()
-            if step_id.startswith(COMPENSATES)
+            if (host := compensated_step(step_id))
         }
-
-    @property
-    def open_places(self) -> dict[int, list[Place]]:
-        """For each call that has any, the places of its open values."""
-        return self.reading.open_places
-
-    @property
-    def open_parameters(self) -> dict[int, frozenset[str]]:
-        """For each call that has any, the parameters that hold an open value."""
-        return self.reading.open_parameters
 
     @cached_property
     def input_marks(self) -> tuple[str, ...]:
         """The parts of the request that carry other people's words, as JSON Pointers."""
         names = self.spec.untrusted_inputs
-        return input_marks(with_dotted(names) if self.ctx.goes_by(Behaviour.STRICT_CALLS) else names)
+        return input_marks(with_dotted(names) if self.is_strict else names)
 
     @cached_property
     def picked_evidence(self) -> frozenset[str]:
         """The evidence that untrusted input has chosen."""
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if not self.is_strict:
             return frozenset()
         return evidence_picked_by_input(self.compiled, self.plan, self.input_marks)
 
@@ -128,7 +119,7 @@ class Review:
         entry = self.compiled.evidence.get(ref)
         if entry is None or entry.trust is not Trust.TRUSTED or ref in self.picked_evidence:
             return False
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if not self.is_strict:
             return True
         # What a run has learned has lost the kinds of its values and their relation to that run's request.
         if entry.classification == EPISODE and not self.relations.of_evidence(EPISODE):
@@ -137,7 +128,7 @@ class Review:
 
     def why_unrelated(self, ref: str, index: int | None) -> str | None:
         """Return in words why a piece of evidence does not relate to the request; None if it does."""
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if not self.is_strict:
             return None
         return self.relations.explain_evidence(ref, index)
 
@@ -151,7 +142,7 @@ class Review:
         entry = self.compiled.evidence.get(ref)
         if entry is None or not meets(requirement, entry.classification):
             return False
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS) or self.is_trusted_evidence(ref, index):
+        if not self.is_strict or self.is_trusted_evidence(ref, index):
             return True
         if self.relations.unmet_by_evidence(ref, index) is not None:
             return False

@@ -13,7 +13,7 @@ holds. Only otherwise are they evaluated one by one and step by step, to find ou
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
@@ -24,7 +24,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
-from tercet.critic.arguments import reads_open
+from tercet.critic.arguments import limited_arguments, reads_open
 from tercet.critic.frame import Names, earlier_calls, plan_steps
 from tercet.critic.order import Order
 from tercet.critic.review import Refusals, Review
@@ -47,13 +47,13 @@ def policies_hold(review: Review) -> Refusals:
     policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
     if not policies:
         return
-    rules = [_compiled(policy) for policy in policies]
-    compiled = [rule for rule in rules if isinstance(rule, Rule)]
-    fields, params = union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
+    rules, fields, params = _compile_policies(tuple((each.expression, each.scope) for each in policies))
     views = PlanViews(review, fields, params)
     ready = tuple(rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule))
     together = compile_together(ready)
-    is_passed = together is not None and together.evaluate(views.known).holds
+    is_passed = together is not None and together.evaluate(together.scope.activation(views.values())).holds
+    if is_passed and len(ready) == len(rules) and not review.uncertain:
+        return
     for policy, rule in zip(policies, rules, strict=True):
         if isinstance(rule, Outcome):
             yield _refusal(review, policy, rule, None)
@@ -61,6 +61,31 @@ def policies_hold(review: Review) -> Refusals:
             yield from _plan_policy(review, policy, rule, views, is_passed=is_passed and rule in ready)
         elif not (is_passed and rule in ready) or (rule.reads_order and views.absences):
             yield from _step_policy(review, policy, rule, views)
+
+
+def hold_together(review: Review) -> bool:
+    """Whether all limits and policies hold in one evaluation that reads nothing open; no is only a reason to look closer."""
+    policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
+    rules, fields, params = _compile_policies(tuple([(each.expression, each.scope) for each in policies]))
+    ready = tuple([rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule)])
+    limits = limited_arguments(review)
+    if limits is None or len(ready) < len(rules):
+        return False
+    together = compile_together(ready, tuple(limits)) if ready or limits else None
+    if together is None:
+        return not ready and not limits
+    values = PlanViews(review, fields, params).values()
+    return together.evaluate(together.scope.activation({**values, "calls": [*limits.values()]})).holds
+
+
+@lru_cache(maxsize=256)
+def _compile_policies(
+    written: tuple[tuple[str, str], ...],
+) -> tuple[tuple[Rule | Outcome, ...], Names, Names]:
+    """Compile policies, each given by its expression and scope; return them, and the fields and parameters they read."""
+    rules = tuple(_compile_policy(*each) for each in written)
+    compiled = [rule for rule in rules if isinstance(rule, Rule)]
+    return rules, union(rule.fields for rule in compiled), union(rule.reads for rule in compiled)
 
 
 class PlanViews:
@@ -78,18 +103,22 @@ class PlanViews:
 
     def plan(self, absent: frozenset[int] = frozenset()) -> Any:
         """Return what a policy over the plan reads, without these steps and those that will not run."""
+        return PLAN.activation(self.values(absent))
+
+    def values(self, absent: frozenset[int] = frozenset()) -> dict[str, Any]:
+        """Return the same before it is converted."""
         review = self._review
         without = absent | review.left_out
-        running = [self._ordered(index, without) for index in range(len(self._steps)) if index not in without]
-        made = [self._ordered(index, without) for index in range(-len(self._earlier), 0)]
-        return PLAN.activation(
-            {
-                **review.frame,
-                "plan.intent": review.plan.intent or "",
-                "plan.outputs": list(review.plan.output_names),
-                "plan.steps": running + made,
-            }
-        )
+        steps = [*self._steps, *self._earlier]
+        if without or self._order_read:
+            running = (index for index in range(len(self._steps)) if index not in without)
+            steps = [self._ordered(index, without) for index in (*running, *range(-len(self._earlier), 0))]
+        return {
+            **review.frame,
+            "plan.intent": review.plan.intent or "",
+            "plan.outputs": list(review.plan.output_names),
+            "plan.steps": steps,
+        }
 
     def step(self, index: int, absent: frozenset[int] = frozenset()) -> Any:
         """Return what a policy over each step reads of a step, without these steps and those that will not run."""
@@ -127,9 +156,9 @@ class PlanViews:
         return ((absent, self.step(index, absent)) for absent in self.absences if index not in absent)
 
 
-def _compiled(policy: Policy) -> Rule | Outcome:
+def _compile_policy(expression: str, scope: str) -> Rule | Outcome:
     try:
-        return compile_rule(policy.expression, PLAN if policy.scope == "plan" else STEP)
+        return compile_rule(expression, PLAN if scope == "plan" else STEP)
     except ExpressionError as error:
         return Outcome(error=f"it does not compile: {error}")
 
@@ -208,6 +237,8 @@ def _step_policy(review: Review, policy: Policy, rule: Rule, views: PlanViews) -
 
 def _open_reads(review: Review, rule: Rule) -> list[int]:
     """The positions of the calls of which a rule reads a parameter whose value is not known yet."""
+    if rule.reads is not None and not rule.reads:
+        return []
     positions = (position for position in review.open_parameters if position not in review.left_out)
     return [position for position in positions if reads_open(review, rule, position)]
 
@@ -273,7 +304,8 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
     """Return the positions of the steps that may not run, before any has begun; none where no policy looks at them."""
-    if not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
+    is_open = bool([step for step in plan.steps if step.optional or step.when is not None])
+    if not is_open or not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
     found = find_uncertain(plan, compiled.surface)
     return frozenset(index for index, step in enumerate(plan.steps) if step.id in found)
@@ -292,5 +324,5 @@ def read_order(policies: Iterable[Policy]) -> bool:
 
 
 def _reads_order(policy: Policy) -> bool:
-    rule = _compiled(policy)
+    rule = _compile_policy(policy.expression, policy.scope)
     return isinstance(rule, Rule) and rule.reads_order

@@ -11,7 +11,7 @@ from tercet.contracts.effective import effective
 from tercet.contracts.entities import Entity, bind_literal, is_named
 from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
 from tercet.contracts.references import Leaf, Place
-from tercet.contracts.relations import REQUEST, FoundSentence, find_sentences, is_of_class
+from tercet.contracts.relations import REQUEST, find_sentences, is_of_class
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
 
@@ -48,26 +48,36 @@ class Sources:
 
     def __init__(self, review: Review) -> None:
         self._review = review
+        self._has_request = review.compiled.request is not None
+        self._declares_kinds = bool(review.spec.fields or review.compiled.attesting)
+        found = find_sentences(review.spec.fields, review.compiled.input())
+        self._sentences = [sentence for sentence in found if not self.is_marked(sentence.place)]
+        """The trusted sentences of the request."""
+        self._in_request = self._index_request()
+        self._known_results = self._index_results()
+        self._approved = self._find_approved()
 
     def bind(self, value: Any, index: int | None, target: Kind, tool: str = "", place: Place = ()) -> Binding:
         """Return what vouches for a literal of a step; `tool` and `place` are those of the parameter that takes it."""
         if isinstance(value, dict | list):
             return Binding()
         key = scalar(value)
-        named = [each for each in self._in_request.get(key, ()) if fits(each.kind, target)]
-        if named:
-            return Binding(named[0], records=(REQUEST,))
-        if (tied := self._tied_parameter(tool, place)) is not None:
+        for named in self._in_request.get(key, ()):
+            if fits(named.kind, target):
+                return Binding(named, records=(REQUEST,))
+        if not self._has_request and (tied := self._tied_parameter(tool, place)) is not None:
             return Binding(tied, records=(REQUEST,))
-        if (tool, place[:1], key) in self._approved:
+        if self._approved and (tool, place[:1], key) in self._approved:
             return Binding(Holder(APPROVED, (), target), records=(APPROVED,))
-        spoken, why = self._in_sentences(value, target, place)
+        spoken, why = self._in_sentences(value, target, place) if self._sentences else (None, "")
         if spoken is not None:
             return Binding(spoken, records=(REQUEST,))
-        held = [*self._in_evidence(key, index), *self._in_results(key, index)]
+        held = self._in_evidence(key, index)
+        if self._known_results:
+            held += self._in_results(key, index)
         fitting = [each for each in held if fits(each.kind, target)]
-        records = tuple(dict.fromkeys(each.record for each in fitting))
-        if len({self._group(record) for record in records}) > 1:
+        records = tuple(dict.fromkeys([each.record for each in fitting]))
+        if len(records) > 1 and len({*map(self._group, records)}) > 1:
             why = f"is in {' and in '.join(records[:3])}, and which of them was meant cannot be determined"
             return Binding(why=why, records=records)
         if fitting:
@@ -82,6 +92,19 @@ class Sources:
             )
         return Binding()
 
+    def is_bound(self, value: Any, index: int, target: Kind, tool: str, place: Place) -> bool:
+        """Return whether something vouches for a literal of a step, as `bind` finds it."""
+        refs = self._review.pinned[index]
+        if len(refs) == 1 and not self._known_results and not isinstance(value, dict | list):
+            # No other record holds the value as well, and all that is asked before evidence could only vouch for it.
+            entry = self._review.compiled.evidence.get(refs[0])
+            for each in () if entry is None else entry.places.get(scalar(value), ()):
+                if fits(self.evidence_kind(refs[0], each), target):
+                    if self._review.is_trusted_evidence(refs[0], index):
+                        return True
+                    break
+        return self.bind(value, index, target, tool, place).holder is not None
+
     def _group(self, record: str) -> str:
         """Return what counts as one source: evidence that relates to the request, the results of one tool, a record."""
         if self._review.relations.ties_to_request(record):
@@ -94,23 +117,20 @@ class Sources:
 
     def _tied_parameter(self, tool: str, place: Place) -> Holder | None:
         """Return the field of the request that a relation ties a parameter to, if there is no request to compare it with."""
-        relations = self._review.relations
-        if relations.has_request or len(place) != 1:
-            return None
-        for relation in relations.of_calls(tool):
+        for relation in self._review.relations.of_calls(tool):
             if (
-                relation.param_place == place
+                len(place) == 1
+                and relation.param_place == place
                 and relation.target is not None
                 and relation.target.owner == REQUEST
             ):
                 return Holder(REQUEST, relation.target.place, UNKNOWN, "not checked: there is no request")
         return None
 
-    @cached_property
-    def _sentences(self) -> list[FoundSentence]:
-        """The trusted sentences of the request."""
-        found = find_sentences(self._review.spec.fields, self._review.compiled.input())
-        return [sentence for sentence in found if not self.is_marked(sentence.place)]
+    @property
+    def has_sentences(self) -> bool:
+        """Whether the request has prose that is trusted."""
+        return bool(self._sentences)
 
     def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, str]:
         """Return where a sentence of the request names a value for a parameter, else why it does not vouch for it; the
@@ -152,17 +172,17 @@ class Sources:
 
     def evidence_kind(self, ref: str, place: Place) -> Kind:
         """Return the kind of a field of a piece of evidence."""
-        entry = self._review.compiled.evidence.get(ref)
+        entry = self._review.compiled.evidence.get(ref) if self._declares_kinds else None
         if entry is None:
             return named_kind(place)
         kind = self._field_kind(entry.classification, place)
         if kind.is_declared:
             return kind
-        attesting = (
-            tool for tool in self._review.compiled.surface.values() if entry.classification in tool.attests
-        )
-        looked_up = (result_kind(tool, place) for tool in attesting)
-        return next((each for each in looked_up if each.is_declared), kind)
+        for tool in self._review.compiled.attesting.get(entry.classification, ()):
+            looked_up = result_kind(tool, place)
+            if looked_up.is_declared:
+                return looked_up
+        return kind
 
     def _field_kind(self, owner: str, place: Place) -> Kind:
         fields = self._review.spec.fields
@@ -175,8 +195,7 @@ class Sources:
         )
         return declared_among(declared, place) or named_kind(place)
 
-    @cached_property
-    def _in_request(self) -> dict[Scalar, list[Holder]]:
+    def _index_request(self) -> dict[Scalar, list[Holder]]:
         leaves = (
             leaf
             for leaf in scalars(self._review.compiled.input())
@@ -186,13 +205,17 @@ class Sources:
             (leaf, Holder(REQUEST, leaf.place, self.request_kind(leaf.place))) for leaf in leaves
         )
 
-    def _in_evidence(self, key: Scalar, index: int | None) -> Iterator[Holder]:
-        pinned = self._review.pinned
+    def _in_evidence(self, key: Scalar, index: int | None) -> list[Holder]:
+        pinned, evidence = self._review.pinned, self._review.compiled.evidence
         refs = [ref for each in pinned for ref in each] if index is None else pinned[index]
-        for ref in dict.fromkeys(refs):
-            if self._review.is_trusted_evidence(ref, index):
-                for place in self._review.compiled.evidence[ref].places.get(key, ()):
-                    yield Holder(ref, place, self.evidence_kind(ref, place))
+        return [
+            Holder(ref, place, self.evidence_kind(ref, place))
+            for ref in dict.fromkeys(refs)
+            if ref in evidence
+            and (places := evidence[ref].places.get(key))
+            and self._review.is_trusted_evidence(ref, index)
+            for place in places
+        ]
 
     def _in_results(self, key: Scalar, index: int | None) -> Iterator[Holder]:
         for holder in self._known_results.get(key, ()):
@@ -200,8 +223,7 @@ class Sources:
             if position is None or index is None or position in self._review.graph.ancestors(index):
                 yield holder
 
-    @cached_property
-    def _known_results(self) -> dict[Scalar, list[Holder]]:
+    def _index_results(self) -> dict[Scalar, list[Holder]]:
         """What the trusted results of earlier plans and turns hold, if they relate to the request."""
         review = self._review
         found: list[tuple[Leaf, Holder]] = []
@@ -214,8 +236,7 @@ class Sources:
                 found.append((leaf, Holder(result.step_id, leaf.place, kind)))
         return _by_value(found)
 
-    @cached_property
-    def _approved(self) -> frozenset[tuple[str, Place, Scalar]]:
+    def _find_approved(self) -> frozenset[tuple[str, Place, Scalar]]:
         """The literals in authority parameters of the plan approved before: only these were bound or approved."""
         compiled = self._review.compiled
         found: set[tuple[str, Place, Scalar]] = set()

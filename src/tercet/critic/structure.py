@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import orjson
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place, Reference, Selection
 from tercet.contracts.shape import as_object
@@ -59,7 +58,7 @@ def references_resolve(review: Review) -> Refusals:
         yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
     for index, step in enumerate(review.plan.steps):
         for item in step.found:
-            if type(item) is Reference and (item.kind in ("cel", "select") or _fault(review, item)):
+            if type(item) is Reference and (item.kind in ("cel", "select") or find_fault(review, item)):
                 yield from _reference(review, _Holder(f"step {index}", index, ("params",)), item)
     for index, condition in review.conditions.items():
         yield from _expression(review, _Holder(f"step {index}", index), condition, is_condition=True)
@@ -69,7 +68,7 @@ def references_resolve(review: Review) -> Refusals:
                 f"the compensation of step {index}", index, ("compensate", "params"), is_compensation=True
             )
             yield from _apart(review, holder, step.compensate.params)
-            if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+            if review.is_strict:
                 yield from _check_bindable(review, holder, index, step.compensate.params)
     for name, value in review.plan.outputs.items():
         yield from _apart(review, _Holder(f"output {name}", None, ("outputs", name)), value)
@@ -134,7 +133,7 @@ def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
         yield from _check_selection(review, holder, item, item.selection)
     elif holder.is_compensation and item.target in (references.SELF, references.PARAMS):
         return
-    elif (fault := _fault(review, item)) is not None:
+    elif (fault := find_fault(review, item)) is not None:
         reason = f"{holder.name} refers to {item.text}, but {fault}"
         remedy = "give it in the request's input" if item.target == references.REQUEST else None
         yield _unresolved(review, holder.step, reason, holder.place_of(item), remedy)
@@ -144,7 +143,7 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
     """Refuse a selection that reads something which is not there, or that picks nothing of a known list."""
     is_own = holder.is_compensation and not references.OWN_STEP.isdisjoint(item.names)
     parts = [each for each in selection.references if not (is_own and each.target in references.OWN_STEP)]
-    fault = next(filter(None, (_fault(review, each) for each in parts)), None)
+    fault = next(filter(None, (find_fault(review, each) for each in parts)), None)
     if fault is None and not is_open(item) and (known := review.known(item)) is not None:
         fault = known.fault
     if fault is not None:
@@ -154,18 +153,18 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
         )
 
 
-def _fault(review: Review, item: Reference) -> str | None:
+def find_fault(review: Review, item: Reference) -> str | None:
     """Why a plain reference leads nowhere; names that no step has are reported by themselves."""
-    if item.target in (references.SELF, references.PARAMS):
+    call = review.call_at.get(review.position.get(item.target, -1)) if item.kind == "from" else None
+    if call is not None:
+        missing = _missing(_result_text(call.tool), item.pointer)
+        return None if missing is None else f"the result of {call.tool.name} has {missing}"
+    if item.target in references.OWN_STEP:
         return f"only a compensation may refer to {item.target!r}"
     if item.target == references.EVIDENCE and item.kind == "from":
         return 'evidence is read as {"$evidence": "<ref>#/field"}'
-    if not is_open(item):
-        known = review.known(item)
-        return known.fault if known is not None else None
-    call = review.call_at.get(review.position.get(item.target, -1))
-    missing = None if call is None else _missing(_result_text(call.tool), item.pointer)
-    return None if call is None or missing is None else f"the result of {call.tool.name} has {missing}"
+    known = None if is_open(item) else review.known(item)
+    return None if known is None else known.fault
 
 
 def _expression(review: Review, holder: _Holder, item: Reference, *, is_condition: bool) -> Refusals:
@@ -183,7 +182,7 @@ def _expression(review: Review, holder: _Holder, item: Reference, *, is_conditio
         yield _unresolved(review, index, f"{who} refers to {own!r}, which only a compensation may", place)
     try:
         program = compile_planner(item.text, frozenset(item.names))
-        if review.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if review.is_strict:
             return_type(program)
         is_unfit = is_condition and not yields_boolean(program)
     except ExpressionError as error:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
@@ -34,6 +33,7 @@ from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
 from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
+from tercet.critic.fast_path import certainly_passes
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
     branches_are_within_limit,
@@ -61,6 +61,7 @@ from tercet.critic.structure import (
     plan_is_not_empty,
     references_resolve,
 )
+from tercet.critic.worth import Worth
 
 MAX_REFUSALS = 50
 """How many refusals a verdict keeps. A plan with more needs another planner, not a longer list."""
@@ -113,7 +114,8 @@ def verify(
     """
     uncertain = uncertain_at_review(ctx, compiled, plan)
     review = Review(ctx, compiled, spec, plan, reading, uncertain=uncertain)
-    refusals = tuple(islice(_refusals(review), MAX_REFUSALS))
+    worth = Worth(review)
+    refusals = () if certainly_passes(worth) else tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)
         return Verdict(
@@ -122,7 +124,7 @@ def verify(
             reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
             gates=tuple(review.demands),
             deferred=tuple(review.deferred),
-            sources=literal_sources(review),
+            sources=literal_sources(worth),
             unchecked=review.relations.unchecked(),
             effects=tuple(_effect(call) for call in review.calls if not call.leaves_nothing),
         )
@@ -169,7 +171,7 @@ def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, pla
 
 def _refusals(review: Review) -> Iterator[Refusal]:
     wanted = review.checks
-    is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = review.is_strict
     is_oversized = is_strict and len(review.plan.steps) > max(
         review.ctx.run_budget.max_steps, MAX_REVIEWED_STEPS
     )

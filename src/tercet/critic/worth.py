@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from tercet.contracts import pointer, references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.formulas import Constant, Owned, Source, parse_formula, repeats_a_source
 from tercet.contracts.kinds import UNKNOWN, Kind, fits, parameter_kind, result_kind
@@ -37,7 +36,9 @@ class Worth:
 
     def __init__(self, review: Review) -> None:
         self.review = review
-        self.is_strict = review.ctx.goes_by(Behaviour.STRICT_CALLS)
+        self.is_strict = review.is_strict
+        self._fitting: dict[tuple[str, str, str, Place], bool] = {}
+        """Whether a parameter of a tool may take a field of another tool's result."""
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
@@ -90,14 +91,45 @@ class Worth:
         """
         if tool is None:
             return self.is_trusted(found, at, own)
-        if self._is_default(tool, found):
+        if type(found) is Leaf and self._is_default(tool, found):
             return True
-        is_trusted = self.is_trusted(found, at, own, is_number=takes_number(tool, found.place))
-        return is_trusted and self.wrong_kind(tool, found, at, own) is None
+        needs = self._argument(tool, found, at, own)
+        return self._are_trusted(needs) if needs else needs is not None
 
-    def _is_default(self, tool: ToolSpec, found: Found) -> bool:
+    def _argument(self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None) -> Needs:
+        """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
+        if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
+            # What holds a value of the parameter's kind holds the value; only sentences are read for one parameter.
+            target = parameter_kind(tool, _without_wrapper(found.place))
+            is_bound = self.sources.is_bound(found.value, at, target, tool.name, found.place)
+            return () if is_bound else None
+        if type(found) is Reference and found.kind == "from":
+            call = self.review.call_at.get(self.review.position.get(found.target, -1))
+            if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
+                return ((call.position, None, False),) if self._fits(call.tool, found, tool) else None
+        elif type(found) is Reference and found.kind == "evidence" and self.is_strict:
+            if not self.review.is_trusted_evidence(found.target, at):
+                return None
+            kind = self.sources.evidence_kind(found.target, pointer.parts(found.pointer))
+            return () if fits(kind, parameter_kind(tool, found.place)) else None
+        needs = self._found(found, at, own, is_number=takes_number(tool, found.place))
+        return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
+
+    def _fits(self, source: ToolSpec, found: Reference, tool: ToolSpec) -> bool:
+        """Whether a reference to a result yields what its tool vouches for, of the kind that the parameter takes."""
+        key = (source.name, found.pointer, tool.name, found.place)
+        is_fit = self._fitting.get(key)
+        if is_fit is None:
+            place = pointer.parts(found.pointer)
+            is_fit = not _is_marked(source, place) and (
+                not self.is_strict or fits(result_kind(source, place), parameter_kind(tool, found.place))
+            )
+            self._fitting[key] = is_fit
+        return is_fit
+
+    def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
         """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
-        if type(found) is not Leaf or not (self.is_strict or _is_empty(found.value)):
+        if not tool.may_have_defaults or not (self.is_strict or _is_empty(found.value)):
             return False
         members = _schema_at(tool, found.place)
         return "default" in members and _is_equal(members["default"], found.value)
@@ -171,8 +203,8 @@ class Worth:
 
     def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
         """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
-        call = self.review.call_at.get(index)
-        if call is None or type(found) is not Leaf or not self.review.compiled.changed:
+        call = self.review.call_at.get(index) if self.review.compiled.changed else None
+        if call is None or type(found) is not Leaf:
             return False
         way = tuple(str(token) for token in (*place, *found.place) if token != references.LITERAL)
         for each in self.review.compiled.changed_at(call.step.id, call.tool.name):
@@ -206,7 +238,14 @@ class Worth:
         return needs is not None and all(map(self._is_trusted_node, needs))
 
     def _is_trusted_node(self, node: Node) -> bool:
-        known, stack = self._nodes, [node]
+        known = self._nodes
+        if node in known:
+            return known[node]
+        needs = self._needs[node] = self._node(node)
+        if not needs:
+            known[node] = needs is not None
+            return known[node]
+        stack = [node, *(other for other in needs if other not in known)]
         while stack:
             top = stack[-1]
             if top in known:
@@ -239,13 +278,18 @@ class Worth:
         if tool.endorses:
             return ()
         needed: list[Node] = []
+        has_exempt = self.review.compiled.changed or (self.is_strict and tool.may_have_defaults)
         for item in self.review.found[call.position]:
-            if self.is_changed(call.position, item) or (self.is_strict and self._is_default(tool, item)):
-                continue
-            if is_unnamed(tool, item.place) and self.untrusted_keys(tool, item.place, call.position):
+            if has_exempt and type(item) is Leaf:
+                is_default = self.is_strict and self._is_default(tool, item)
+                if is_default or self.is_changed(call.position, item):
+                    continue
+            if (len(item.place) > 1 or item.place[0] not in tool.known_keys) and self.untrusted_keys(
+                tool, item.place, call.position
+            ):
                 return None
-            needs = self._found(item, call.position, None, is_number=takes_number(tool, item.place))
-            if needs is not None and self.wrong_kind(tool, item, call.position) is None:
+            needs = self._argument(tool, item, call.position)
+            if needs is not None:
                 needed += needs
             elif not _names_nothing(tool, item):
                 return None
@@ -430,19 +474,16 @@ class Worth:
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
-        for mark in call.tool.untrusted:
-            if mark == ALL_FIELDS or overlaps(mark, place):
-                return None
-        return ((index, None, False),)
+        return None if _is_marked(call.tool, place) else ((index, None, False),)
 
     def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
         """Whether a piece of evidence is trusted where the step at a position uses it."""
         return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
 
 
-def is_unnamed(tool: ToolSpec, place: Place) -> bool:
-    """Whether there is a key on the way to a place that could be one which the tool's schema does not name."""
-    return place[0] not in tool.known_keys or len(place) > 1
+def _is_marked(tool: ToolSpec, place: Place) -> bool:
+    """Whether a field of a tool's result can carry other people's words."""
+    return any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
 
 
 _MEMBERS = frozenset({"properties", "patternProperties", "additionalProperties", "propertyNames"})
@@ -490,7 +531,7 @@ _NUMBERS = frozenset({"number", "integer"})
 def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
     """What a tool's schema says about one place of its parameters; empty where it says nothing definite."""
     schema: Any = tool.parameters
-    for token in (token for token in place if token != references.LITERAL):
+    for token in _without_wrapper(place):
         members = as_object(schema) or {}
         inner = members.get("properties" if isinstance(token, str) else "items")
         schema = (as_object(inner) or {}).get(token) if isinstance(token, str) else inner
@@ -511,7 +552,7 @@ def _is_equal(first: Any, second: Any) -> bool:
 
 
 def _without_wrapper(place: Place) -> Place:
-    return tuple(token for token in place if token != references.LITERAL)
+    return tuple(t for t in place if t != references.LITERAL) if references.LITERAL in place else place
 
 
 def _named(read: Read) -> str:
@@ -520,11 +561,7 @@ def _named(read: Read) -> str:
 
 def _value_reads(reference: Reference) -> list[Leaf | Read]:
     """The literals and reads whose values a reference yields; conditions of a formula only choose between them."""
-    if reference.kind == "from":
-        return [Read(reference.target, pointer.parts(reference.pointer))]
-    if reference.kind == "evidence":
-        return [Read(references.EVIDENCE, (reference.target, *pointer.parts(reference.pointer)))]
-    if reference.kind == "select":
+    if reference.kind != "cel":
         return [*references.reads_of(reference)[:1]]
     formula = parse_formula(reference.text)
     values = () if formula is None else formula.values

@@ -16,6 +16,9 @@ import msgspec
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError
+from tercet.contracts.loop import Phase
+from tercet.contracts.plan import compensated_step
+from tercet.core.fold.session import ESCALATED
 from tercet.core.state import State, Used
 from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint
 
@@ -93,13 +96,28 @@ def fold(state: State) -> NewCheckpoint:
 def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
     """The state in a fold; one from elsewhere is unpacked to so many bytes at most."""
     try:
-        return _fold_decoder.decode(_unpacked(stored.data, most))
+        return _upgraded(_fold_decoder.decode(_unpacked(stored.data, most)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, zlib.error) as error:
         raise ReplayError(
             recorded=f"a fold at position {stored.seq}",
             expected="the state of this version",
             check=f"the fold was written by another version of Tercet: {error}",
         ) from error
+
+
+def _upgraded(state: State) -> State:
+    """Return a state with the fields that folds of earlier versions did not have, and told by names and reasons."""
+    steps = {
+        name: msgspec.structs.replace(step, compensates=host)
+        for name, step in state.steps.items()
+        if not step.compensates and (host := compensated_step(name))
+    }
+    if steps:
+        state = msgspec.structs.replace(state, steps={**state.steps, **steps})
+    is_escalated = state.phase is Phase.HALT and state.reason.startswith(ESCALATED) and not state.paused_by
+    if is_escalated and state.escalation is None:
+        state = msgspec.structs.replace(state, escalation=state.reason.removeprefix(ESCALATED))
+    return state
 
 
 def _unpacked(data: bytes, most: int | None) -> bytes:

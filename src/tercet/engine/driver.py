@@ -30,15 +30,13 @@ from tercet.core.fold.base import NOT_MADE, STOPPED
 from tercet.core.resolve import resolve
 from tercet.core.resolve.made import Made
 from tercet.core.retrieval import read_facts
-from tercet.core.run import Run
+from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
 from tercet.engine.leases import Tenure
-from tercet.engine.ledger import Ledger, Unit
-from tercet.engine.progress import envelope
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import spectate
+from tercet.engine.ledger import Ledger
+from tercet.engine.services import Services
 from tercet.engine.streams.stops import Stop
 from tercet.engine.values import encode_value
 from tercet.engine.wakeup import Wakeup
@@ -94,7 +92,8 @@ class Driver:
             blobs=self._blobs,
             facts=self._facts,
         )
-        self.ledger = Ledger(services, self.run, tenure.lease, tail_bytes=tail_bytes)
+        self.run.waiting = WaitingCalls()
+        self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)
         self.calls = Calls(services, tenure, nudge=self._wakeup.wake)
         # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
@@ -222,8 +221,8 @@ class Driver:
         while True:
             wake: int | None = None
             position = run.state.position
-            due = partial(decide, run)
-            for command in due() if self._blob_bytes <= HEAVY else await self._in_thread(due):
+            is_light = self._blob_bytes <= HEAVY
+            for command in decide(run) if is_light else await self._in_thread(lambda: tuple(decide(run))):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.services.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
@@ -394,19 +393,7 @@ class Driver:
             self.calls.begin(intent, self.state.start, self.now(), stop=self.stop_for, position=position)
         if self._readers:
             self._answer_readers()
-        self._publish(unit)
-
-    def _publish(self, unit: Unit) -> None:
-        """Tell subscribers what became durable."""
-        services, state = self.services, self.state
-        contained = partial(spectate, services.signal)
-        if services.tell is not untold:
-            for event in unit.events:
-                contained("tell_failed", state.start.run, partial(services.tell, state, event))
-        if services.observers is not None:
-            services.observers.wrote(state, unit.events, unit.checkpoints)
-        if (show := services.progress) is not None:
-            contained("progress_failed", state.start.run, lambda: show(envelope(state, self.now())))
+        self.services.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     async def _aside(self, work: Callable[[], _T]) -> _T:
         """Run pure work, in a thread if the session's values are large, so that leases are renewed meanwhile."""

@@ -20,11 +20,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from tercet.core.state import TERMINAL
-from tercet.engine.spectators import Signal, unmeasured
+from tercet.engine.subscription import Signal
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld, LeaseLost
-from tercet.journal.protocol import Journal, Lease
+from tercet.journal.protocol import FirstLease, Journal, Lease
 
 LEASE_MS = 10_000
 """How long a lease runs where nobody says otherwise."""
@@ -63,10 +65,23 @@ class _Sighting:
 
 
 class Tenure:
-    """A lease as its holder counts it: on the monotonic clock, from before the journal was asked for it."""
+    """A lease as its holder counts it: on the monotonic clock, from before the journal was asked for it.
 
-    def __init__(self, journal: Journal, clock: Clock, lease: Lease, *, began: int, length_ms: int) -> None:
+    The lease on a new session is held once the session's first append has acquired it.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        lease: Lease,
+        *,
+        began: int,
+        length_ms: int,
+        is_held: bool = True,
+    ) -> None:
         self.lease = lease
+        self._is_held = is_held
         self._journal = journal
         self._clock = clock
         self._began = began
@@ -80,7 +95,19 @@ class Tenure:
     @property
     def is_due(self) -> bool:
         """Whether it is time to renew the lease: more than a quarter of it has passed."""
-        return self._clock.monotonic() - self._began > self._length_ms // 4
+        return self._is_held and self._clock.monotonic() - self._began > self._length_ms // 4
+
+    def request(self) -> FirstLease | None:
+        """Return the lease for the first append of a new session to acquire, its length begun now; None if it is held."""
+        if self._is_held:
+            return None
+        self._began = self._clock.monotonic()
+        self.lease = replace(self.lease, until=self._clock.now() + self._length_ms)
+        return FirstLease(owner=self.lease.owner, until=self.lease.until)
+
+    def confirm(self) -> None:
+        """Count the lease as held: the first append is durable."""
+        self._is_held = True
 
     async def renew(self) -> None:
         """Begin the lease's length again. Raises `LeaseLost` if another process has the stream, or `JournalError`."""
@@ -98,7 +125,7 @@ class Desk:
     tenant: str
     clock: Clock
     lease_ms: int = LEASE_MS
-    signal: Signal = unmeasured
+    signal: Signal = lambda _name, _fields: None
     """Given `lease_wait` when another process turns out to hold a lease, and each time that it has renewed it."""
     _name: str = field(default_factory=_name)
     _leases: Iterator[int] = field(default_factory=lambda: count(1))
@@ -121,23 +148,30 @@ class Desk:
         self._sightings.pop(stream, None)
         return tenure
 
+    def begin(self, stream: str) -> Tenure:
+        """Return the first lease on the stream of a new session, which the session's first append acquires."""
+        lease = Lease(tenant=self.tenant, stream=stream, owner=self._new_owner(), epoch=1, until=0)
+        return Tenure(self.journal, self.clock, lease, began=0, length_ms=self.lease_ms, is_held=False)
+
     async def acquire_ended(self, stream: str) -> Tenure:
         """Return the lease on a stream of a session that is over: by the wall clock, without watching the old lease."""
         return await self._acquire(stream)
 
     async def _acquire(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
-        owner = f"{self._name}:{next(self._leases)}:{self.lease_ms}ms"
         began = self.clock.monotonic()
         lease = await self.journal.acquire(
             self.tenant,
             stream,
-            owner=owner,
+            owner=self._new_owner(),
             now_ms=self.clock.now(),
             ttl_ms=self.lease_ms,
             grace_ms=grace_ms,
             replacing=replacing,
         )
         return Tenure(self.journal, self.clock, lease, began=began, length_ms=self.lease_ms)
+
+    def _new_owner(self) -> str:
+        return f"{self._name}:{next(self._leases)}:{self.lease_ms}ms"
 
     def watch(self, lease: Lease) -> int:
         """Watch a lease of another process; return after how long it counts as ended if it stays the same."""

@@ -7,7 +7,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -15,40 +15,23 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from tercet.contracts.errors import InternalError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
+from tercet.core.table import TABLE
 from tercet.engine import checkpoint
+from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
-from tercet.engine.spectators import unmeasured
+from tercet.engine.session_reader import load_history
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow, Stored
+from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 
-
-_LABELS: dict[type[e.Event], Callable[[Any, State], str]] = {
-    e.PlanReviewed: lambda event, _: str(event.verdict.get("outcome", "")),
-    e.StepJudged: lambda _, __: "step",
-    e.RunReported: lambda _, __: "run",
-    e.TurnJudged: lambda _, __: "turn",
-    e.SessionExpired: lambda _, __: "expired",
-    e.SessionEnded: lambda event, _: event.status,
-    e.ExperienceDrawn: lambda _, after: str(after.phase),
-    e.SamplesDrawn: lambda _, after: str(after.phase),
-    e.TestsRun: lambda _, after: str(after.phase),
-    e.OutputsVerified: lambda _, after: str(after.phase),
-    e.OutputsAttacked: lambda _, after: str(after.phase),
-    e.OutputsCritiqued: lambda _, after: str(after.phase),
-    e.OutputsRepaired: lambda _, after: str(after.phase),
-    e.EvidenceFetched: lambda _, after: str(after.phase),
-}
-"""The label of the checkpoint that each verdict is written with."""
 
 _T = TypeVar("_T")
 
@@ -78,7 +61,7 @@ class Unit:
 class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
-    def __init__(self, around: Services, run: Run, lease: Lease, *, tail_bytes: int = 0) -> None:
+    def __init__(self, around: Services, run: Run, tenure: Tenure, *, tail_bytes: int = 0) -> None:
         self.run = run
         self.unit = Unit()
         self.log: list[e.Event] = []
@@ -86,7 +69,8 @@ class Ledger:
         self.bell = 0
         """What the journal's bell said with the last append."""
         self._around = around
-        self._tenant, self._stream, self._epoch = lease.tenant, lease.stream, lease.epoch
+        self._tenure = tenure
+        self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
@@ -114,7 +98,7 @@ class Ledger:
             self._claim(event)
         if after.phase is not before.phase:
             unit.verdict = str(after.phase)
-        if (label := _LABELS.get(type(event))) is not None:
+        if (label := TABLE[type(event)].label) is not None:
             # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
             unit.verdict = label(event, after)
 
@@ -167,14 +151,15 @@ class Ledger:
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
     ) -> Position:
-        run = self.state.start.run
+        first = self._tenure.request()
         try:
             position = await self._around.journal.append(
                 Append(
                     tenant=self._tenant,
                     stream=self._stream,
                     expected=self.state.position - len(unit.events),
-                    epoch=self._epoch,
+                    epoch=None if first else self._epoch,
+                    lease=first,
                     events=encoded,
                     checkpoints=checkpoints,
                     blobs=tuple(unit.blobs),
@@ -183,10 +168,11 @@ class Ledger:
                 )
             )
         except JournalError as error:
-            self._around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
+            self._around.subscription.signal(
+                "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
+            )
             raise
-        if self._around.signal is not unmeasured:
-            self._measure(run, unit, checkpoints)
+        self._tenure.confirm()
         return position
 
     def _row(self) -> SessionRow | None:
@@ -198,41 +184,12 @@ class Ledger:
         self._listed = (now, state.at)
         return row_of(state)
 
-    def _measure(self, run: str, unit: Unit, checkpoints: tuple[NewCheckpoint, ...]) -> None:
-        signal = self._around.signal
-        for written in checkpoints:
-            size = len(written.data)
-            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
-        for event in unit.events:
-            match event:
-                case e.Intent():
-                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
-                case e.SessionResumed():
-                    recovered = len(event.in_flight)
-                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if event.step.startswith(UNDO):
-                    step = self.state.steps[event.step]
-                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
-                case e.GateOpened():
-                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
-                case _:
-                    pass
-
     async def events(self, *, aside: Aside) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not written them all."""
         unwritten = self.unit.events
         if len(self.log) + len(unwritten) == self.state.position:
             return [*self.log, *unwritten]
-        found: list[e.Event] = []
-        written = self.state.position - len(unwritten)
-        while len(found) < written:
-            page = await self._around.journal.read(self._tenant, self._stream, after=len(found))
-            if not page:
-                raise InternalError(f"the journal ends at {len(found)}, before position {written}")
-            self.weight += sum(len(stored.data) for stored in page)
-            found += await aside(partial(_decode_events, page))
-        return [*found, *unwritten]
-
-
-def _decode_events(page: Sequence[Stored]) -> list[e.Event]:
-    return [codec.decode(stored.data) for stored in page]
+        history = await load_history(self._around.journal, self._tenant, self._stream)
+        self.weight += sum(len(stored.data) for stored in history.stored)
+        events = await aside(lambda: history.events)
+        return [*events[: self.state.position - len(unwritten)], *unwritten]

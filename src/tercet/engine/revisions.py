@@ -12,9 +12,9 @@ from typing import Any
 
 from tercet.contracts.plan import Step
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState, StepStatus
-from tercet.core.table import fold_event
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,22 +56,21 @@ from tercet.engine.models.named import MODEL, NamedModels, OpenModel, names_of, 
 from tercet.engine.models.planners import PLANNER_NAMES, PlannerName, TaskPlanner, choose_planner
 from tercet.engine.models.session import Inquirer
 from tercet.engine.models.templates import TemplatePlanner
-from tercet.engine.notifying import Notifier
-from tercet.engine.observing import Observer, Observers
+from tercet.engine.notifications import Notifier
 from tercet.engine.people import People
 from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.pool import DriverPool
-from tercet.engine.records import read_record
 from tercet.engine.result import RunResult
 from tercet.engine.roster import Roster
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import Signal, contained, spectate, unmeasured
+from tercet.engine.services import Services
+from tercet.engine.session_reader import Restored, load_state, read_record, restore
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.lost_history import demand_history
 from tercet.engine.streams.nesting import ALONE, Place
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind, demand_kind
+from tercet.engine.subscription import Observer, Signal, Subscription
 from tercet.engine.watchdog import WATCHDOG_MS, Swept, Ward, Watchdog
 from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
@@ -90,7 +89,7 @@ from tercet.tools import ToolContext
 from tercet.tools.outside import Lines
 
 _WHILE_OPEN = frozenset(
-    ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_notifier", "_watchdog")
+    ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_subscription", "_watchdog")
 )
 """What a runtime has only once it is open."""
 
@@ -156,8 +155,8 @@ class Runtime(People):
         draw: Callable[[], float] = random.random,
         lease_ms: int = LEASE_MS,
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
-        tell: Callable[[State, e.Event], None] = untold,
-        signal: Signal = unmeasured,
+        tell: Callable[[State, e.Event], None] | None = None,
+        signal: Signal | None = None,
         held: Held = lambda _: None,
         packs: Sequence[Pack] = (),
         progress: Callable[[ProgressEnvelope], None] | None = None,
@@ -189,7 +188,7 @@ class Runtime(People):
         self._lease_ms = lease_ms
         self._crash = crash
         self._tell = tell
-        self._signal = contained(signal)
+        self._signal = signal
         self._held = held
         self._progress = progress
         self._evidence = evidence
@@ -201,8 +200,7 @@ class Runtime(People):
         self._models = NamedModels(open_model)
         self._critics = tuple(critics)
         self._repairers = tuple(repairers)
-        self._watching = tuple(observers)
-        self._observers: Observers | None = None
+        self._observers = tuple(observers)
         self._stack = AsyncExitStack()
 
     if not TYPE_CHECKING:
@@ -238,29 +236,25 @@ class Runtime(People):
     def _furnish(self, stack: AsyncExitStack) -> None:
         """All that works on the journal. It is closed in reverse order, each whatever becomes of the others."""
         stack.push_async_callback(self._lines.aclose)
-        if self._watching:
-            self._observers = Observers(self._watching, self.journal, self.tenant, self._signal)
-            stack.push_async_callback(self._observers.close)
+        self._subscribe(stack)
         stack.push_async_callback(self._models.aclose)
         self._desk = Desk(
             journal=self.journal,
             tenant=self.tenant,
             clock=self._clock,
             lease_ms=self._lease_ms,
-            signal=self._signal,
+            signal=self._subscription.signal,
         )
         self._gateway = Gateway(self._clock)
         self._breakers = Breakers(self.journal, self.tenant)
         self._board = EmergencyStops(self.journal, self.tenant, self.pack.name)
-        self._notifier = Notifier(self._signal)
-        stack.push_async_callback(self._notifier.close)
         self._keeper = DriverPool(
             self.journal,
             self.tenant,
             self._clock,
             self._board,
             lease_ms=self._lease_ms,
-            signal=self._signal,
+            signal=self._subscription.signal,
         )
         self._watchdog = Watchdog(self._ward())
         stack.push_async_callback(self._watchdog.close)
@@ -268,6 +262,22 @@ class Runtime(People):
             guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
             stack.push_async_callback(_end, guarding)
         stack.callback(self._keeper.close)
+
+    def _subscribe(self, stack: AsyncExitStack) -> None:
+        """Subscribe whatever the caller and the packs want to hear of runs."""
+        self._subscription = subscription = Subscription(
+            self.journal, self.tenant, observers=self._observers, signal=self._signal
+        )
+        stack.push_async_callback(subscription.close)
+        if self._tell is not None:
+            subscription.add_listener("tell_failed", self._tell)
+        if self._progress is not None:
+            subscription.add("progress_failed", progress.envelopes(self._progress, self._clock))
+        packs = {self.pack.hash: self.pack, **self._packs}
+        if any(pack.notify for pack in packs.values()):
+            notifier = Notifier(lambda pack_hash: packs[pack_hash].notify, subscription.signal)
+            subscription.add_listener("notify_failed", notifier.notify)
+            stack.push_async_callback(notifier.close)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -283,7 +293,7 @@ class Runtime(People):
             carry=self._carry_unwatched,
             is_stopped=self._is_stopped,
             stop=self._let_go,
-            signal=self._signal,
+            signal=self._subscription.signal,
         )
 
     def _rules_of(self, pack_hash: str) -> SessionRules | None:
@@ -389,7 +399,7 @@ class Runtime(People):
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
-            tenure = await self._desk.acquire(session)
+            tenure = self._desk.begin(session)
             driver = self._driver(self.pack, setting, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:
@@ -477,8 +487,7 @@ class Runtime(People):
 
     async def _carry(self, driver: Driver) -> RunResult:
         state = await self._keeper.carry(driver)
-        if self._observers is not None:
-            self._observers.rested(state, driver.ledger.log)
+        self._subscription.publish_release(state, driver.ledger.log)
         if state.is_over:
             await self._unpin(str(state.start.session), str(state.start.library))
         if state.start.root:
@@ -560,7 +569,7 @@ class Runtime(People):
         return await self._resume(session_id, planner, held=self._held)
 
     async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
-        restored = await opening.restore(self.journal, self.tenant, session_id)
+        restored = await restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return RunResult.of(restored.state)
         pack, setting = await self._pinned(restored.state)
@@ -575,7 +584,7 @@ class Runtime(People):
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
         """Move a session to this pack, its newest snapshot and the rules of this version, and carry it on: its plan is
         reviewed again, and nothing that was approved before counts. One that is ending ends with the tools of this pack."""
-        restored = await opening.restore(self.journal, self.tenant, session_id)
+        restored = await restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             raise UsageError(
                 f"session {session_id} is over: it is {restored.state.status}",
@@ -600,7 +609,7 @@ class Runtime(People):
         self,
         pack: Pack,
         setting: RunConfig,
-        restored: opening.Restored,
+        restored: Restored,
         planner: AnyPlanner | None,
         *,
         held: Held,
@@ -634,12 +643,12 @@ class Runtime(People):
         setting: RunConfig,
         tenure: Tenure,
         planner: AnyPlanner | None,
-        known: opening.Restored,
+        known: Restored,
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
         lease = tenure.lease
         await demand_history(self.journal, self.tenant, lease.stream)
-        restored = await opening.restore(self.journal, self.tenant, lease.stream, known=known)
+        restored = await restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
         clock = AnchoredClock(self._clock, earliest=state.at)
         is_callers = state.plan_origin == "caller" and bool(state.plan)
@@ -721,23 +730,9 @@ class Runtime(People):
             library=self._library,
             objection=self._roster.objection,
             crash=self._crash,
-            tell=self._tell if pack.notify is None else self._teller(pack),
-            observers=self._observers,
-            progress=self._progress,
-            signal=self._signal,
+            subscription=self._subscription,
         )
         return Driver(around, setting, state, tenure, tail_bytes=tail_bytes)
-
-    def _teller(self, pack: Pack) -> Callable[[State, e.Event], None]:
-        """Tells everybody who wants to hear of what has become durable."""
-
-        def tell(state: State, event: e.Event) -> None:
-            if isinstance(event, e.GateOpened) and pack.notify is not None:
-                notify = partial(self._notifier.tell, pack.notify, state.start.session, event)
-                spectate(self._signal, "notify_failed", state.start.run, notify)
-            self._tell(state, event)
-
-        return tell
 
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
@@ -827,14 +822,14 @@ class Runtime(People):
             self._desk,
             before_ms=self._clock.now() - age,
             is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
-            signal=self._signal,
+            signal=self._subscription.signal,
         )
 
     # --- looking ---
 
     async def state(self, session_id: str) -> State:
         """How a session stands, folded from its events."""
-        return (await opening.restore(self.journal, self.tenant, session_id)).state
+        return await load_state(self.journal, self.tenant, session_id)
 
     async def session(self, session_id: str) -> BackgroundSession:
         """The row of a session in its published shape, with its heartbeat and its checkpoints."""

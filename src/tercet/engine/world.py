@@ -251,7 +251,7 @@ class World:
         await session.flush()
         run, name = session.run, command.step
         call, step = run.followed.calls[name], run.state.steps[name]
-        params = Acting(run.state, run.config, run.followed, run.blobs).called_with(call.params)
+        params = Acting(run).called_with(call.params)
         context = self._calls.context(run.state.start, name, step.key, step.attempt)
         tool = self._services.tools[call.tool.name]
         found = await self._services.gateway.look_up(tool, params, context)
@@ -301,7 +301,9 @@ class World:
             if accepted := accepted_memories(state):
                 await library.remember(start.tenant, start.session, accepted, session.now())
         except TercetError as error:
-            self._services.signal("memory_failed", {"loop_id": start.run, "error": error.message})
+            self._services.subscription.signal(
+                "memory_failed", {"loop_id": start.run, "error": error.message}
+            )
 
 
 _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]] = {

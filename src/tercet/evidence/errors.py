@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.problem import Problem
+from tercet.database.schema import StoreKind
 
 
 class SnapshotUnknown(UsageError):
@@ -176,8 +177,11 @@ class StoreUnavailable(StoreError):
 
     default_code = "evidence_unavailable"
 
-    def __init__(self, place: str, reason: str, *, remedy: str = "see that it can be reached") -> None:
-        super().__init__(f"the evidence in {place} cannot be used: {reason}", remedy=remedy)
+    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(
+            f"the evidence in {place} cannot be used: {reason}",
+            remedy=remedy or "see that it can be reached",
+        )
 
 
 class StoreClosed(StoreError):
@@ -187,3 +191,19 @@ class StoreClosed(StoreError):
 
     def __init__(self) -> None:
         super().__init__("the store of evidence is closed", remedy="open it again with open_evidence")
+
+
+EVIDENCE = StoreKind(
+    name="evidence",
+    noun="evidence",
+    example="sqlite:///evidence.db",
+    unknown="unknown_store",
+    foreign="not_evidence",
+    migration_lock=0x7E7C_E702,
+    busy=StoreBusy,
+    full=StoreFull,
+    corrupt=StoreCorrupt,
+    unavailable=StoreUnavailable,
+    newer=NewerStore,
+    closed=StoreClosed,
+)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.errors import TercetError
+from tercet.database.schema import StoreKind
 from tercet.journal.protocol import Lease
 
 
@@ -258,3 +259,19 @@ class JournalClosed(JournalError):
 
     def __init__(self) -> None:
         super().__init__("the journal is closed", remedy="open it again with open_journal")
+
+
+JOURNAL = StoreKind(
+    name="journal",
+    noun="a journal",
+    example="sqlite:///runs.db",
+    unknown="unknown_journal",
+    foreign="not_a_journal",
+    migration_lock=0x7E7C_E701,
+    busy=JournalBusy,
+    full=JournalFull,
+    corrupt=JournalCorrupt,
+    unavailable=JournalUnavailable,
+    newer=NewerJournal,
+    closed=JournalClosed,
+)

@@ -45,6 +45,13 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """When somebody should look at the session: a time to live that ends, a heartbeat that should have come."""
 
 
+class FirstLease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The first lease on a stream, acquired in the same commit as an append. Its epoch is 1."""
+
+    owner: str
+    until: int
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One atomic unit: all of it becomes durable, or nothing."""
 
@@ -54,6 +61,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The position at which the stream ends now."""
     epoch: int | None = None
     """The epoch of the caller's lease; None only for a stream that was never leased."""
+    lease: FirstLease | None = None
+    """A lease to acquire with this unit; only for a stream that was never leased."""
     events: tuple[bytes, ...] = ()
     checkpoints: tuple[NewCheckpoint, ...] = ()
     blobs: tuple[bytes, ...] = ()

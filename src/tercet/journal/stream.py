@@ -81,13 +81,17 @@ Act: TypeAlias = Append | LeaseAct | Forget
 def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
     """The state after a unit, and the chain at each of its events; or `LeaseLost` or `PositionConflict`."""
     never_leased = unit.epoch is None and state.epoch == 0
-    if not never_leased and (unit.epoch != state.epoch or state.owner is None):
+    first = unit.lease
+    if not never_leased and (first is not None or unit.epoch != state.epoch or state.owner is None):
         raise LeaseLost(stream=unit.stream, epoch=unit.epoch, current=state.epoch)
     if unit.expected != state.seq:
         raise PositionConflict(stream=unit.stream, expected=unit.expected, actual=state.seq)
     links = extend_chain(state.chain, unit.events)
     end = links[-1] if links else state.chain
-    return StreamState(state.seq + len(links), end, state.owner, state.epoch, state.until), links
+    seq = state.seq + len(links)
+    if first is not None:
+        return StreamState(seq, end, first.owner, 1, first.until), links
+    return StreamState(seq, end, state.owner, state.epoch, state.until), links
 
 
 def lease(state: StreamState, act: LeaseAct) -> tuple[StreamState, Lease]:
@@ -134,6 +138,8 @@ def _leased(state: StreamState, owner: str | None, epoch: int, until: int) -> St
 def check_unit(unit: Append) -> None:
     """Refuse a unit that no backend could store, before it is queued."""
     check_names(unit.tenant, unit.stream, *unit.claims)
+    if unit.lease is not None:
+        check_names(unit.lease.owner)
     end = unit.expected + len(unit.events)
     for checkpoint in unit.checkpoints:
         if not 0 < checkpoint.seq <= end:

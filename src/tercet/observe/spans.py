@@ -14,14 +14,14 @@ run exports everything that leads down to what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
-from tercet.engine.observing import CALL, Tenure
+from tercet.engine.subscription import CALL, ReleasedSession
 from tercet.observe import attributes as a
 from tercet.observe.attributes import Attributes
 
@@ -57,7 +57,7 @@ class Span:
     moments: list[Moment] = field(default_factory=list[Moment])
 
 
-def weave(tenure: Tenure, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
+def weave(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
     """The spans that ended while this process carried a session, and those before it that nobody has exported.
 
     `wants` says whether a session that came to rest so is traced: where it was not, or where its process died, what
@@ -234,3 +234,9 @@ class _Loom:
 
     def _moment(self, event: e.Event) -> Moment:
         return Moment(name=a.action_of(event), at=self._at, attributes=a.of_moment(event))
+
+
+def roots(spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans whose parent is not among these."""
+    known = {span.span_id for span in spans}
+    yield from (span for span in spans if span.parent_id not in known)

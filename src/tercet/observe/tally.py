@@ -14,9 +14,9 @@ from threading import Lock
 from typing import Any
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.plan import compensated_step
 from tercet.core import events as e
 from tercet.core.messages import TEMPLATE
-from tercet.core.state import UNDO
 from tercet.observe import instruments as i
 
 PHASES = {"plan": Phase.PLAN, "critique": Phase.CRITIQUE, "repair": Phase.REPAIR}
@@ -161,7 +161,7 @@ class Tally:
         if event.outcome == "retry":
             return
         is_done = event.outcome == "accept" and not event.reason
-        if event.step.startswith(UNDO):
+        if compensated_step(event.step):
             if is_done:
                 self.count(i.COMPENSATION, about.intent, "completed")
             return
@@ -175,7 +175,7 @@ class Tally:
 
     def step_skipped(self, about: About, event: e.StepSkipped) -> None:
         has_failed = event.reason == "optional_failed"
-        if event.step.startswith(UNDO):
+        if compensated_step(event.step):
             self.count(i.COMPENSATION, about.intent, "failed")
         else:
             self.count(i.STEP_ENDED, about.intent, "failed" if has_failed else "skipped")
@@ -232,7 +232,7 @@ class SharedTally(Tally):
 
 def _acting(step: str) -> Phase:
     """The phase of a step: effects are taken back in FAIL."""
-    return Phase.FAIL if step.startswith(UNDO) else Phase.ACT
+    return Phase.FAIL if compensated_step(step) else Phase.ACT
 
 
 _COUNTING: dict[type[e.Event], Callable[[Tally, About, Any], None]] = {

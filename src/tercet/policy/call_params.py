@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
@@ -27,6 +27,8 @@ MAX_OPTIONS = 50
 
 _NO_SCHEMA: JsonObject = {}
 _NUMBERS = frozenset({"number", "integer"})
+_ALTERNATIVES = ("allOf", "anyOf", "oneOf")
+_COMPOSING = frozenset({"$ref", *_ALTERNATIVES})
 
 
 def identity_params(tool: ToolSpec, params: dict[str, Any], *, is_strict: bool = True) -> dict[str, Any]:
@@ -68,6 +70,12 @@ def canonical_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
     return _Walk(tool.parameters, spell=_spell).of_object(params)
 
 
+def keeps_text(tool: ToolSpec, name: str) -> bool:
+    """Whether texts for a parameter that are written differently are different values to its tool."""
+    walk = _Walk(tool.parameters, spell=_spell)
+    return _is_spelled_as_written(walk.options_of(name))
+
+
 def defaults_in(params: JsonObject, effective: JsonObject) -> tuple[str, ...]:
     """Return the JSON Pointers of the values that `effective_params` has filled in."""
     return tuple(map(pointer.join, _added(params, effective)))
@@ -92,6 +100,11 @@ class _Walk:
 
     def of_object(self, params: dict[str, Any]) -> dict[str, Any]:
         return self._members(self._options(self._root), params, MAX_DEPTH, MAX_NESTED_DEFAULTS)
+
+    def options_of(self, name: str) -> list[JsonObject]:
+        """Return what the schema says about a parameter."""
+        declared = as_object(_only(o["properties"] for o in self._options(self._root) if "properties" in o))
+        return self._options((declared or {}).get(name, _NO_SCHEMA))
 
     def types_of(self, name: str) -> set[Any]:
         """Return the JSON types that the schema names for a parameter."""
@@ -121,13 +134,17 @@ class _Walk:
             for name, value in members.items()
         }
         for name, schema in declared.items() if defaults else ():
+            if name in members:
+                continue
             default = next((each for each in self._options(schema) if "default" in each), None)
-            if name not in members and default is not None:
+            if default is not None:
                 found[name] = self._value(schema, default["default"], depth, defaults - 1)
         return found
 
     def _options(self, schema: Any) -> list[JsonObject]:
         """Return a schema, what it refers to, and its alternatives."""
+        if isinstance(schema, dict) and _COMPOSING.isdisjoint(cast("JsonObject", schema)):
+            return [cast("JsonObject", schema)]
         found: list[JsonObject] = []
         waiting: list[Any] = [schema]
         while waiting and len(found) < MAX_OPTIONS:
@@ -137,7 +154,7 @@ class _Walk:
             found.append(each)
             if isinstance(ref := each.get("$ref"), str):
                 waiting.append(self._target(ref))
-            for word in ("allOf", "anyOf", "oneOf"):
+            for word in _ALTERNATIVES:
                 waiting += as_list(each.get(word)) or ()
         return found
 
@@ -168,6 +185,12 @@ def _spell(options: list[JsonObject], value: Any) -> Any:
             if (spelled := _formatted(option.get("format"), value)) is not None:
                 return spelled
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_spelled_as_written(options: list[JsonObject]) -> bool:
+    types = {kind for option in options for kind in _types(option)}
+    is_mixed = "string" in types and not types.isdisjoint(_NUMBERS)
+    return not is_mixed and all(option.get("format") not in (*_FORMATS,) for option in options)
 
 
 def _types(option: JsonObject) -> list[Any]:

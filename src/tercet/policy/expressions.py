@@ -14,7 +14,7 @@ A rule that fails while it runs has not held: `Outcome.error` says why, and ever
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -133,7 +133,8 @@ STEP = _scope("step", {**_FRAME, **_INTENT, **_STEP})
 """A policy over each step."""
 CALL = _scope("call", {**_FRAME, "args": _OBJECT})
 """An argument limit or a gate's condition: the arguments of one call."""
-_CALLS = _scope("calls", {**_FRAME, "calls": cel.Type.List(_OBJECT)})
+_TOGETHER = _scope("together", {**_FRAME, **_PLAN, "calls": cel.Type.List(cel.Type.List(_OBJECT))})
+"""All rules at once: the calls are those that have limits, by the limits of their tools."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,33 +193,33 @@ def compile_amount(text: str, scope: Scope) -> Rule:
 
 
 @lru_cache(maxsize=1_024)
-def compile_together(rules: tuple[Rule, ...]) -> Rule | None:
-    """Rules over a plan and over its steps as one rule over the plan: true if each of them holds.
+def compile_together(rules: tuple[Rule, ...], limits: tuple[tuple[str, ...], ...] = ()) -> Rule | None:
+    """Rules over a plan and over its steps, and the limits of tools, as one rule: true if each of them holds.
 
     None if together they are too large. A caller that does not get true evaluates them one by one.
     """
-    texts = [r.text if r.scope is PLAN else f"plan.steps.all(step, ({r.text}\n))" for r in rules]
-    return _joined(texts, PLAN, union(rule.reads for rule in rules))
+    texts = [rule.text for rule in rules if rule.scope is PLAN]
+    if of_step := _joined([rule.text for rule in rules if rule.scope is not PLAN]):
+        texts.append(f"plan.steps.all(step, {of_step})")
+    texts += [f"calls[{number}].all(args, {_joined(each)})" for number, each in enumerate(limits)]
+    together = _joined(texts) or "true"
+    try:
+        return Rule(together, _TOGETHER, _compile(_TOGETHER.env, together), None)
+    except ExpressionError:
+        return None
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return " && ".join(f"({text}\n)" for text in texts)
 
 
 @lru_cache(maxsize=1_024)
-def compile_limits(texts: tuple[str, ...]) -> Rule | None:
-    """The limits of one tool as one rule over all of its calls; None if one does not compile, or all are too large."""
+def read_by_limits(texts: tuple[str, ...]) -> tuple[bool, frozenset[str] | None]:
+    """Return whether the limits of a tool compile, and the parameters that they read."""
     try:
-        rules = [compile_rule(text, CALL) for text in texts]
+        return True, union([compile_rule(text, CALL).reads for text in texts])
     except ExpressionError:
-        return None
-    return _joined(
-        [f"calls.all(args, ({text}\n))" for text in texts], _CALLS, union(rule.reads for rule in rules)
-    )
-
-
-def _joined(texts: Sequence[str], scope: Scope, reads: frozenset[str] | None) -> Rule | None:
-    together = " && ".join(f"({text}\n)" for text in texts) or "true"
-    try:
-        return Rule(together, scope, _compile(scope.env, together), reads)
-    except ExpressionError:
-        return None
+        return False, None
 
 
 def union(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:

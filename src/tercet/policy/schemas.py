@@ -58,10 +58,14 @@ def _too_complex(why: str) -> UsageError:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4_096)
+def _prepared(schema_text: str, unchecked: frozenset[str]) -> tuple[Any, int]:
+    """Return the validator of a schema in which these members may be anything, and how its work grows with the levels."""
+    return _relaxed(schema_text, unchecked), _bounds(schema_text).growth
+
+
 def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
-    """The validator of an object schema in which these members may be anything."""
-    schema = as_object(orjson.loads(schema_text))
+    schema = as_object(orjson.loads(schema_text)) if unchecked else None
     if schema is None:
         return validator(schema_text)
     properties = {**(as_object(schema.get("properties")) or {}), **dict.fromkeys(sorted(unchecked), True)}
@@ -70,8 +74,7 @@ def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
 
 def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:
     """Every way in which a value breaks a schema; the members in `unchecked` may be anything."""
-    compiled = _relaxed(schema_text, unchecked) if unchecked else validator(schema_text)
-    growth = _bounds(schema_text).growth
+    compiled, growth = _prepared(schema_text, unchecked)
     if growth > 1 and not _is_shallow(value, growth):
         return [Fault((), "maxDepth", "it nests too deep for a schema that refers to itself several times")]
     try:

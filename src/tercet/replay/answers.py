@@ -1,7 +1,7 @@
 """The answers that a run got, read from its recorded events: with them, `resolve` must make the same events again.
 
 `RECORDED` has an entry for each event that is derived: the command that was due, and the answer that the event records.
-`FACTS` has the reason for each event that only the outside world can make. A new event must be in one of them.
+An event that the table of events calls a fact is taken as it was recorded.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from tercet.core.outputs.recorded_answers import Judged, judge_again
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import asking, read_facts, unread
+from tercet.core.table import TABLE
 from tercet.core.turns import Reflection
 from tercet.engine.models.planners import TaskPlanner, pack_planner
 from tercet.engine.models.session import AskingRole, shortage, time_for
@@ -68,18 +69,6 @@ class Derived(NamedTuple):
     fact: str = ""
 
 
-FACTS: dict[type[e.Event], str] = {
-    e.Abort: "what became of a call",
-    e.MessageDropped: "what a person said too late",
-    e.SessionPaused: "that somebody, or a process, let go of it",
-    e.ModelAnswered: "what a model answered",
-    e.ExperienceDrawn: "what earlier runs have taught",
-    e.TestsRun: "what a test command said",
-    e.OutputsAttacked: "what came of edge cases",
-    e.EvidenceFetched: "what was found in a library",
-}
-
-
 def derive(run: RecordedRun, event: e.Event) -> Derived | None:
     """Return an event as it must have been; None where nothing of its kind was due. Events that are resolved together
     with it are owed."""
@@ -89,7 +78,7 @@ def derive(run: RecordedRun, event: e.Event) -> Derived | None:
         return None
     if run.owed:
         return Derived(_at_its_time(run.owed.popleft(), event))
-    if (fact := FACTS.get(type(event))) is not None:
+    if fact := TABLE[type(event)].fact:
         return Derived(event, fact)
     answered = RECORDED[type(event)](run, event)
     if answered is None:

@@ -17,11 +17,11 @@ from tercet.core import events as e
 from tercet.core.answers import Reflected
 from tercet.core.codec import CodecError
 from tercet.core.decide import decide
+from tercet.core.fold.apply import fold_event
 from tercet.core.outputs.judging import OutputReview
 from tercet.core.retrieval import read_facts
 from tercet.core.run import Run
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.core.turns import is_recorded_whole
 from tercet.critic.score import score
 from tercet.engine.planning import Planning
@@ -72,9 +72,8 @@ class RecordedRun:
 
     def fold(self, event: e.Event) -> State:
         """Apply an event as it was recorded; raises `IllegalEvent`."""
-        if isinstance(event, e.SessionStarted | e.SessionMigrated):
-            if self._pinned_by is not event:
-                self.pin(event)
+        if isinstance(event, e.SessionStarted | e.SessionMigrated) and self._pinned_by is not event:
+            self.pin(event)
         self.run.fold(event)
         self.events.append(event)
         return self.state
@@ -114,7 +113,7 @@ class RecordedRun:
     def commands(self) -> tuple[c.Command, ...]:
         """Return what `decide` says is due."""
         if self._due[0] != self.state.position:
-            self._due = (self.state.position, decide(self.run))
+            self._due = (self.state.position, tuple(decide(self.run)))
         return self._due[1]
 
     def due(self, kind: type[_C], *, at: int, step: str | None = None) -> _C | None:

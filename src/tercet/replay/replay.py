@@ -15,6 +15,7 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
 from tercet.core.fold.base import IllegalEvent
+from tercet.core.table import TABLE
 from tercet.engine import checkpoint
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.packs.declared import read_declarations
@@ -115,8 +116,8 @@ class _Replay:
             status=state.status,
             events=len(self._run.events),
             checkpoints=self._compared,
-            verdicts_rederived=sum(n for kind, n in self._rederived.items() if kind in VERDICTS),
-            verdicts_as_facts=sum(n for (kind, _), n in self._facts.items() if kind in VERDICTS),
+            verdicts_rederived=sum(n for kind, n in self._rederived.items() if TABLE[kind].is_verdict),
+            verdicts_as_facts=sum(n for (kind, _), n in self._facts.items() if TABLE[kind].is_verdict),
             rederived=tuple(Count(event=_tag(kind), count=n) for kind, n in self._rederived.items()),
             facts=tuple(
                 Count(event=_tag(kind), count=n, reason=why) for (kind, why), n in self._facts.items()
@@ -247,24 +248,6 @@ def is_not_judgeable(error: Exception) -> bool:
     """
     return isinstance(error, IoRefused) or (isinstance(error, UsageError) and error.code in _NOT_HERE)
 
-
-VERDICTS: frozenset[type[e.Event]] = frozenset(
-    {
-        e.PlanReviewed,
-        e.StepRefused,
-        e.StepJudged,
-        e.LoopGuardTripped,
-        e.GateOpened,
-        e.ApprovalGranted,
-        e.RunReported,
-        e.TurnJudged,
-        e.OutputsVerified,
-        e.OutputsCritiqued,
-        e.OutputsRepaired,
-        e.SessionEnded,
-    }
-)
-"""The events that a report counts as verdicts."""
 
 _WITH_POINT = (e.PlanReviewed, e.StepJudged, e.RunReported, e.SessionEnded)
 """The verdicts that are always written together with a point."""

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tercet.contracts.canonical import digest
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.shape import as_object
 from tercet.core import commands as c
 from tercet.core import events as e
@@ -21,7 +22,6 @@ from tercet.core.decide import decide, is_worn_out
 from tercet.core.fold.base import ROLE_LOST, changed, with_step
 from tercet.core.outputs.recorded_answers import Judged, Unrecorded
 from tercet.core.resolve import resolve
-from tercet.core.state import UNDO
 from tercet.replay.answers import Answered, derive, planning_failed_as_recorded
 from tercet.replay.comparison import brief
 from tercet.replay.recorded_run import RecordedRun
@@ -190,7 +190,7 @@ _Call = e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused
 
 def _call(run: RecordedRun, event: _Call) -> BothVerdicts | None:
     """Whether a step is called, asked about, granted or refused."""
-    if event.step.startswith(UNDO) or _is_fact(event):
+    if compensated_step(event.step) or _is_fact(event):
         return None
     command = _due(run, event.step)
     if isinstance(event, e.Intent) and isinstance(command, c.Grant | c.Ask):

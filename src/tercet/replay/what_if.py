@@ -9,8 +9,8 @@ from tercet.contracts.errors import TercetError
 from tercet.contracts.shape import Absent, Published
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.comparison import event_type

@@ -24,9 +24,10 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tercet.contracts.errors import UsageError
 from tercet.core.messages import inbox_of
+from tercet.database.schema import Schema
 from tercet.journal.protocol import Append, Journal, Position
 from tercet.journal.sqlite import writer as sqlite_writer
-from tercet.journal.sqlite.connection import QUERIES as SQLITE_QUERIES
+from tercet.journal.sqlite.batch import QUERIES as SQLITE_QUERIES
 
 VARIABLE = "TERCET_CRASH"
 
@@ -120,24 +121,24 @@ def doom(journal: Journal, plan: CrashPlan) -> Journal:
 def _plant_in_sqlite(plan: CrashPlan) -> None:
     connect = sqlite_writer.connect_writer
 
-    def connect_doomed(path: Path, *, patience_s: float) -> Any:
-        return _DoomedSqlite(connect(path, patience_s=patience_s), plan)
+    def connect_doomed(path: Path, schema: Schema, *, patience_s: float) -> Any:
+        return _DoomedSqlite(connect(path, schema, patience_s=patience_s), plan)
 
     sqlite_writer.connect_writer = connect_doomed
 
 
 def _plant_in_postgres(plan: CrashPlan) -> None:
     # asyncpg is an optional dependency.
-    from tercet.journal.postgres import driver  # noqa: PLC0415
-    from tercet.journal.postgres.connection import QUERIES  # noqa: PLC0415
+    from tercet.database import postgres  # noqa: PLC0415
+    from tercet.journal.postgres.rows import QUERIES  # noqa: PLC0415
 
-    connect = driver.connect
+    connect = postgres.connect
 
     async def connect_doomed(url: str, *, settings: dict[str, str]) -> Any:
         connection = await connect(url, settings=settings)
         return _DoomedPostgres(connection, plan, QUERIES["store"])
 
-    driver.connect = connect_doomed
+    postgres.connect = connect_doomed
 
 
 class _DoomedJournal:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from tercet.journal.chain import START
-from tercet.journal.errors import LeaseHeld, LeaseLost, PositionConflict
-from tercet.journal.protocol import Lease
+from tercet.journal.errors import ClaimHeld, LeaseHeld, LeaseLost, PositionConflict
+from tercet.journal.protocol import FirstLease, Lease
 from tercet.testing.expectation import expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, unit
+from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
 
 
 async def every_acquire_begins_an_epoch(backend: Backend) -> None:
@@ -80,6 +83,46 @@ async def a_leased_stream_needs_an_epoch(backend: Backend) -> None:
         await journal.append(unit(tenant, 1, b"2", epoch=lease.epoch))
 
 
+async def a_first_lease_comes_with_an_append(backend: Backend) -> None:
+    """One append begins a stream and leases it: epoch 1, which fences like any other, or nothing of both."""
+    tenant = new_tenant()
+    first = FirstLease(owner="ann", until=100)
+    wanted = Lease(tenant=tenant, stream="ses_1", owner="ann", epoch=1, until=100)
+    async with backend.opened() as journal:
+        await journal.append(unit(tenant, 0, b"other", stream="ses_2", claims=("key",)))
+        await expect_refusal(ClaimHeld, journal.append(unit(tenant, 0, b"no", lease=first, claims=("key",))))
+        await expect_refusal(PositionConflict, journal.append(unit(tenant, 1, b"no", lease=first)))
+        expect("no lease", await journal.lease(tenant, "ses_1"), None)
+        end = await journal.append(unit(tenant, 0, b"1", lease=first, row=session_row(tenant)))
+        expect("the position", end.seq, 1)
+        expect("the lease", await journal.lease(tenant, "ses_1"), wanted)
+        for again in (unit(tenant, 1, b"no", lease=first), unit(tenant, 1, b"no", lease=first, epoch=1)):
+            await expect_refusal(LeaseLost, journal.append(again))
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 1, b"no")))
+        await expect_refusal(LeaseHeld, journal.acquire(tenant, "ses_1", owner="bob", now_ms=99, ttl_ms=10))
+        await journal.append(unit(tenant, 1, b"2", epoch=1))
+        renewed = await journal.renew(wanted, now_ms=90, ttl_ms=20)
+        taken = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=renewed.until, ttl_ms=10)
+        expect("the epoch", taken.epoch, 2)
+        await expect_refusal(LeaseLost, journal.append(unit(tenant, 2, b"no", epoch=1)))
+        await journal.append(unit(tenant, 1, b"late", stream="ses_2", lease=first))
+        expect("an old stream's", await journal.lease(tenant, "ses_2"), replace(wanted, stream="ses_2"))
+
+
+async def of_two_first_leases_one_is_granted(backend: Backend) -> None:
+    """Two writers that begin the same stream at once: one has it, the other is refused and left nothing."""
+    tenant = new_tenant()
+    async with backend.opened() as journal:
+        units = [
+            unit(tenant, 0, owner.encode(), lease=FirstLease(owner=owner, until=9))
+            for owner in ("ann", "bob")
+        ]
+        outcomes = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+        expect("refusals", [isinstance(each, LeaseLost) for each in outcomes].count(True), 1)
+        lease, stored = await journal.lease(tenant, "ses_1"), await journal.read(tenant, "ses_1")
+        expect("who wrote", [each.data.decode() for each in stored], [lease and lease.owner])
+
+
 async def a_renewed_lease_keeps_its_epoch(backend: Backend) -> None:
     """Renewing moves the end and nothing else, also after the end has passed."""
     tenant = new_tenant()
@@ -126,6 +169,8 @@ CASES = (
     a_take_over_fences_the_old_owner,
     the_lease_is_checked_before_the_position,
     a_leased_stream_needs_an_epoch,
+    a_first_lease_comes_with_an_append,
+    of_two_first_leases_one_is_granted,
     a_renewed_lease_keeps_its_epoch,
     a_released_lease_is_gone,
     a_watched_lease_is_replaced_only_while_it_is_the_same,

@@ -25,7 +25,7 @@ from tercet.cli.journals import TENANT, Story, read_story, use_journal
 from tercet.contracts.errors import UsageError
 from tercet.core import events as e
 from tercet.core.state import OpenGate
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import read_record
 from tercet.journal.protocol import Journal
 
 T = TypeVar("T")

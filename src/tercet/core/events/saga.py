@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts.plan import COMPENSATES
 from tercet.core.events.fact import Fact
 from tercet.core.events.step import BoundCompensation
 
@@ -22,6 +23,11 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     bound: BoundCompensation | None = None
     """How it was bound with its step, where it is not made without a check: the plan proposed it, or it reads a result that a
     person entered. Its parameters are those above."""
+
+    @property
+    def name(self) -> str:
+        """The name of the step that makes the call."""
+        return f"{COMPENSATES}{self.step}"
 
 
 class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):

@@ -1,6 +1,6 @@
 """Taking effects back, the last one first: what is decided, and what is left to do.
 
-Each function folds the event of its name. Taking a step back is a step of its own, named after it with `UNDO` before:
+Each function folds the event of its name. A compensation is a step of its own, which says what step it `compensates`:
 so INTENT, COMPLETE, unknown outcomes, retries and gates work for it as they do for any call.
 """
 
@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import msgspec
-
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
+from tercet.core.budget import release_holds
 from tercet.core.fold.base import changed, demand
-from tercet.core.state import UNDO, State, StepState
+from tercet.core.state import State, StepState
 
 
 def compensation_begun(state: State, event: e.CompensationBegun) -> State:
     demand(state, event, is_met=state.phase is Phase.FAIL, why="the run may still succeed")
     is_open = state.saga in ("", "agreed")
     demand(state, event, is_met=is_open, why=f"its effects are {state.saga} already")
-    calls = [f"{UNDO}{undo.step}" for undo in event.undo if undo.tool]
-    steps = {name: StepState(unmet=int(at > 0)) for at, name in enumerate(calls)}
+    made = [undo for undo in event.undo if undo.tool]
+    calls = [undo.name for undo in made]
+    steps = {undo.name: StepState(unmet=int(at > 0), compensates=undo.step) for at, undo in enumerate(made)}
     return changed(
         state,
         saga="undoing",
@@ -30,7 +30,7 @@ def compensation_begun(state: State, event: e.CompensationBegun) -> State:
         after={**state.after, **{name: (after,) for name, after in pairwise(calls)}},
         frontier=tuple(calls[:1]),
         unjudged=(),
-        used=msgspec.structs.replace(state.used, held_calls=0, held_cost=0),
+        used=release_holds(state.used),
     )
 
 

@@ -15,6 +15,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.budget import add, amounts_of
 from tercet.core.fold.base import (
     ANSWERS,
     MODIFIED,
@@ -22,7 +23,6 @@ from tercet.core.fold.base import (
     changed,
     demand,
     illegal,
-    more,
     named_among,
     owner_named,
     owners_of,
@@ -34,7 +34,7 @@ from tercet.core.fold.quality import with_quality
 from tercet.core.fold.session import ending, extended, revived
 from tercet.core.fold.step import complete, did_not_happen
 from tercet.core.outputs.rounds import told_round
-from tercet.core.state import UNDO, Answer, Change, Entered, OpenGate, SetValue, State, StepState
+from tercet.core.state import Answer, Change, Entered, OpenGate, SetValue, State, StepState
 
 P = Phase
 
@@ -199,8 +199,13 @@ def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
     return {**gate.shown, **first, "sequence": left[1:]}
 
 
+def is_of_compensation(state: State, gate: OpenGate) -> bool:
+    """Return whether a gate is about a compensation."""
+    return gate.step in state.steps and bool(state.steps[gate.step].compensates)
+
+
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    if gate.step.startswith(UNDO):  # the run is ending already: only this compensation is not made
+    if is_of_compensation(state, gate):  # the run is ending already: only this compensation is not made
         return _refuse_call(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
     about = "the outputs" if gate.kind == "output" else gate.step
     reason = f"{event.actor} denied {about}: {event.note}".rstrip(": ")
@@ -216,7 +221,12 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(state, event, is_met=not gate.step.startswith(UNDO), why="a compensation can no longer be changed")
+    demand(
+        state,
+        event,
+        is_met=not is_of_compensation(state, gate),
+        why="a compensation can no longer be changed",
+    )
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     if event.changes:
@@ -281,11 +291,11 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         step=gate.step,
         attempt=step.attempt,
         value=event.value,
-        tokens=step.tokens,
-        cost=step.cost,
         reconciled=True,
+        **amounts_of(step),
     )
-    done = complete(changed(state, gates=_without(state, gate)), found)
+    asked = changed(state, gates=_without(state, gate))
+    done = changed(asked, **complete(asked, found))
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return done
     is_trusted = is_trusted_settler(owners_of(state.start), gate.shown, event)
@@ -319,11 +329,12 @@ def _replan(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        escalation=None,
         change=None,
         feedback=(event.note or gate.shown.get("reason", "a person asks for another plan"),),
         setbacks=(*state.setbacks, (gate.step,) if gate.step else ()),
         refused=(*state.refused, state.plan_hash),
-        used=more(state, replans=1),
+        used=add(state.used, replans=1),
     )
 
 
@@ -339,6 +350,7 @@ def _accept_partial(state: State, _: OpenGate, event: e.GateAnswered) -> State:
         phase=P.COMMIT,
         halted_from=None,
         status="in_progress",
+        escalation=None,
         partial=event.actor,
         reason=f"{said}; {told}" if told else said,
     )

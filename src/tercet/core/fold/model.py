@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold.base import changed, demand, more
+from tercet.core.budget import reserve_for_model, settle_model
+from tercet.core.fold.base import changed, demand
 from tercet.core.state import Asked, Replied, State
 
 
 def model_asked(state: State, event: e.ModelAsked) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked already")
     demand(state, event, is_met=event.call == state.asked + 1, why=f"call {state.asked + 1} is due")
-    retries = int(event.attempt > 1)
     return changed(
         state,
         asked=event.call,
         asking=Asked(call=event.call, prompt=event.prompt, tokens=event.tokens, cost=event.cost),
-        used=more(state, reserved_tokens=event.tokens, reserved_cost=event.cost, retries=retries),
+        used=reserve_for_model(state.used, event),
     )
 
 
@@ -45,15 +45,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
 def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
     """What was kept for a call is given back, and what it took is booked."""
     is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
-    used = more(
-        state,
-        tokens=tokens,
-        model_tokens=tokens,
-        critic_tokens=tokens if is_judging else 0,
-        cost=cost,
-        reserved_tokens=-asked.tokens,
-        reserved_cost=-asked.cost,
-    )
+    used = settle_model(state.used, asked, tokens, cost, "critic" if is_judging else "planner")
     return changed(state, asking=None, used=used)
 
 

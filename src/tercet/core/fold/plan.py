@@ -11,18 +11,17 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
+from tercet.core.budget import add
 from tercet.core.fold.base import (
     MODIFIED,
     changed,
     demand,
     illegal,
-    more,
 )
 from tercet.core.fold.session import ending, escalated
 from tercet.core.modifications import is_replaced
@@ -92,6 +91,8 @@ def _changed(
     comes back, and the step remembers why.
     """
     change = state.change
+    if change is None and not state.changed:
+        return None, (), steps
     if change is None:
         before = {step["id"]: step for step in state.plan.get("steps", ())}
         same = {step["id"] for step in said.get("steps", ()) if before.get(step["id"]) == step}
@@ -110,9 +111,11 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
     A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
     """
+    kept: dict[str, StepState] = {}
+    if not state.plan:
+        return kept
     before = {step["id"]: step for step in state.plan.get("steps", ())}
     now = {step["id"]: step for step in said.get("steps", ())}
-    kept: dict[str, StepState] = {}
     for index in plan.graph.order:
         name = plan.steps[index].id
         is_same = name in before and before[name] == now[name]
@@ -124,6 +127,8 @@ def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState
 
 def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...]:
     """Return the calls that the run has made, or may have made, and that are not steps of the new plan."""
+    if not state.steps:
+        return state.earlier
     places = {name: place for place, name in enumerate(state.done)}
     said = {step["id"]: step for step in state.plan.get("steps", ())}
     left = [
@@ -160,18 +165,10 @@ def _is_objected(state: State) -> bool:
 
 
 def _needed(plan: Plan, state: State) -> frozenset[str]:
-    """The steps whose results a parameter, a condition, a compensation or an output refers to."""
-    found = [item for step in plan.steps for item in step.found] + references.scan(plan.outputs)
-    found += references.scan(plan.memory)
-    # Under earlier rules, compensations were resolved at the end.
-    if Behaviour.STRICT_CALLS in state.start.behaviour:
-        found += [
-            item for step in plan.steps if step.compensate for item in references.scan(step.compensate.params)
-        ]
-    named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
-    return frozenset(
-        named.union(*(references.names(step.when) for step in plan.steps if step.when is not None))
-    )
+    """The steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
+    if Behaviour.STRICT_CALLS not in state.start.behaviour:
+        return plan.referenced
+    return plan.referenced | plan.referenced_by_compensations
 
 
 def planning_failed(state: State, event: e.PlanningFailed) -> State:
@@ -181,7 +178,7 @@ def planning_failed(state: State, event: e.PlanningFailed) -> State:
         case "fail":
             return ending(failed, "failed", event.reason)
         case "replan":
-            return changed(failed, feedback=(event.reason,), used=more(state, replans=1))
+            return changed(failed, feedback=(event.reason,), used=add(state.used, replans=1))
         case "escalate":
             return escalated(failed, P.PLAN, event.reason)
 
@@ -203,7 +200,7 @@ def evidence_retrieved(state: State, event: e.EvidenceRetrieved) -> State:
         plan=event.plan,
         plan_hash=event.hash,
         facts=facts,
-        used=more(state, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
+        used=add(state.used, tool_calls=event.calls, cost=event.cost) if event.calls else state.used,
     )
 
 
@@ -234,7 +231,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     if outcome == "replan" and is_known:
         blamed = event.verdict.get("step_id")
         setbacks = (*state.setbacks, (blamed,) if blamed else ())
-        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=more(state, replans=1))
+        return changed(refused, phase=P.PLAN, setbacks=setbacks, used=add(state.used, replans=1))
     if event.escalates and is_known:
         return escalated(refused, P.PLAN, "; ".join(reasons))
     return ending(refused, "failed", "; ".join(reasons))

@@ -14,7 +14,8 @@ import msgspec
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold.base import changed, demand, more
+from tercet.core.budget import add
+from tercet.core.fold.base import changed, demand
 from tercet.core.outputs.rounds import remembered
 from tercet.core.state import Quality, State
 
@@ -71,7 +72,7 @@ def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
         state,
         outputs=outputs,
         quality=with_quality(state, vote=vote, drafts=drafts),
-        used=more(state, tool_calls=event.calls, cost=event.cost),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )
 
 
@@ -82,7 +83,7 @@ def tests_run(state: State, event: e.TestsRun) -> State:
     return changed(
         state,
         quality=with_quality(state, tests=(*ran, said)),
-        used=more(state, tool_calls=event.calls, cost=event.cost),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )
 
 
@@ -114,7 +115,7 @@ def outputs_attacked(state: State, event: e.OutputsAttacked) -> State:
         state,
         replies=(),
         quality=with_quality(state, attacks=(*made, said)),
-        used=more(state, tool_calls=event.calls, cost=event.cost),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )
 
 
@@ -169,5 +170,5 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         missing={name: why for name, why in state.missing.items() if name not in event.outputs},
         replies=(),
         quality=quality,
-        used=more(state, repairs=1),
+        used=add(state.used, repairs=1),
     )

@@ -5,26 +5,23 @@ Each function folds the event of its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.core import events as e
+from tercet.core.budget import add, count_interrupted, is_extension
 from tercet.core.fold.base import (
     INTERRUPTED,
     MODIFIED,
     changed,
     demand,
-    more,
 )
 from tercet.core.fold.model import cut_off
 from tercet.core.fold.quality import afresh, with_quality
 from tercet.core.outputs.rounds import restored
-from tercet.core.state import Ending, State, StepState, Used
+from tercet.core.state import Ending, State, StepState
 
 P = Phase
 
@@ -40,7 +37,7 @@ def session_resumed(state: State, event: e.SessionResumed) -> State:
         state = changed(state, start=msgspec.structs.replace(state.start, people=event.people))
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
     state = cut_off(state)
-    return revived(changed(state, steps={**state.steps, **steps}, used=_interrupted(state.used)))
+    return revived(changed(state, steps={**state.steps, **steps}, used=count_interrupted(state.used)))
 
 
 def _cut_off(step: StepState) -> StepState:
@@ -81,6 +78,7 @@ def revived(state: State) -> State:
         steps=steps,
         unjudged=tuple(unjudged),
         reason="" if state.halted_from else state.reason,
+        escalation=None,
         paused_by="",
         paused_for="",
         # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
@@ -92,13 +90,7 @@ def revived(state: State) -> State:
 
 def _is_outputs_matter(state: State) -> bool:
     """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
-    return state.halted_from is P.VERIFY and state.reason.startswith(ESCALATED)
-
-
-def _interrupted(used: Used) -> Used:
-    """Calls that a stopped process left behind count as made; what they cost stays kept until it is known whether they
-    were."""
-    return msgspec.structs.replace(used, tool_calls=used.tool_calls + used.reserved_calls, reserved_calls=0)
+    return state.halted_from is P.VERIFY and state.escalation is not None
 
 
 def session_paused(state: State, event: e.SessionPaused) -> State:
@@ -149,6 +141,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
         steps=steps,
         ending=how,
         reason=reason,
+        escalation=None,
         gates=asked,
         approved={},
     )
@@ -213,6 +206,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         halted_from=None,
         status="in_progress",
         reason="",
+        escalation=None,
         gates={},
         approved={},
         steps=steps,
@@ -236,16 +230,6 @@ def _unapproved(step: StepState) -> StepState:
 
 def budget_extended(state: State, event: e.BudgetExtended) -> State:
     return changed(extended(state, event, event.more), inbox=max(state.inbox, event.inbox))
-
-
-EXTENSIBLE = ("tokens", "tool_calls", "cost_microcents", "wall_clock_ms")
-"""The dimensions of a budget that an operator may add to."""
-
-
-def is_extension(amounts: Mapping[str, Any]) -> bool:
-    """Whether this adds to a budget. It may be anything: the answer to a gate carries whatever a person said."""
-    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
-    return is_more and bool(amounts)
 
 
 def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
@@ -301,7 +285,7 @@ def run_reported(state: State, event: e.RunReported) -> State:
             return changed(
                 reported,
                 phase=P.PLAN,
-                used=more(state, replans=1),
+                used=add(state.used, replans=1),
                 feedback=event.reasons,
                 setbacks=(*state.setbacks, ()),
                 refused=(*state.refused, state.plan_hash),
@@ -316,4 +300,11 @@ ESCALATED = "escalated: "
 
 def escalated(state: State, phase: Phase, reason: str) -> State:
     """A run that only a person can help on."""
-    return changed(state, phase=P.HALT, halted_from=phase, status="paused", reason=f"{ESCALATED}{reason}")
+    return changed(
+        state,
+        phase=P.HALT,
+        halted_from=phase,
+        status="paused",
+        reason=f"{ESCALATED}{reason}",
+        escalation=reason,
+    )

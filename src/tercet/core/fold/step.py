@@ -6,7 +6,6 @@ Each function folds the event of its name.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -14,20 +13,22 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
+from tercet.core.budget import NO_HOLD, add, count_call, reserve, reserved_for, settle
 from tercet.core.fold.base import (
     INTERRUPTED,
     NOT_MADE,
     ROLE_LOST,
     STOPPED,
     WITHHELD,
+    Changes,
     changed,
     demand,
-    more,
+    illegal,
     step_of,
     with_step,
 )
 from tercet.core.fold.session import escalated
-from tercet.core.state import UNDO, State, StepState, Used
+from tercet.core.state import State, StepState
 
 P = Phase
 
@@ -44,64 +45,49 @@ def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
     return changed(state, steps=steps)
 
 
-def intent(state: State, event: e.Intent) -> State:
+def intent(state: State, event: e.Intent) -> Changes:
     step = step_of(state, event.step, event)
-    demand(
-        state,
-        event,
-        is_met=step.status == "pending" and not step.unmet,
-        why=f"step {event.step} is {step.status}",
-    )
-    demand(state, event, is_met=event.attempt == step.attempt + 1, why=f"attempt {step.attempt + 1} is due")
-    calls = 1 if event.tool else 0  # a note calls nothing
-    is_kept = step.is_reserving  # an attempt before this one may have happened: the same is kept for both
-    used = more(
-        state,
-        reserved_calls=calls,
-        reserved_tokens=event.tokens - step.tokens * is_kept,
-        reserved_cost=event.cost - step.cost * is_kept,
-        held_calls=event.hold_calls - step.hold_calls,
-        held_cost=event.hold_cost - step.hold_cost,
-    )
-    steps = with_step(
-        state,
-        event.step,
+    if step.status != "pending" or step.unmet:
+        raise illegal(state, event, f"step {event.step} is {step.status}")
+    if event.attempt != step.attempt + 1:
+        raise illegal(state, event, f"attempt {step.attempt + 1} is due")
+    begun = msgspec.structs.replace(
+        step,
         status="in_flight",
         attempt=event.attempt,
         key=event.key,
         occurrence=event.occurrence,
-        calls=calls,
-        tokens=event.tokens,
-        cost=event.cost,
+        calls=1 if event.tool else 0,
         error="",
         code="",
         call=event.call,
         began=event.at,
         deadline=event.deadline,
-        hold_calls=event.hold_calls,
-        hold_cost=event.hold_cost,
         params=event.params,
+        **reserved_for(event),
     )
-    return changed(state, steps=steps, used=used)
+    return {"steps": {**state.steps, event.step: begun}, "used": reserve(state.used, step, event)}
 
 
 def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepState:
     step = step_of(state, name, event)
-    demand(state, event, is_met=step.attempt == attempt, why=f"step {name} is at attempt {step.attempt}")
-    demand(state, event, is_met=step.status in ("in_flight", "unknown"), why=f"step {name} is {step.status}")
+    if step.attempt != attempt:
+        raise illegal(state, event, f"step {name} is at attempt {step.attempt}")
+    if step.status not in ("in_flight", "unknown"):
+        raise illegal(state, event, f"step {name} is {step.status}")
     return step
 
 
-def complete(state: State, event: e.Complete) -> State:
-    step = _in_flight(state, event.step, event.attempt, event)
+def complete(state: State, event: e.Complete) -> Changes:
+    name = event.step
+    step = _in_flight(state, name, event.attempt, event)
     same = _same(step.call, event)
     repeated = 0 if event.error or not step.call else state.repeats.get(same, 0) + 1
-    steps = with_step(
-        state,
-        event.step,
+    ended = msgspec.structs.replace(
+        step,
         status="failed" if event.error else "done",
         outcome="done",
-        value=event.value if event.step in state.needed else None,
+        value=event.value if name in state.needed else None,
         blob=event.blob,
         error=event.error,
         gate="",
@@ -109,24 +95,24 @@ def complete(state: State, event: e.Complete) -> State:
         repeated=repeated,
         same=same if repeated and state.is_stepwise else "",
     )
-    changes: dict[str, Any] = {
-        "used": _spent(state, step, steps=1, tokens=event.tokens, cost=event.cost),
-        "keys": {**state.keys, step.key: event.step},
-        "unjudged": (*state.unjudged, event.step),
+    steps = {**state.steps, name: ended}
+    changes: Changes = {
+        "steps": steps,
+        "used": settle(state.used, step, event),
+        "keys": {**state.keys, step.key: name},
+        "unjudged": (*state.unjudged, name),
     }
     if event.error:
-        return changed(state, steps=steps, **changes)
+        return changes
     if repeated:
         changes["repeats"] = {**state.repeats, same: repeated}
-    return _freed(
-        state,
-        event.step,
-        steps,
-        done=state.done if event.step.startswith(UNDO) else (*state.done, event.step),
-        head=hash_bytes(f"{state.head}{event.step}{same}".encode()),
-        **changes,
-        **_named(state, event),
-    )
+    if not step.compensates:
+        changes["done"] = (*state.done, name)
+    changes["head"] = hash_bytes(f"{state.head}{name}{same}".encode())
+    changes["frontier"] = _freed(state, name, steps)
+    if state.plan.get("declared_outputs"):
+        changes |= _named(state, event)
+    return changes
 
 
 def _same(call: str, event: e.Complete) -> str:
@@ -134,49 +120,16 @@ def _same(call: str, event: e.Complete) -> str:
     return sha256(msgspec.json.encode([call, event.value, event.blob])).hexdigest()[:32]
 
 
-def _named(state: State, event: e.Complete) -> dict[str, Any]:
+def _named(state: State, event: e.Complete) -> Changes:
     """Outputs by name only come from the last completed result that carries them: what changes with this one."""
-    declared = state.plan.get("declared_outputs")
-    if not declared:
-        return {}
     result = as_object(event.value) or {}
-    carried = {name: result[name] for name in declared if name in result}
+    carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
     kept = {name: value for name, value in state.named.items() if name not in event.carries}
     kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
     return {
         "named": {**kept, **carried},
         "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)},
     }
-
-
-def _spent(
-    state: State,
-    step: StepState,
-    *,
-    steps: int = 0,
-    tokens: int = 0,
-    cost: int = 0,
-    is_undone: bool = False,
-) -> Used:
-    """What was reserved for a call is given back, and what it really used is booked. `is_undone` says that it did not
-    happen: then nothing is kept back for taking it back.
-
-    A call whose outcome was unknown until now was counted when it became unknown; its tokens and money were kept.
-    """
-    used = state.used
-    is_flying, is_kept = step.status == "in_flight", step.is_reserving
-    return msgspec.structs.replace(
-        used,
-        steps=used.steps + steps,
-        tool_calls=used.tool_calls + step.calls * is_flying,
-        tokens=used.tokens + tokens,
-        cost=used.cost + cost,
-        reserved_calls=used.reserved_calls - step.calls * is_flying,
-        reserved_tokens=used.reserved_tokens - step.tokens * is_kept,
-        reserved_cost=used.reserved_cost - step.cost * is_kept,
-        held_calls=used.held_calls - step.hold_calls * is_undone,
-        held_cost=used.held_cost - step.hold_cost * is_undone,
-    )
 
 
 def abort(state: State, event: e.Abort) -> State:
@@ -194,20 +147,14 @@ def abort(state: State, event: e.Abort) -> State:
         code=event.code,
         is_retriable=event.retriable,
         retry_after=event.retry_after,
-        hold_calls=0 if is_known else step.hold_calls,
-        hold_cost=0 if is_known else step.hold_cost,
         # A call that its process left behind may still take effect until its deadline.
         not_before=step.deadline if event.code == STOPPED else step.not_before,
         since=step.deadline if event.code == STOPPED else event.at,
+        **(NO_HOLD if is_known else {}),
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
-    used = _spent(state, step, is_undone=True) if is_known else _counted(state, step)
+    used = settle(state.used, step, None) if is_known else count_call(state.used, step)
     return changed(state, steps=steps, used=used, unjudged=unjudged)
-
-
-def _counted(state: State, step: StepState) -> Used:
-    """A call that may have happened counts as made; what it would cost stays kept until that is known."""
-    return more(state, tool_calls=step.calls, reserved_calls=-step.calls)
 
 
 def step_refused(state: State, event: e.StepRefused) -> State:
@@ -232,7 +179,7 @@ def step_refused(state: State, event: e.StepRefused) -> State:
 
 def _is_covered(undo: e.Undo, name: str) -> bool:
     """Whether this is the compensation of that name, and the approval of its step covers it."""
-    return name == f"{UNDO}{undo.step}" and undo.bound is not None and undo.bound.approved is not None
+    return name == undo.name and undo.bound is not None and undo.bound.approved is not None
 
 
 def _uncovered(undo: e.Undo, name: str) -> e.Undo:
@@ -261,7 +208,7 @@ def retry_scheduled(state: State, event: e.RetryScheduled) -> State:
     steps = with_step(
         state, event.step, status="pending", not_before=event.not_before, retries=step.retries + retries
     )
-    return changed(state, steps=steps, used=more(state, retries=retries))
+    return changed(state, steps=steps, used=add(state.used, retries=retries))
 
 
 def settled(state: State, event: e.Settled) -> State:
@@ -291,15 +238,15 @@ def settled(state: State, event: e.Settled) -> State:
             retries=step.retries + retries,
             not_before=event.not_before,
         ),
-        used=more(state, retries=retries),
+        used=add(state.used, retries=retries),
     )
     return did_not_happen(retried, event.step) if event.how == "absent" else retried
 
 
 def did_not_happen(state: State, name: str) -> State:
     """A call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
-    used = _spent(state, state.steps[name], is_undone=True)
-    steps = with_step(state, name, outcome="not_done", hold_calls=0, hold_cost=0)
+    used = settle(state.used, state.steps[name], None)
+    steps = with_step(state, name, outcome="not_done", **NO_HOLD)
     return changed(state, steps=steps, used=used)
 
 
@@ -309,53 +256,55 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
         state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
     )
     # What became of taking a step back is told by its error; of other steps the transcript tells that.
-    why = step.error if event.step.startswith(UNDO) else event.reason
-    return _freed(state, event.step, with_step(state, event.step, status="skipped", error=why))
+    why = step.error if step.compensates else event.reason
+    steps = with_step(state, event.step, status="skipped", error=why)
+    return changed(state, steps=steps, frontier=_freed(state, event.step, steps))
 
 
-def _freed(state: State, name: str, steps: dict[str, StepState], **changes: Any) -> State:
-    """What waited for a step that has ended comes nearer. `steps` is a new copy, and becomes the state's."""
+def _freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, ...]:
+    """Return the frontier without a step that has ended, and with those that only waited for it. `steps` is a new copy,
+    in which what waits for the step comes nearer."""
     ready: list[str] = []
     for after in state.after.get(name, ()):
         waiting = msgspec.structs.replace(steps[after], unmet=steps[after].unmet - 1)
         steps[after] = waiting
         if not waiting.unmet and waiting.status in ("pending", "gated"):
             ready.append(after)
-    frontier = (*(step for step in state.frontier if step != name), *ready)
-    return changed(state, steps=steps, frontier=frontier, **changes)
+    return (*_without(state.frontier, name), *ready)
 
 
-def step_judged(state: State, event: e.StepJudged) -> State:
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Return names without one that occurs at most once."""
+    try:
+        at = names.index(name)
+    except ValueError:
+        return names
+    return names[:at] + names[at + 1 :]
+
+
+def step_judged(state: State, event: e.StepJudged) -> State | Changes:
     step = step_of(state, event.step, event)
-    demand(
-        state,
-        event,
-        is_met=step.status in ("done", "failed", "unknown"),
-        why=f"step {event.step} is {step.status}",
+    if step.status not in ("done", "failed", "unknown"):
+        raise illegal(state, event, f"step {event.step} is {step.status}")
+    unjudged = _without(state.unjudged, event.step)
+    if event.outcome not in ("replan", "escalate"):
+        return {"unjudged": unjudged}
+    demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    judged = changed(state, unjudged=unjudged)
+    if event.outcome == "escalate":
+        return escalated(judged, P.ACT, event.reason)
+    given_up = changed(judged, phase=P.PLAN, gates={}, approved={})
+    if state.change is not None and event.step == state.change.step:
+        # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
+        return given_up
+    return changed(
+        given_up,
+        used=add(state.used, replans=1),
+        feedback=(event.reason,),
+        setbacks=(*state.setbacks, (event.step,)),
+        refused=(*state.refused, state.plan_hash),
+        change=None,  # the call that it is about belongs to a plan that is given up
     )
-    judged = changed(state, unjudged=tuple(name for name in state.unjudged if name != event.step))
-    if event.outcome in ("replan", "escalate"):
-        demand(state, event, is_met=not state.in_flight, why="a call is in flight")
-    match event.outcome:
-        case "replan" if state.change is not None and event.step == state.change.step:
-            # The next plan is the approver's: no planner has failed, and this plan may be proposed again.
-            return changed(judged, phase=P.PLAN, gates={}, approved={})
-        case "replan":
-            return changed(
-                judged,
-                phase=P.PLAN,
-                gates={},
-                approved={},
-                used=more(state, replans=1),
-                feedback=(event.reason,),
-                setbacks=(*state.setbacks, (event.step,)),
-                refused=(*state.refused, state.plan_hash),
-                change=None,  # the call that it is about belongs to a plan that is given up
-            )
-        case "escalate":
-            return escalated(judged, P.ACT, event.reason)
-        case _:
-            return judged
 
 
 def loop_guard_tripped(state: State, event: e.LoopGuardTripped) -> State:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold.base import changed, demand, more
+from tercet.core.budget import add
+from tercet.core.fold.base import changed, demand
 from tercet.core.fold.session import ending, escalated
 from tercet.core.state import Learned, State
 
@@ -24,11 +25,11 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
                 turned,
                 phase=P.PLAN,
                 feedback=(event.reason,),
-                used=more(state, retries=1),
+                used=add(state.used, retries=1),
                 repeats=_uncounted(state),
             )
         case "replan":
-            return changed(turned, phase=P.PLAN, feedback=(event.reason,), used=more(state, replans=1))
+            return changed(turned, phase=P.PLAN, feedback=(event.reason,), used=add(state.used, replans=1))
         case "final":
             demand(state, event, is_met=state.phase is P.ACT, why="its decision was refused")
             return turned

@@ -9,6 +9,7 @@ from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import CallEnded, Draw, Drawn, Now, Ready, RepeatsFound
@@ -20,11 +21,11 @@ from tercet.core.drift import find_expired_evidence
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED
 from tercet.core.identity import call_hash
 from tercet.core.resolve.gates import open_gate
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
 from tercet.core.same_calls import marks_of
-from tercet.core.state import UNDO, State, StepState
+from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
 from tercet.policy.call_params import canonical_params
 
@@ -38,18 +39,16 @@ _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 def check_repeats(run: Run, command: c.CheckRepeats, answer: RepeatsFound) -> Made:
     """The earlier calls that count against one which may be made once in a period."""
     del run
-    return Made((e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.found),))
+    return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.found))
 
 
 def dispatch(run: Run, command: c.Dispatch, answer: Ready) -> Made:
     """The INTENT of a call, or why it is not made after all."""
     if (withheld := withhold(run, command, answer)) is not None:
-        return Made((withheld,))
+        return made(withheld)
     if answer.repeats:
-        return Made(
-            (e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.repeats),)
-        )
-    return Made((_intent(run, command, answer),))
+        return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.repeats))
+    return made(_intent(run, command, answer))
 
 
 def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.GateOpened | None:
@@ -67,20 +66,19 @@ def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.
     if answer.circuit != "OPEN":
         return None
     if step.is_unsettled:
-        acting = Acting(state, run.config, run.followed, run.blobs)
-        return open_gate(state, acting.ask_whether(name, step), answer.at)
+        return open_gate(state, Acting(run).ask_whether(name, step), answer.at)
     return refused(code="circuit_open", reason=f"the circuit of {call.tool.name} is open")
 
 
 def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     """The INTENT of a call, with what is reserved for it, what is held for its compensation, and its deadline."""
     state, config, plan = run.state, run.config, run.followed
-    call, is_undo = plan.calls[command.step], command.step.startswith(UNDO)
-    hold_calls, hold_cost = (0, 0) if is_undo else plan.way_back(call)
-    budget = config.ctx.run_budget.wall_clock_ms
+    call, is_undo = plan.calls[command.step], bool(state.steps[command.step].compensates)
+    hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
+    wall_clock = config.limits.get("wall_clock_ms")
     left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
-    if budget is not None and not is_undo:
-        left = min(left, max(0, budget - state.used.wall_clock))
+    if wall_clock is not None and not is_undo:
+        left = min(left, max(0, wall_clock - state.used.wall_clock))
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
     params = canonical_params(call.tool, command.params) if is_strict else command.params
     return e.Intent(
@@ -93,14 +91,11 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         occurrence=command.occurrence,
         deadline=answer.at + left,
         epoch=answer.epoch,
-        tokens=call.step.estimated_tokens,
-        cost=call.tool.cost_microcents,
         breaker=answer.circuit,
         call=call_hash(call.tool.name, params),
-        hold_calls=hold_calls,
-        hold_cost=hold_cost,
         compensation=command.compensation,
         marks=marks_of(config, call, command.params),
+        **budget.reservation_of(call, hold),
     )
 
 
@@ -109,24 +104,22 @@ def take_note(run: Run, command: c.Note, answer: Now) -> Made:
     name, at = command.step, answer.at
     attempt = run.state.steps[name].attempt + 1
     key = f"note:{name}:{attempt}"
-    return Made(
-        (
-            e.Intent(at=at, step=name, tool="", params={}, key=key, attempt=attempt),
-            e.Complete(at=at, step=name, attempt=attempt, value=command.params),
-        )
+    return made(
+        e.Intent(at=at, step=name, tool="", params={}, key=key, attempt=attempt),
+        e.Complete(at=at, step=name, attempt=attempt, value=command.params),
     )
 
 
 def skip(run: Run, command: c.Skip, answer: Now) -> Made:
     """A step that is left out."""
     del run
-    return Made((e.StepSkipped(at=answer.at, step=command.step, reason=command.reason),))
+    return made(e.StepSkipped(at=answer.at, step=command.step, reason=command.reason))
 
 
 def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
     """A step that must not be called."""
     del run
-    return Made((e.StepRefused(at=answer.at, step=command.step, code=command.code, reason=command.reason),))
+    return made(e.StepRefused(at=answer.at, step=command.step, code=command.code, reason=command.reason))
 
 
 # --- after a call ---
@@ -138,38 +131,34 @@ def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
         case Done():
             return _complete(run, command.step, answer.ended, answer)
         case NotHappened() as ended:
-            return Made(
-                (
-                    e.Abort(
-                        at=answer.at,
-                        step=command.step,
-                        attempt=command.attempt,
-                        outcome="not_done",
-                        error=ended.error,
-                        code=ended.code,
-                        retriable=ended.is_retriable,
-                        retry_after=ended.retry_after_ms,
-                        attempt_only=ended.is_attempt_only,
-                        latency=ended.latency_ms,
-                    ),
+            return made(
+                e.Abort(
+                    at=answer.at,
+                    step=command.step,
+                    attempt=command.attempt,
+                    outcome="not_done",
+                    error=ended.error,
+                    code=ended.code,
+                    retriable=ended.is_retriable,
+                    retry_after=ended.retry_after_ms,
+                    attempt_only=ended.is_attempt_only,
+                    latency=ended.latency_ms,
                 )
             )
         case Unknown() as ended:
-            return Made(
-                (
-                    e.Abort(
-                        at=answer.at,
-                        step=command.step,
-                        attempt=command.attempt,
-                        outcome="unknown",
-                        error=ended.error,
-                        code=ended.code,
-                        latency=ended.latency_ms,
-                    ),
+            return made(
+                e.Abort(
+                    at=answer.at,
+                    step=command.step,
+                    attempt=command.attempt,
+                    outcome="unknown",
+                    error=ended.error,
+                    code=ended.code,
+                    latency=ended.latency_ms,
                 )
             )
         case None:
-            return Made()
+            return made()
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
@@ -178,23 +167,20 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
     step = state.steps[name]
     declared: list[str] = state.plan.get("declared_outputs", []) if answer.blob else []
     members = as_object(ended.value) or () if declared else ()
-    return Made(
-        (
-            e.Complete(
-                at=answer.at,
-                step=name,
-                attempt=step.attempt,
-                value=None if answer.blob else ended.value,
-                blob=answer.blob,
-                carries=tuple(output for output in declared if output in members),
-                error=ended.error,
-                latency=ended.latency_ms,
-                tokens=step.tokens,
-                cost=step.cost,
-                reconciled=is_reconciled,
-            ),
+    return made(
+        e.Complete(
+            at=answer.at,
+            step=name,
+            attempt=step.attempt,
+            value=None if answer.blob else ended.value,
+            blob=answer.blob,
+            carries=tuple(output for output in declared if output in members),
+            error=ended.error,
+            latency=ended.latency_ms,
+            reconciled=is_reconciled,
+            **budget.amounts_of(step),
         ),
-        (answer.data,) if answer.blob else (),
+        blobs=(answer.data,) if answer.blob else (),
     )
 
 
@@ -205,15 +191,13 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
     settled = partial(e.Settled, at=at, step=name, attempt=step.attempt)
     wait = partial(_not_before, state, at, answer.draw)
     # In a run that is ending nothing is called again, and what leaves no effect need not be known.
-    is_over = state.phase is Phase.FAIL and not name.startswith(UNDO)
+    is_over = state.phase is Phase.FAIL and not step.compensates
     if not call.tool.reconciles:
-        return Made(
-            (
-                settled(
-                    how="absent" if is_over else "run_again",
-                    by="idempotent" if call.tool.idempotent else "pure",
-                    not_before=wait(step.attempt - 1) if step.attempt > 1 else wait(None),
-                ),
+        return made(
+            settled(
+                how="absent" if is_over else "run_again",
+                by="idempotent" if call.tool.idempotent else "pure",
+                not_before=wait(step.attempt - 1) if step.attempt > 1 else wait(None),
             )
         )
     due = step.since + call.tool.settle_after_ms
@@ -226,15 +210,17 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
             is_cut_off = step.code in (INTERRUPTED, STOPPED)
             absent = settled(how="absent", not_before=wait(step.retries))
             if is_cut_off or has_retries(state, run.config, step) or is_over:
-                return Made((absent,))
+                return made(absent)
             reason = f"{call.tool.name} did not happen, and has no retries left"
-            return Made((absent, e.StepRefused(at=at, step=name, code="retries_exhausted", reason=reason)))
+            return made(absent, e.StepRefused(at=at, step=name, code="retries_exhausted", reason=reason))
         case NotHappened():
-            return Made((settled(how="ask_again", not_before=due),))
+            return made(settled(how="ask_again", not_before=due))
         case Unknown() as found:
-            return Made((settled(how="ask_again", not_before=wait(step.asked), reason=found.error),))
+            return made(
+                settled(how="ask_again", not_before=wait(step.asked), reason=found.error),
+            )
         case None:
-            return Made()
+            return made()
 
 
 def draws_delay(run: Run, command: c.Judge | c.Settle, answer: CallEnded | None = None) -> bool:
@@ -275,29 +261,30 @@ def _not_before(
 def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     """What the critic says of a step, and what follows at once."""
     state, config, name, at = run.state, run.config, command.step, answer.at
-    step, is_undo = state.steps[name], name.startswith(UNDO)
+    step = state.steps[name]
+    is_undo = bool(step.compensates)
     judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)
     if is_looping(step) and not is_undo:
         reason = f"the same call brought the same result {step.repeated} times, the last time at step {name}"
         tripped = e.LoopGuardTripped(at=at, step=name, reason=reason, count=step.repeated)
-        return Made((tripped, judged(outcome=replan_or_escalate(state, config), reason=reason)))
+        return made(tripped, judged(outcome=replan_or_escalate(state, config), reason=reason))
     if step.status == "done":
-        return Made((judged(outcome="accept"),))
+        return made(judged(outcome="accept"))
     skipped = e.StepSkipped(at=at, step=name, reason="optional_failed")
     is_retriable = can_retry(state, config, step)
     if state.is_stepwise and step.code not in _FOR_PEOPLE and not is_retriable:
         reason = f"it failed, and the agent is told: {step.error}"
-        return Made((judged(outcome="accept", reason=reason), skipped))
+        return made(judged(outcome="accept", reason=reason), skipped)
     if is_retriable:
         later = _not_before(state, at, answer.draw, step.retries, at_least=step.retry_after, earliest=at)
         retry = e.RetryScheduled(at=at, step=name, attempt=step.attempt, not_before=later)
-        return Made((judged(outcome="retry", reason=step.error), retry))
+        return made(judged(outcome="retry", reason=step.error), retry)
     # What a person wants changed is planned again, however little the plan needs it.
     is_optional = run.plan is not None and run.plan.steps[name].optional and step.code != MODIFIED
     if is_optional and (step.outcome != "done" or is_undo):
-        return Made((judged(outcome="accept", reason=f"optional, and failed: {step.error}"), skipped))
+        return made(judged(outcome="accept", reason=f"optional, and failed: {step.error}"), skipped)
     outcome, reason = _failure(state, config, name, step)
-    return Made((judged(outcome=outcome, reason=reason),))
+    return made(judged(outcome=outcome, reason=reason))
 
 
 def _failure(state: State, config: RunConfig, name: str, step: StepState) -> tuple[str, str]:

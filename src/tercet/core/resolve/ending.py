@@ -24,7 +24,7 @@ from tercet.core.outputs.judging import OutputReview, final_exit
 from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.records import split_record
 from tercet.core.resolve.calls import replan_or_escalate
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.results import Results
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
@@ -59,7 +59,7 @@ def finish(run: Run, command: c.Finish, answer: Now) -> Made:
         else:
             missing[name] = "no result carried it"
     memory = tuple(memories.proposed(config, plan, results))
-    return Made((e.OutputsProduced(at=answer.at, outputs=outputs, missing=missing, memory=memory),))
+    return made(e.OutputsProduced(at=answer.at, outputs=outputs, missing=missing, memory=memory))
 
 
 def score_run(run: Run, command: c.Score, answer: History) -> Made:
@@ -93,17 +93,15 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     dumped = report.model_dump(mode="json")
     run.scored = Scored(state.position, recorded, reviewed, report, dumped)
     published = "escalate" if outcome in ("ask", "fail") else outcome
-    return Made(
-        (
-            e.RunReported(
-                at=answer.at,
-                report=dumped,
-                outcome=outcome,
-                reasons=reasons,
-                envelope=print_envelope(recorded, scored, cast("RunOutcome", published), state.trips),
-                exit=ending.model_dump(mode="json") if ending else {},
-                restored=better,
-            ),
+    return made(
+        e.RunReported(
+            at=answer.at,
+            report=dumped,
+            outcome=outcome,
+            reasons=reasons,
+            envelope=print_envelope(recorded, scored, cast("RunOutcome", published), state.trips),
+            exit=ending.model_dump(mode="json") if ending else {},
+            restored=better,
         )
     )
 
@@ -129,14 +127,12 @@ def _follow_exit(state: State, config: RunConfig, ending: ExitDecision) -> tuple
 
 def stop(run: Run, command: c.StopExhausted, answer: Now) -> Made:
     """The end of a run that has gone through as many phases as it may; the best of its outputs are left."""
-    return Made(
-        (
-            e.GivenUp(
-                at=answer.at,
-                reason=command.reason,
-                iterations=run.state.iterations,
-                restored=better_round(run.state, run.config),
-            ),
+    return made(
+        e.GivenUp(
+            at=answer.at,
+            reason=command.reason,
+            iterations=run.state.iterations,
+            restored=better_round(run.state, run.config),
         )
     )
 
@@ -146,7 +142,7 @@ def end(run: Run, command: c.End, answer: History) -> Made:
     state, config = run.state, run.config
     if answer.role_lost:
         gate = acceptances(state)[-1].gate
-        return Made((e.AcceptanceLapsed(at=answer.at, gate=gate, reason=answer.role_lost),))
+        return made(e.AcceptanceLapsed(at=answer.at, gate=gate, reason=answer.role_lost))
     plan = run.followed.plan if run.plan is not None else Plan(steps=())
     verdict, report = _last_verdict(run, answer.at)
     if state.partial and report.status != "completed":
@@ -172,7 +168,7 @@ def end(run: Run, command: c.End, answer: History) -> Made:
         kept=hash_bytes(kept),
         outputs=state.outputs,
     )
-    return Made((ended,), (kept,))
+    return made(ended, blobs=(kept,))
 
 
 def accepted_memories(state: State) -> list[tuple[MemoryProposal, bool]]:

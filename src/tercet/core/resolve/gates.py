@@ -6,15 +6,14 @@ import msgspec
 
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.gate import HandOff
-from tercet.core import attempts, effects, transcript
+from tercet.core import attempts, budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import History, Now
-from tercet.core.approval import accepting, budget_left, people_of
+from tercet.core.approval import accepting, people_of
 from tercet.core.fold.base import ANSWERS
-from tercet.core.fold.session import ESCALATED
 from tercet.core.messages import TEMPLATE
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 from tercet.core.state import State
 
@@ -23,7 +22,7 @@ _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
 
 def ask(run: Run, command: c.Ask, answer: Now) -> Made:
     """The gate that a command opens."""
-    return Made((open_gate(run.state, command, answer.at),))
+    return made(open_gate(run.state, command, answer.at))
 
 
 def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:
@@ -56,8 +55,8 @@ def _gate_id(state: State) -> str:
 def grant(run: Run, command: c.Grant, answer: Now) -> Made:
     """An approval that a policy gives."""
     del run
-    return Made(
-        (e.ApprovalGranted(at=answer.at, step=command.step, policy=command.policy, digest=command.digest),)
+    return made(
+        e.ApprovalGranted(at=answer.at, step=command.step, policy=command.policy, digest=command.digest)
     )
 
 
@@ -67,7 +66,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
     state, config = run.state, run.config
     can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
     options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
-    reason = state.reason.removeprefix(ESCALATED)
+    reason = state.escalation or ""
     entries = transcript.transcript(answer.events, {})
     packet = HandOff(
         plan=state.plan,
@@ -75,7 +74,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
         verdicts=tuple(attempts.verdicts(state)),
         attempts=tuple(attempts.attempts(answer.events)),
         reason=reason,
-        budget_remaining=dict(budget_left(state, config)),
+        budget_remaining=budget.remaining(state.used, config.limits),
         options=options,
     )
     data = canonical(packet)
@@ -90,7 +89,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
         digest=hash_bytes(data),
         shown={"reason": reason, "options": list(options), "packet": hash_bytes(data)},
     )
-    return Made((opened,), (data,))
+    return made(opened, blobs=(data,))
 
 
 def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
@@ -98,9 +97,9 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
     state, config, at = run.state, run.config, answer.at
     undo = effects.ways_back(effects.effects(answer.events), config, run.tools, run.blobs)
     if not undo or command.how == "keep":
-        return Made((e.EffectsKept(at=at),))
+        return made(e.EffectsKept(at=at))
     if command.how != "ask" or not any(each.tool for each in undo):
-        return Made((e.CompensationBegun(at=at, undo=undo),))
+        return made(e.CompensationBegun(at=at, undo=undo))
     shown = [msgspec.to_builtins(each) for each in undo]
     opened = e.GateOpened(
         at=at,
@@ -111,4 +110,4 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
         digest=digest(shown),
         shown={"reason": state.reason, "undo": shown},
     )
-    return Made((opened,))
+    return made(opened)

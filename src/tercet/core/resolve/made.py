@@ -12,3 +12,8 @@ class Made(NamedTuple):
 
     events: tuple[e.Event, ...] = ()
     blobs: tuple[bytes, ...] = ()
+
+
+def made(*events: e.Event, blobs: tuple[bytes, ...] = ()) -> Made:
+    """Return these events, with the bytes that are stored beside them."""
+    return Made(events, blobs)

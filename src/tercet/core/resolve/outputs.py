@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tercet.core import commands as c
 from tercet.core.answers import Observed
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 
 
 def record(run: Run, command: c.Command, answer: Observed) -> Made:
     """Record what was judged, tested, fetched or repaired."""
     del run, command
-    return Made((answer.event,), answer.blobs)
+    return made(answer.event, blobs=answer.blobs)

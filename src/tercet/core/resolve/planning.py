@@ -13,13 +13,13 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core import transcript
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
+from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.exposure import untrusted_data_read
 from tercet.core.modifications import changed_plan
 from tercet.core.plans import read_plan
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
 from tercet.core.state import Change, State
@@ -43,26 +43,24 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
     del command
     state, config = run.state, run.config
     if state.change is not None:
-        return Made((_changed(state, state.change, config, answer.at),))
+        return made(_changed(state, state.change, config, answer.at))
     if isinstance(answer, NotPlanned):
-        return Made((_not_planned(state, config, answer),))
+        return made(_not_planned(state, config, answer))
     if isinstance(answer, Now):  # nobody is asked: the plan that there is, is reviewed again
         answer = Planned(at=answer.at, plan=dump_plan(read_plan(state.plan)), origin=state.plan_origin)
     proposed = read_plan(answer.plan)
     plan = carried_over(proposed, state.plan) if answer.planner else proposed
     is_others = bool(answer.planner) and not answer.by_pack
-    return Made(
-        (
-            e.PlanProposed(
-                at=answer.at,
-                plan=answer.plan if plan is proposed else dump_plan(plan),
-                hash=plan.hash,
-                origin=answer.origin,
-                planner=answer.planner,
-                decision=answer.decision,
-                by_pack=answer.by_pack,
-                exposure=untrusted_data_read(state, config) if is_others else "",
-            ),
+    return made(
+        e.PlanProposed(
+            at=answer.at,
+            plan=answer.plan if plan is proposed else dump_plan(plan),
+            hash=plan.hash,
+            origin=answer.origin,
+            planner=answer.planner,
+            decision=answer.decision,
+            by_pack=answer.by_pack,
+            exposure=untrusted_data_read(state, config) if is_others else "",
         )
     )
 
@@ -101,7 +99,7 @@ def _not_planned(state: State, config: RunConfig, answer: NotPlanned) -> e.Plann
 def decompose(run: Run, command: c.Decompose, answer: Now) -> Made:
     """The steps of the plan."""
     del command
-    return Made((e.Decomposed(at=answer.at, steps=len(run.state.steps)),))
+    return made(e.Decomposed(at=answer.at, steps=len(run.state.steps)))
 
 
 def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
@@ -111,7 +109,7 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
     blobs = (answer.data,) if answer.data else ()
     if answer.refs is None:
         evidence = pinned_evidence(plan, config, answer.facts)
-        return Made((e.EvidenceRetrieved(at=answer.at, evidence=evidence, facts=answer.digest),), blobs)
+        return made(e.EvidenceRetrieved(at=answer.at, evidence=evidence, facts=answer.digest), blobs=blobs)
     asked = asking(plan, run.state)
     revised = with_refs(plan, {step.id: answer.refs.get(step.id, ()) for step in asked})
     event = e.EvidenceRetrieved(
@@ -123,7 +121,7 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
         calls=answer.calls,
         cost=answer.cost,
     )
-    return Made((event,), blobs)
+    return made(event, blobs=blobs)
 
 
 def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
@@ -142,14 +140,12 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
         if _may_decide_again(state, config, verdict):
             verdict = verdict.model_copy(update={"outcome": "replan"})
         verdict = _definitions_changed(answer.changes) if answer.changes and verdict.ok else verdict
-    return Made(
-        (
-            e.PlanReviewed(
-                at=answer.at,
-                hash=state.plan_hash,
-                verdict=verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome},
-                escalates=_escalates(state, config, verdict),
-            ),
+    return made(
+        e.PlanReviewed(
+            at=answer.at,
+            hash=state.plan_hash,
+            verdict=verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome},
+            escalates=_escalates(state, config, verdict),
         )
     )
 
@@ -206,7 +202,7 @@ def frame_of(state: State, config: RunConfig) -> RunContext:
     update = {
         "plan_origin": state.plan_origin,
         "answers_feedback": state.start.fallible and not state.is_stepwise,
-        "used": transcript.budget_use(state),
+        "used": budget_use(state.used),
     }
     return config.ctx.model_copy(update=update)
 
@@ -236,22 +232,20 @@ def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
     state, config, said = run.state, run.config, answer.reflection
     done = {name for name, step in state.steps.items() if step.status == "done"}
     reviewed = Review(config.ctx, config.compiled, config.spec, run.followed.plan)
-    return Made(
-        (
-            e.TurnJudged(
-                at=answer.at,
-                turn=state.turns + 1,
-                action=said.action,
-                reason=storable(said.reason),
-                critic=storable(said.critic),
-                score=said.score,
-                trace=said.trace,
-                stop=said.stop,
-                prompt=None if said.prompt is None else storable(said.prompt),
-                patch=said.patch,
-                metadata=said.metadata,
-                left_out=said.left_out,
-                trusted=tuple(name for name in trusted_results(reviewed) if name in done),
-            ),
+    return made(
+        e.TurnJudged(
+            at=answer.at,
+            turn=state.turns + 1,
+            action=said.action,
+            reason=storable(said.reason),
+            critic=storable(said.critic),
+            score=said.score,
+            trace=said.trace,
+            stop=said.stop,
+            prompt=None if said.prompt is None else storable(said.prompt),
+            patch=said.patch,
+            metadata=said.metadata,
+            left_out=said.left_out,
+            trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
     )

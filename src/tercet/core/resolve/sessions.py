@@ -8,7 +8,7 @@ from tercet.core import events as e
 from tercet.core import messages
 from tercet.core.answers import Now
 from tercet.core.expiry import find_expired
-from tercet.core.resolve.made import Made
+from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 from tercet.core.state import State
 
@@ -36,19 +36,19 @@ def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
 
 def receive(run: Run, command: c.Receive, answer: Now) -> Made:
     """A message that somebody sent to the session."""
-    return Made((receive_message(run.state, command, answer.at),))
+    return made(receive_message(run.state, command, answer.at))
 
 
 def expire(run: Run, command: c.Expire, answer: Now) -> Made:
     """The end of a session whose time, or that of a gate it waits at, is over; nothing if it is not."""
     expired = find_expired(run.state, answer.at, outside=command.outside)
-    return Made() if expired is None else Made((expired,))
+    return made() if expired is None else made(expired)
 
 
 def pause(run: Run, command: c.Pause, answer: Now) -> Made:
     """A session that stops here and can be resumed."""
     del run
-    return Made((pause_session(command, answer.at),))
+    return made(pause_session(command, answer.at))
 
 
 def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
@@ -66,14 +66,12 @@ def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
 
 def resume(run: Run, command: c.Resume, answer: Now) -> Made:
     """A session that another process carries on."""
-    return Made(
-        (
-            e.SessionResumed(
-                at=answer.at,
-                owner=command.owner,
-                epoch=command.epoch,
-                in_flight=run.state.in_flight,
-                people=command.people,
-            ),
+    return made(
+        e.SessionResumed(
+            at=answer.at,
+            owner=command.owner,
+            epoch=command.epoch,
+            in_flight=run.state.in_flight,
+            people=command.people,
         )
     )

@@ -17,17 +17,16 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
 from tercet.engine.checks.damage import legible, row_fault
 from tercet.engine.checks.history import add_row, expected_claims, find_claim_faults, find_missing_points
 from tercet.engine.rows import row_of
+from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.engine.streams.kinds import find_foreign
 from tercet.journal.chain import verify_chain
 from tercet.journal.content import digest_text
 from tercet.journal.database import CheckQuery, DatabaseJournal
 from tercet.journal.errors import BlobMissing, JournalCorrupt, Loss
 from tercet.journal.protocol import SessionRow, StoredCheckpoint
-from tercet.journal.side_stream import read_all
 
 _PAGE = 200
 _TRIES = 3
@@ -185,24 +184,23 @@ class _Check:
         state = State()
         states: dict[int, State] = {}
         rows: deque[SessionRow] = deque()
-        events: list[e.Event] = []
         turns: list[int] = []
         try:
-            stored = await opening.checkpoints_of(self._journal, tenant, session)
+            stored = await read_checkpoints(self._journal, tenant, session)
         except JournalCorrupt as error:
             stored = []
             faults.append((error.place, error.message, _RESTORE))
         wanted = {each.seq for each in stored}
         try:
-            for record in await read_all(self._journal, tenant, session):
-                phase, state = state.phase, opening.fold_stored(state, record, session)
-                if record.seq in wanted:
-                    states[record.seq] = state
+            history = await load_history(self._journal, tenant, session)
+            for seq, (_, after) in enumerate(history.walk(), 1):
+                phase, state = state.phase, after
+                if seq in wanted:
+                    states[seq] = state
                 if state.phase is not phase:
-                    turns.append(record.seq)
+                    turns.append(seq)
                 add_row(rows, row_of(state))
-                events.append(codec.decode(record.data))
-            opening.demand_own(tenant, session, events)
+            events = history.events
         except TercetError as error:
             return [*faults, (_place(error), error.message, _NO_RESUME)]
         faults += [

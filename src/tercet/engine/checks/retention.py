@@ -12,9 +12,9 @@ from typing import Any
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core.messages import inbox_of
 from tercet.core.state import TERMINAL
-from tercet.engine import sessions as opening
 from tercet.engine.leases import Desk
 from tercet.engine.rows import each_once
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams import artifacts, nesting
 from tercet.engine.streams.feedback import feedback_of
 from tercet.engine.streams.lost_history import lost_of
@@ -67,7 +67,7 @@ async def prune(
 async def _forget(desk: Desk, session: str) -> bool:
     """Forget a session with all that stands beside it, unless something is left that an operator has to deal with."""
     journal, tenant = desk.journal, desk.tenant
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     result = await artifacts.rollback_result(journal, tenant, state)
     if result is not None and result.requires_manual_intervention:
         return False

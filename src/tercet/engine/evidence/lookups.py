@@ -15,8 +15,9 @@ from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.tool import ToolSpec
+from tercet.core.budget import Shortage, find_shortage, needs_of_look_up
 from tercet.core.config import ExecutionPlan, RunConfig
-from tercet.core.decide import first_short, needs_approval
+from tercet.core.decide import needs_approval
 from tercet.core.required_gates import gates_of
 from tercet.core.state import Used
 from tercet.critic.dispatch import recheck
@@ -63,16 +64,10 @@ def resolved(setting: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
     return params if refusal is None else None
 
 
-def shortage(used: Used, setting: RunConfig, tool: ToolSpec, spent: Spent) -> str | None:
-    """Why the budget does not allow another look-up, after those that were made for the same plan."""
-    budget = setting.ctx.run_budget
-    calls = used.tool_calls + used.reserved_calls + used.held_calls + spent.calls
-    cost = used.cost + used.reserved_cost + used.held_cost + spent.cost
-    return first_short(
-        ("tool calls", budget.tool_calls, calls, 1),
-        ("micro-cents", budget.cost_microcents, cost, tool.cost_microcents),
-        ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
-    )
+def shortage(used: Used, setting: RunConfig, tool: ToolSpec, spent: Spent) -> Shortage | None:
+    """Return what the budget has too little of for another look-up, after those that were made for the same plan."""
+    also = {"tool_calls": spent.calls, "cost_microcents": spent.cost}
+    return find_shortage(used, setting.limits, needs_of_look_up(tool), also=also)
 
 
 def fact_of(setting: RunConfig, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:

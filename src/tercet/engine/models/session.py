@@ -23,11 +23,11 @@ from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
+from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core.answers import ModelReply, Now
 from tercet.core.backoff import delay_ms
 from tercet.core.config import RunConfig
-from tercet.core.decide import first_short
 from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used
 from tercet.engine.active_session import ActiveSession
@@ -304,16 +304,11 @@ def time_for(limit: RoleLimit) -> int:
 
 def shortage(
     used: Used, setting: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
-) -> str | None:
-    """What the budget has too little of for a call of a model that would keep this much; None if there is enough."""
-    budget = setting.ctx.run_budget
-    taken = used.critic_tokens if role == "critic" else used.model_tokens - used.critic_tokens
-    return first_short(
-        ("tokens", budget.tokens, used.tokens + used.reserved_tokens, tokens),
-        (f"tokens of the {role}", limit.tokens, taken, tokens),
-        ("micro-cents", budget.cost_microcents, used.cost + used.reserved_cost + used.held_cost, cost),
-        ("ms of wall clock", budget.wall_clock_ms, used.wall_clock, 1),
-    )
+) -> budget.Shortage | None:
+    """Return what the budget has too little of for a call of a model that would reserve this much."""
+    limits = budget.limits_of(setting.ctx.run_budget, {role: limit.tokens})
+    needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
+    return budget.find_shortage(used, limits, needs)
 
 
 def _unusable(model: Model, reply: Reply) -> ModelFault | None:

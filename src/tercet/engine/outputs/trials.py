@@ -50,7 +50,8 @@ class Trials:
             return f"an operator stopped {name}"
         used = self._session.run.state.used
         used = msgspec.structs.replace(used, wall_clock=used.wall_clock + self._session.now() - began)
-        return shortage(used, matter.setting, tool, spent)
+        short = shortage(used, matter.setting, tool, spent)
+        return None if short is None else str(short)
 
     async def call(
         self, matter: OutputReview, name: str, params: dict[str, Any], step: str, key: str = ""

@@ -17,10 +17,10 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.core import effects as undoing
-from tercet.core.state import UNDO, State
+from tercet.core.state import State
 from tercet.core.transcript import moment
-from tercet.engine import sessions as opening
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.engine.session_reader import load_state
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal, StoredCheckpoint
 from tercet.journal.side_stream import name_owner, read_all
@@ -30,7 +30,7 @@ Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
 
 async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     """What a session has left; raises `UsageError` while it is in progress."""
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     if state.status == "in_progress":
         raise UsageError(
             f"session {session} is in progress: it has left nothing yet",
@@ -81,7 +81,7 @@ def _diagnosis(state: State) -> Iterator[str]:
     if state.verdict.get("outcome") in ("reject", "replan"):
         yield from state.verdict.get("reasons", ())
     for name, step in state.steps.items():
-        if step.status == "failed" and not name.startswith(UNDO):
+        if step.status == "failed" and not step.compensates:
             yield f"step {name}: {step.error or 'it failed'}"
     for name, why in state.missing.items():
         yield f"output {name}: {why}"

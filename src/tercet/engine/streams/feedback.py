@@ -14,8 +14,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.record import FeedbackEntry
 from tercet.contracts.shape import JsonObject, Published
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
@@ -54,7 +53,7 @@ async def add_feedback(
             code="no_correction",
             remedy="say what is wrong with the result, and what would have been right",
         )
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     if not state.is_over or not state.record:
         raise UsageError(
             f"session {session} is not over: it is {state.status}",

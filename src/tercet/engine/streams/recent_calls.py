@@ -18,7 +18,7 @@ from tercet.core import events as e
 from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, read_recent_key, recent_prefix
 from tercet.core.state import OpenGate
 from tercet.critic.outputs.credentials import find_any_secrets
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_state
 from tercet.journal.protocol import ClaimHolder, Journal
 from tercet.tools.secrets import REDACTED, is_secret
 
@@ -98,7 +98,7 @@ async def _read_call(
 
 async def _outcome(journal: Journal, tenant: str, session: str, key: str) -> CallOutcome:
     try:
-        return outcome_of((await opening.restore(journal, tenant, session)).state, key)
+        return outcome_of(await load_state(journal, tenant, session), key)
     except TercetError:  # damaged, or written by a newer version
         return "unknown"
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.errors import InternalError
+from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.tool import ToolSpec
 from tercet.core import codec
 from tercet.core import events as e
@@ -31,7 +31,7 @@ from tercet.core.fold.base import IllegalEvent
 from tercet.core.identity import params_digest
 from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of
 from tercet.core.state import State
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import name_owner, read_all
@@ -122,15 +122,10 @@ class Repeats:
         """Return what became of a claimed call; one that may still begin is unknown."""
         if claim.session == self._session:
             return outcome_of(self._state, claim.key)
-        state, has_begun = State(), False
         try:
-            for record in await read_all(self._journal, self._tenant, claim.session):
-                state = opening.fold_stored(state, record, claim.session)
-                if record.seq > claim.position and not has_begun:
-                    event = codec.decode(record.data)
-                    has_begun = isinstance(event, e.Intent) and event.key == claim.key
-        except (codec.CodecError, IllegalEvent, JournalCorrupt):  # damaged, or written by a newer version
+            history = await load_history(self._journal, self._tenant, claim.session)
+            state, later = history.state, history.events[claim.position :]
+        except (UsageError, codec.CodecError, IllegalEvent, JournalCorrupt):  # gone, damaged, or newer
             return "unknown"
-        if not has_begun and not state.is_over:
-            return "unknown"
-        return outcome_of(state, claim.key)
+        has_begun = any(isinstance(event, e.Intent) and event.key == claim.key for event in later)
+        return outcome_of(state, claim.key) if has_begun or state.is_over else "unknown"

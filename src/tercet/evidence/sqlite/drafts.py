@@ -1,4 +1,4 @@
-"""What is written: changes into a draft, a draft into a snapshot, and what is removed. Each runs in one transaction.
+"""Writing changes into a draft, indexing their words, and removing facts. Each runs in one transaction.
 
 Freezing has two parts. First the words of the new facts go into the index, some at a time: nobody finds a fact before its
 snapshot is frozen, so this may be interrupted, and others may write in between. Then the facts begin to stand, all at
@@ -8,63 +8,32 @@ once: that changes small rows only.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import orjson
 
-from tercet.evidence.errors import SnapshotExists, SnapshotFrozen, SnapshotPinned, SnapshotUnknown
-from tercet.evidence.rows import OPEN, START, Census, Chain, Row, SnapshotRow, count_change
+from tercet.database.schema import read_schema
+from tercet.evidence.errors import EVIDENCE
+from tercet.evidence.rows import OPEN, Row, SnapshotRow
 from tercet.evidence.spool import Prepared, Spool, Stop
-from tercet.evidence.sqlite.connection import QUERIES
 from tercet.evidence.store import Added, NewDocument
 from tercet.evidence.words import indexed
 
+SCHEMA = read_schema("tercet.evidence.sqlite", EVIDENCE, pragmas=("PRAGMA cache_size = -32000",))
+QUERIES = SCHEMA.queries
 INDEX_BATCH = 2_000
 """So many facts are indexed in one go: a fraction of a second, so that others need not wait long."""
 IDLE = -1
 """In place of the length: this change changed nothing when the index was made, so that its words are not in it."""
 
 
-def find_snapshot(connection: sqlite3.Connection, tenant: str, name: str) -> SnapshotRow:
-    """A snapshot or draft; raises `SnapshotUnknown`."""
-    row = connection.execute(QUERIES["find_snapshot"], (tenant, name)).fetchone()
-    if row is None:
-        raise SnapshotUnknown(name)
-    return SnapshotRow(*row)
-
-
-def find_draft(connection: sqlite3.Connection, tenant: str, name: str) -> SnapshotRow:
-    """A draft; raises `SnapshotUnknown` or `SnapshotFrozen`."""
-    row = find_snapshot(connection, tenant, name)
-    if row.number is not None:
-        raise SnapshotFrozen(name)
-    return row
-
-
-def demand_free(connection: sqlite3.Connection, tenant: str, name: str) -> None:
-    """Raise `SnapshotExists` if a name is taken."""
-    if connection.execute(QUERIES["find_snapshot"], (tenant, name)).fetchone() is not None:
-        raise SnapshotExists(name)
-
-
-def create(connection: sqlite3.Connection, tenant: str, draft: str, now_ms: int) -> SnapshotRow:
-    """Begin a draft."""
-    connection.execute(QUERIES["add_tenant"], (tenant,))
-    (tenant_id,) = connection.execute(QUERIES["find_tenant"], (tenant,)).fetchone()
-    try:
-        connection.execute(QUERIES["add_snapshot"], (tenant_id, draft, now_ms))
-    except sqlite3.IntegrityError as error:
-        raise SnapshotExists(draft) from error
-    return find_snapshot(connection, tenant, draft)
-
-
 class Filling:
     """One `put`: changes on their way into a draft."""
 
-    def __init__(self, connection: sqlite3.Connection, tenant: str, draft: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, draft: SnapshotRow) -> None:
         self._connection = connection
-        self._draft = find_draft(connection, tenant, draft)
+        self._draft = draft
         (self._last,) = connection.execute(QUERIES["last_fact"]).fetchone()
         (already,) = connection.execute(QUERIES["count_changes"], (self._draft.id,)).fetchone()
         self._names: set[tuple[str, str]] | None = None if already else set()
@@ -136,71 +105,24 @@ class Filling:
         self._versions.clear()
 
 
-def index_some(connection: sqlite3.Connection, tenant: str, draft: str, after: int) -> tuple[int, int]:
-    """Put the words of some facts of a draft into the index; how many there were, and the last of them."""
-    row = find_draft(connection, tenant, draft)
+def index_some(connection: sqlite3.Connection, draft: SnapshotRow, after: int) -> tuple[int, int]:
+    """Put the words of some facts of a draft into the index; return how many there were, and the last of them."""
     if not after:
-        connection.executemany(QUERIES["set_length"], ((IDLE, fact) for fact in _idle(connection, row)))
-    found = connection.execute(QUERIES["unindexed"], (row.id, after, INDEX_BATCH)).fetchall()
+        connection.executemany(QUERIES["set_length"], ((IDLE, fact) for fact in _idle(connection, draft)))
+    found = connection.execute(QUERIES["unindexed"], (draft.id, after, INDEX_BATCH)).fetchall()
     words = [(fact, indexed(orjson.loads(content))) for fact, content in found]
     connection.executemany(
-        QUERIES["index_words"], ((fact, _marked(row.tenant_id, each)) for fact, each in words)
+        QUERIES["index_words"], ((fact, _marked(draft.tenant_id, each)) for fact, each in words)
     )
     connection.executemany(QUERIES["set_length"], ((len(each), fact) for fact, each in words))
     return len(found), words[-1][0] if words else after
 
 
-def freeze(
-    connection: sqlite3.Connection, tenant: str, draft: str, name: str, now_ms: int
-) -> SnapshotRow | None:
-    """Let the facts of a draft stand; None if some of them are not in the index yet."""
-    row = find_draft(connection, tenant, draft)
-    idle = _idle(connection, row)
-    connection.execute(QUERIES["wake"], (row.id, IDLE, msgspec.json.encode(idle).decode()))
-    if connection.execute(QUERIES["unindexed"], (row.id, 0, 1)).fetchone() is not None:
-        return None
-    newest = connection.execute(QUERIES["newest_snapshot"], (tenant,)).fetchone()
-    before = SnapshotRow(*newest) if newest else SnapshotRow(0, 0, "", 0, 0, 0, START, b"")
-    number = (before.number or 0) + 1
-    _remove_vanished(connection, row)
-    remove_facts(connection, idle)
-    bound = {"draft": row.id, "open": OPEN, "number": number}
-    chain, census = Chain(before.hash or START), Census(before.totals or b"")
-    for change in connection.execute(QUERIES["changes"], bound):
-        count_change(change, chain, census)
-    connection.execute(QUERIES["end_replaced"], bound)
-    remove_facts(
-        connection,
-        [fact for (fact,) in connection.execute(QUERIES["all_removals"], (row.id,))],
-    )
-    connection.execute(QUERIES["begin_changes"], bound)
-    connection.execute(QUERIES["remove_idle_documents"], (row.id,))
-    frozen = (name, number, now_ms, chain.digest(), census.encode(), row.id)
-    try:
-        connection.execute(QUERIES["number_snapshot"], frozen)
-    except sqlite3.IntegrityError as error:
-        raise SnapshotExists(name) from error
-    return find_snapshot(connection, tenant, name)
-
-
-def discard(connection: sqlite3.Connection, tenant: str, draft: str) -> None:
-    """Drop a draft."""
-    row = find_draft(connection, tenant, draft)
-    remove_facts(connection, [fact for (fact,) in connection.execute(QUERIES["all_changes"], (row.id,))])
-    connection.execute(QUERIES["remove_documents"], (row.id,))
-    connection.execute(QUERIES["remove_snapshot"], (row.id,))
-
-
-def forget(connection: sqlite3.Connection, row: SnapshotRow, tenant: str) -> None:
-    """Remove a snapshot, and the facts that stand in no other."""
-    pins = tuple(session for (session,) in connection.execute(QUERIES["list_pins"], (row.id,)))
-    newest = SnapshotRow(*connection.execute(QUERIES["newest_snapshot"], (tenant,)).fetchone())
-    if pins or newest.id == row.id:
-        raise SnapshotPinned(row.name, pins or ("whoever comes next",))
-    connection.execute(QUERIES["remove_snapshot"], (row.id,))
-    bound = {"tenant": row.tenant_id, "open": OPEN}
-    remove_facts(connection, [fact for (fact,) in connection.execute(QUERIES["unseen"], bound)])
-    connection.execute(QUERIES["remove_unused_documents"], {"tenant": row.tenant_id})
+def mark_unindexed(connection: sqlite3.Connection, draft: SnapshotRow) -> bool:
+    """Mark the changes of a draft whose words have to be indexed after all; return whether there are any."""
+    changeless = msgspec.json.encode(_idle(connection, draft)).decode()
+    connection.execute(QUERIES["wake"], (draft.id, IDLE, changeless))
+    return connection.execute(QUERIES["unindexed"], (draft.id, 0, 1)).fetchone() is not None
 
 
 def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:
@@ -214,20 +136,20 @@ def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:
         connection.execute(QUERIES["remove_version"], (fact,))
 
 
-def _idle(connection: sqlite3.Connection, draft: SnapshotRow) -> list[int]:
-    """The changes of a draft that change nothing."""
-    bound = {"draft": draft.id, "open": OPEN}
-    return [fact for (fact,) in connection.execute(QUERIES["idle"], bound)]
-
-
-def _remove_vanished(connection: sqlite3.Connection, draft: SnapshotRow) -> None:
-    """What a document had before and has no more is removed."""
-    gone = connection.execute(QUERIES["vanished"], {"draft": draft.id, "open": OPEN}).fetchall()
+def add_removals(
+    connection: sqlite3.Connection, draft: SnapshotRow, names: Sequence[tuple[str, str]]
+) -> None:
+    """Let a draft remove facts, by class and key."""
     (last,) = connection.execute(QUERIES["last_fact"]).fetchone()
-    for fact, (classification, key) in enumerate(gone, start=last + 1):
+    for fact, (classification, key) in enumerate(names, start=last + 1):
         connection.execute(QUERIES["add_fact"], (fact, None, b"", "", "", None, None, None, None))
         version = (fact, draft.tenant_id, classification, key, draft.id, None, OPEN, True)
         connection.execute(QUERIES["add_version"], version)
+
+
+def _idle(connection: sqlite3.Connection, draft: SnapshotRow) -> list[int]:
+    """Return the changes of a draft that change nothing."""
+    return [fact for (fact,) in connection.execute(QUERIES["idle"], (draft.id, OPEN))]
 
 
 def _marked(tenant_id: int, words: list[str]) -> str:

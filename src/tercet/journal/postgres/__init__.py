@@ -1,7 +1,4 @@
-"""The journal on a PostgreSQL server, for many machines: batches of appends, one statement each.
-
-Only this folder imports `asyncpg`, which comes with the extra `tercet[postgres]`.
-"""
+"""The journal on a PostgreSQL server, for many machines: batches of appends, one statement each."""
 
 from tercet.journal.postgres.journal import PostgresJournal
 

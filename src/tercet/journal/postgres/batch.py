@@ -4,8 +4,8 @@ Theory of operation. The writer remembers the state of the streams it wrote to. 
 batch of units stores, and one statement stores it for every stream that still is as remembered (position, chain and
 lease epoch). In the normal case, in which a stream has one writer, that is one round trip and one commit for all.
 
-The first lease on a stream, with which every run begins, needs no look at what is there: one statement makes the rows
-of all new streams of a batch, and leaves alone those that somebody has made already.
+A unit that leases its stream for the first time, with which every run begins, needs no look at what is there: the stream
+begins with the batch's statement, unless another writer has begun it already.
 
 Everything else takes the careful way, one act at a time in a transaction of its own: lock the stream's row, read what
 is there, ask the rules, store or refuse. Other acts on leases go there, and so does a unit for a stream that is not
@@ -38,17 +38,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tercet.database.postgres import CONTENTION, FAILURES, Connection, is_lost
 from tercet.journal import stream as rules
 from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError
-from tercet.journal.postgres.connection import QUERIES
 from tercet.journal.postgres.delivery import Delivery, Sent
-from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import CONTENTION, FAILURES, is_lost
-from tercet.journal.postgres.rows import Known, Rows
+from tercet.journal.postgres.rows import QUERIES, Known, Rows
 from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
-_CACHE_LIMIT = 10_000
+_CACHE_LIMIT = 1_000
+"""A session that waits should cost the process nothing; one that goes on is looked up again."""
 _TRIES = 5
 
 T = TypeVar("T")
@@ -75,22 +74,22 @@ class Batcher:
 
     async def run(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
         """Store what can be stored at once. What has no outcome afterwards has to go the careful way."""
-        await self._begin_streams(connection, deliveries)
         await self._learn(connection, deliveries)
         rows, quick = self._compute(deliveries)
         if not quick:
             return
         for delivery, known in quick:
             link = known.state.position() if _has_events(delivery) else None
-            delivery.send(Sent(known.id, link))
-        bells = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
-        if bells is None:
+            delivery.send(Sent(None if known.is_new else known.id, link))
+        moved = await self._await_answer(_store(connection, rows), [delivery for delivery, _ in quick])
+        if moved is None:
             return
         for delivery, known in quick:
             key = (delivery.act.tenant, delivery.act.stream)
-            if known.id in bells:
-                delivery.confirm(Position(known.state.seq, known.state.chain, bells[known.id]))
-                self._known[key] = known
+            if known.id in moved:
+                number, bell = moved[known.id]
+                delivery.confirm(Position(known.state.seq, known.state.chain, bell))
+                self._known[key] = Known(number, known.state)
             else:
                 delivery.reject()
                 self._known.pop(key, None)
@@ -110,40 +109,16 @@ class Batcher:
             self.forget()
             return None
 
-    async def _begin_streams(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
-        """Make the streams that are leased for the first time, and grant their leases."""
-        first: dict[tuple[str, str], Delivery] = {}
-        for delivery in deliveries:
-            first.setdefault((delivery.act.tenant, delivery.act.stream), delivery)
-        new = {
-            key: (delivery, *rules.lease(NEW, delivery.act))
-            for key, delivery in sorted(first.items())
-            if isinstance(delivery.act, Acquire) and key not in self._known
-        }
-        if not new:
-            return
-        rows = [(*key, *msgspec.structs.astuple(state)) for key, (_, state, _) in new.items()]
-        columns = ([*column] for column in zip(*rows, strict=True))
-        sent = [delivery for delivery, _, _ in new.values()]
-        for delivery in sent:
-            delivery.send(Sent())
-        made = await self._await_answer(connection.fetch(QUERIES["begin_streams"], *columns), sent)
-        if made is None:
-            return
-        numbers = {(tenant, stream): number for number, tenant, stream in made}
-        for key, (delivery, state, lease) in new.items():
-            if key in numbers:
-                delivery.confirm(lease)
-                self._known[key] = Known(numbers[key], state)
-            else:
-                delivery.reject()
-
     async def _learn(self, connection: Connection, deliveries: Sequence[Delivery]) -> None:
-        """Read the states that are not remembered; they may be out of date when they are used."""
+        """Read the states that are not remembered; they may be out of date when they are used.
+
+        Streams that are leased for the first time are taken for new ones.
+        """
         if len(self._known) > _CACHE_LIMIT:
             self.forget()
         units = [each.act for each in deliveries if isinstance(each.act, Append)]
-        missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys())
+        begun = {(unit.tenant, unit.stream) for unit in units if unit.lease is not None}
+        missing = list({(unit.tenant, unit.stream) for unit in units} - self._known.keys() - begun)
         if missing:
             tenants, streams = (list(names) for names in zip(*missing, strict=True))
             for row in await connection.fetch(QUERIES["find_streams"], tenants, streams):
@@ -161,17 +136,17 @@ class Batcher:
             act = delivery.act
             key = (act.tenant, act.stream)
             known = ahead.get(key) or self._known.get(key)
-            if (
-                known is None
-                or key in careful
-                or not isinstance(act, Append)
-                or not _is_plain(act, rows, known)
-            ):
+            # A stream that is not known begins with a first lease, or not here.
+            if not isinstance(act, Append) or key in careful or (known is None) != (act.lease is not None):
                 careful.add(key)
                 continue
+            known = known or Known(-1 - len(quick), NEW)
             try:
                 after, links = rules.extend(known.state, act)
             except JournalError:
+                careful.add(key)
+                continue
+            if not _is_plain(act, rows, known):
                 careful.add(key)
                 continue
             rows.add(act, known=known, after=after, links=links)
@@ -244,8 +219,10 @@ class Batcher:
             raise _Undecided(error) from error
         rows = Rows()
         rows.add(fresh, known=known, after=after, links=links)
-        bells = await _store(connection, rows)
-        position = Position(after.seq, after.chain, bells[known.id])
+        moved = await _store(connection, rows)
+        if act.lease is not None:
+            await connection.execute(QUERIES["lease_stream"], known.id, after.owner, after.epoch, after.until)
+        position = Position(after.seq, after.chain, moved[known.id][1])
         return position, Known(known.id, after), Sent(known.id, after.position() if act.events else None)
 
     async def _forget(self, connection: Connection, act: Forget, unanswered: Sequence[Sent]) -> Sent:
@@ -296,10 +273,10 @@ async def _find(connection: Connection, act: Act) -> Known | None:
     return Known(number, StreamState(*state))
 
 
-async def _store(connection: Connection, rows: Rows) -> dict[int, int]:
-    """Store what can be stored; by the number of each stream that moved, its tenant's bell."""
+async def _store(connection: Connection, rows: Rows) -> dict[int, tuple[int, int]]:
+    """Store what can be stored; return for each stream that moved, by the number in the rows, its own and its bell."""
     statement, arrays = rows.statement()
-    return {row[0]: row[1] for row in await connection.fetch(statement, *arrays)}
+    return {row[0]: (row[1], row[2]) for row in await connection.fetch(statement, *arrays)}
 
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
@@ -330,11 +307,18 @@ async def _look_up(
     for sent in unanswered:
         if sent.link is None:
             is_certain = False
-        elif sent.stream_id == known.id and await _holds(connection, known, sent.link):
-            if known.state.epoch == (unit.epoch or 0):
+        elif sent.stream_id in (None, known.id) and await _holds(connection, known, sent.link):
+            if _is_under_lease_of(unit, known.state):
                 return sent.link
             is_certain = False
     return is_certain
+
+
+def _is_under_lease_of(unit: Append, state: StreamState) -> bool:
+    """Whether the lease of a stream is the one that a unit was written under, or has acquired."""
+    if unit.lease is not None:
+        return (state.epoch, state.owner) == (1, unit.lease.owner)
+    return state.epoch == (unit.epoch or 0)
 
 
 async def _holds(connection: Connection, known: Known, link: Position) -> bool:

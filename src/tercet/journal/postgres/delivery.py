@@ -22,12 +22,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.contracts.errors import InternalError
+from tercet.contracts.errors import InternalError, TercetError
 from tercet.journal.errors import AppendUnknown, JournalError
 from tercet.journal.protocol import Lease, Position
 from tercet.journal.stream import Act
 
-Outcome: TypeAlias = Position | Lease | JournalError
+Outcome: TypeAlias = Position | Lease | TercetError
 
 
 class State(StrEnum):
@@ -85,7 +85,7 @@ class Delivery:
         self._demand_open()
         self._end(State.REFUSED, error)
 
-    def give_up(self, fault: JournalError, place: str) -> None:
+    def give_up(self, fault: TercetError, place: str) -> None:
         """Nothing more is tried: unknown if anything was sent without an answer, else the fault."""
         self._demand_open()
         if self.unanswered:

@@ -1,15 +1,16 @@
 -- Writing.
 
--- What a batch stores, in one statement that is put together out of parts: `store`, one part for every table that the
--- batch adds to, and `answer`. Each part counts its parameters from 1. Nobody rings while the statement holds its
--- tenants' locks, which it takes before anything else. A stream moves only if it still ends where the batch was
--- computed and its lease epoch is still the writer's; UPDATE locks the row and looks again after waiting for somebody
--- else's change, so no take-over slips in between. Nothing of a stream that did not move is stored.
+-- What a batch stores, in one statement that is put together out of parts: `store`, then `moved` or, where streams begin,
+-- `store_streams`, one part for every other table that the batch adds to, and `answer`. Each part counts its parameters
+-- from 1. Nobody rings while the statement holds its tenants' locks, which it takes before anything else. A stream moves
+-- only if it still ends where the batch was computed and its lease epoch is still the writer's; UPDATE locks the row and
+-- looks again after waiting for somebody else's change, so no take-over slips in between. Nothing of a stream that did
+-- not move is stored.
 -- name: store
 WITH heard AS (
     SELECT t.tenant, tercet.listen(t.tenant, t.is_ringing) AS rings
       FROM unnest($1::text[], $2::boolean[]) AS t (tenant, is_ringing)
-), moved AS (
+), advanced AS (
     UPDATE tercet.streams AS s
        SET seq = m.seq, chain = m.chain
       FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])
@@ -20,21 +21,46 @@ WITH heard AS (
     RETURNING s.id, s.tenant, s.stream
 )
 
+-- name: moved
+, moved AS (
+    SELECT id AS ref, id, tenant, stream FROM advanced
+)
+
+-- name: store_streams
+-- Rows of a stream that begins refer to it by a number below zero, since the server gives it its own here; it does not
+-- begin if another writer has begun it already.
+, fresh AS (
+    SELECT *
+      FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::text[], $7::bigint[], $8::bigint[])
+           AS f (ref, tenant, stream, seq, chain, owner, epoch, until)
+), begun AS (
+    INSERT INTO tercet.streams (tenant, stream, seq, chain, owner, epoch, until)
+    SELECT tenant, stream, seq, chain, owner, epoch, until
+      FROM fresh
+     WHERE (SELECT count(*) FROM heard) > 0
+        ON CONFLICT DO NOTHING
+    RETURNING id, tenant, stream
+), moved AS (
+    SELECT id AS ref, id, tenant, stream FROM advanced
+     UNION ALL
+    SELECT fresh.ref, begun.id, begun.tenant, begun.stream FROM begun JOIN fresh USING (tenant, stream)
+)
+
 -- name: store_events
 , new_events AS (
     INSERT INTO tercet.events (stream_id, seq, data, chain)
-    SELECT e.stream_id, e.seq, e.data, e.chain
+    SELECT moved.id, e.seq, e.data, e.chain
       FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[]) AS e (stream_id, seq, data, chain)
-      JOIN moved ON moved.id = e.stream_id
+      JOIN moved ON moved.ref = e.stream_id
 )
 
 -- name: store_checkpoints
 , new_checkpoints AS (
     INSERT INTO tercet.checkpoints (stream_id, kind, seq, hash, data)
-    SELECT c.stream_id, c.kind, c.seq, c.hash, c.data
+    SELECT moved.id, c.kind, c.seq, c.hash, c.data
       FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bytea[], $5::bytea[])
            AS c (stream_id, kind, seq, hash, data)
-      JOIN moved ON moved.id = c.stream_id
+      JOIN moved ON moved.ref = c.stream_id
 )
 
 -- name: store_blobs
@@ -42,22 +68,22 @@ WITH heard AS (
     INSERT INTO tercet.blobs (tenant, digest, data)
     SELECT moved.tenant, b.digest, b.data
       FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) AS b (stream_id, digest, data)
-      JOIN moved ON moved.id = b.stream_id
+      JOIN moved ON moved.ref = b.stream_id
         ON CONFLICT DO NOTHING
 ), new_blob_uses AS (
     INSERT INTO tercet.blob_uses (tenant, digest, stream_id)
-    SELECT moved.tenant, b.digest, b.stream_id
+    SELECT moved.tenant, b.digest, moved.id
       FROM unnest($1::bigint[], $2::bytea[]) AS b (stream_id, digest)
-      JOIN moved ON moved.id = b.stream_id
+      JOIN moved ON moved.ref = b.stream_id
         ON CONFLICT DO NOTHING
 )
 
 -- name: store_claims
 , new_claims AS (
     INSERT INTO tercet.claims (tenant, key, stream_id, seq)
-    SELECT moved.tenant, c.key, c.stream_id, c.seq
+    SELECT moved.tenant, c.key, moved.id, c.seq
       FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS c (stream_id, key, seq)
-      JOIN moved ON moved.id = c.stream_id
+      JOIN moved ON moved.ref = c.stream_id
 )
 
 -- name: store_sessions
@@ -70,7 +96,7 @@ WITH heard AS (
                   $8::bigint[], $9::bigint[], $10::text[], $11::bytea[], $12::bigint[])
            AS r (stream_id, status, pack, pack_hash, snapshot, intent, owner,
                  started_at, updated_at, next_step, details, due_at)
-      JOIN moved ON moved.id = r.stream_id
+      JOIN moved ON moved.ref = r.stream_id
         ON CONFLICT (tenant, session_id) DO UPDATE
        SET status = excluded.status, pack = excluded.pack, pack_hash = excluded.pack_hash,
            snapshot = excluded.snapshot, intent = excluded.intent, owner = excluded.owner,
@@ -83,29 +109,23 @@ WITH heard AS (
     INSERT INTO tercet.bells AS b (tenant, rings)
     SELECT r.tenant, count(*)
       FROM unnest($1::bigint[], $2::text[]) AS r (stream_id, tenant)
-      JOIN moved ON moved.id = r.stream_id
+      JOIN moved ON moved.ref = r.stream_id
      GROUP BY r.tenant
         ON CONFLICT (tenant) DO UPDATE SET rings = b.rings + excluded.rings
     RETURNING b.tenant, b.rings
 )
 
 -- name: answer
-SELECT moved.id, heard.rings FROM moved JOIN heard USING (tenant)
+SELECT moved.ref, moved.id, heard.rings FROM moved JOIN heard USING (tenant)
 
 -- name: answer_ringing
-SELECT moved.id, coalesce(rung.rings, heard.rings) AS rings
+SELECT moved.ref, moved.id, coalesce(rung.rings, heard.rings) AS rings
   FROM moved
   JOIN heard USING (tenant)
   LEFT JOIN rung USING (tenant)
 
 -- name: listen
 SELECT tercet.listen($1, $2)
-
--- name: begin_streams
-INSERT INTO tercet.streams (tenant, stream, seq, chain, owner, epoch, until)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::text[], $6::bigint[], $7::bigint[])
-    ON CONFLICT DO NOTHING
-RETURNING id, tenant, stream
 
 -- name: find_streams
 SELECT s.tenant, s.stream, s.id, s.seq, s.chain, s.owner, s.epoch, s.until

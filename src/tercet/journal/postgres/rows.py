@@ -1,28 +1,42 @@
 """The rows that a batch stores, gathered by table and turned into the arrays of one statement.
 
 The driver looks at every element of every array twice over, so a value that the server can find out is not sent: a row
-names its stream by number, and the tenant and the name come from there.
+names its stream by number, and the tenant and the name come from there. Most batches add to few tables: a part of the
+statement that is left out is neither sent nor planned nor run.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
 from itertools import repeat
 from typing import Any
 
 import msgspec
 
-from tercet.journal.postgres.statement import compose
+from tercet.database.schema import read_schema
+from tercet.journal.errors import JOURNAL
 from tercet.journal.protocol import Append, SessionRow
 from tercet.journal.stream import StreamState
 
+SCHEMA = read_schema("tercet.journal.postgres", JOURNAL)
+QUERIES = SCHEMA.queries
+_NOTHING_MOVED: list[list[Any]] = [[], [], [], [], [], []]
+_PARAMETER = re.compile(r"\$(\d+)")
+
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A stream's number and state, as the server last had it."""
+    """A stream's number and state, as the server last had it. A stream that begins with a batch has a number below 0."""
 
     id: int
     state: StreamState
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the server has not given the stream its number yet."""
+        return self.id < 0
 
 
 class Rows:
@@ -30,6 +44,7 @@ class Rows:
 
     def __init__(self) -> None:
         self._moves: dict[int, tuple[StreamState, StreamState]] = {}
+        self._begun: dict[int, tuple[str, str]] = {}
         self._events: list[tuple[Any, ...]] = []
         self._checkpoints: list[tuple[Any, ...]] = []
         self._blobs: dict[tuple[str, bytes, int], bytes] = {}
@@ -46,6 +61,8 @@ class Rows:
     def add(self, unit: Append, *, known: Known, after: StreamState, links: Sequence[bytes]) -> None:
         """Add a unit whose parts are all new; a unit behind another of the same stream continues its move."""
         number, before, tenant = known.id, known.state, unit.tenant
+        if known.is_new:
+            self._begun[number] = (tenant, unit.stream)
         self._tenants[tenant] = unit.ring or self._tenants.get(tenant, False)
         if unit.ring:
             self._rings.append((number, tenant))
@@ -63,7 +80,12 @@ class Rows:
 
     def statement(self) -> tuple[str, list[list[Any]]]:
         """The statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
+        # Streams that begin by name, since that is what two writers can contend for.
+        begun = sorted((*names, number) for number, names in self._begun.items())
         tables: dict[str, Sequence[tuple[Any, ...]]] = {
+            "store_streams": [
+                (number, *names, *msgspec.structs.astuple(self._moves[number][1])) for *names, number in begun
+            ],
             "store_events": self._events,
             "store_checkpoints": self._checkpoints,
             "store_blobs": [(key[2], key[1], self._blobs[key]) for key in sorted(self._blobs)],
@@ -71,12 +93,24 @@ class Rows:
             "store_sessions": [_session(number, self._sessions[number]) for number in sorted(self._sessions)],
             "store_rings": self._rings,
         }
+        advanced = sorted(self._moves.keys() - self._begun.keys())
+        moved = [_moved(number, *self._moves[number]) for number in advanced]
         parts = tuple(name for name, rows in tables.items() if rows)
-        moved = [_moved(number, *self._moves[number]) for number in sorted(self._moves)]
-        arrays = _columns(sorted(self._tenants.items())) + _columns(moved)
+        arrays = _columns(sorted(self._tenants.items())) + (_columns(moved) or _NOTHING_MOVED)
         for name in parts:
             arrays += _columns(tables[name])
-        return compose(parts), arrays
+        return _compose(parts), arrays
+
+
+@cache
+def _compose(parts: tuple[str, ...]) -> str:
+    """Return one statement out of `store`, these parts and the answer, its parameters numbered through."""
+    text, count = "", 0
+    moved = () if "store_streams" in parts else ("moved",)
+    for name in ("store", *moved, *parts):
+        text += _PARAMETER.sub(lambda match, before=count: f"${before + int(match[1])}", QUERIES[name])
+        count += max((int(number) for number in _PARAMETER.findall(QUERIES[name])), default=0)
+    return f"{text}\n{QUERIES['answer_ringing' if 'store_rings' in parts else 'answer']}"
 
 
 def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:

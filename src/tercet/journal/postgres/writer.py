@@ -10,12 +10,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from tercet.journal.errors import JournalClosed, JournalError
+from tercet.contracts.errors import TercetError
+from tercet.database.postgres import FAILURES, Connection, Server, is_lost
+from tercet.journal.errors import JournalClosed
 from tercet.journal.postgres.batch import Batcher
-from tercet.journal.postgres.connection import Server, migrate
 from tercet.journal.postgres.delivery import Delivery, Outcome
-from tercet.journal.postgres.driver import Connection
-from tercet.journal.postgres.faults import FAILURES, is_lost, translate
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -39,11 +38,7 @@ class Writer:
 
     async def open(self) -> None:
         """Connect, bring the schema up to date, and start the task."""
-        try:
-            self._connection = await self._server.connect_first()
-            await migrate(self._connection, self._server.place)
-        except FAILURES as error:
-            raise translate(error, self._server.place) from error
+        self._connection = await self._server.open()
         self._task = self._loop.create_task(self._serve())
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
@@ -120,7 +115,7 @@ class Writer:
         return None
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
-        delivery.give_up(translate(error, self._server.place), self._server.place)
+        delivery.give_up(self._server.translate(error), self._server.place)
 
     async def _connected(self, deadline: float) -> Connection:
         if self._connection is None or self._connection.is_closed():
@@ -149,7 +144,7 @@ class Writer:
 def _settle(future: asyncio.Future[Any], outcome: Outcome) -> None:
     if future.done():
         return
-    if isinstance(outcome, JournalError):
+    if isinstance(outcome, TercetError):
         future.set_exception(outcome)
     else:
         future.set_result(outcome)

@@ -1,7 +1,4 @@
-"""The journal in one SQLite file: one thread writes and commits in groups, others read.
-
-Only this folder imports `sqlite3`.
-"""
+"""The journal in one SQLite file: one thread writes and commits in groups, others read."""
 
 from tercet.journal.sqlite.journal import SqliteJournal
 

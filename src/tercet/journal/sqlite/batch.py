@@ -27,18 +27,22 @@ from typing import TypeAlias
 
 import msgspec
 
+from tercet.contracts.errors import TercetError
+from tercet.database.schema import read_schema
 from tercet.journal import stream as rules
-from tercet.journal.errors import CheckpointExists, ClaimHeld, JournalError, claim_without_stream
+from tercet.journal.errors import JOURNAL, CheckpointExists, ClaimHeld, JournalError, claim_without_stream
 from tercet.journal.protocol import Append, Lease, Position, SessionRow
-from tercet.journal.sqlite.connection import QUERIES
 from tercet.journal.sqlite.heads import Heads, signed
 from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
-Outcome: TypeAlias = Position | Lease | JournalError
+Outcome: TypeAlias = Position | Lease | TercetError
 
+SCHEMA = read_schema("tercet.journal.sqlite", JOURNAL)
+QUERIES = SCHEMA.queries
 _FIND_STREAMS = QUERIES["find_streams"]
 _FIND_CLAIMS = QUERIES["find_claims"]
 _FIND_CHECKPOINT = QUERIES["find_checkpoint_hash"]
+_LAST_STREAM = QUERIES["last_stream"]
 _ADD_STREAM = QUERIES["add_stream"]
 _MOVE_STREAM = QUERIES["move_stream"]
 _INSERTS = {
@@ -50,15 +54,16 @@ _READ_BELL = QUERIES["read_bell"]
 _PUT_BELL = QUERIES["put_bell"]
 _FORGET = [query for name, query in QUERIES.items() if name.startswith("forget_")]
 """In the order of the file."""
-_CACHE_LIMIT = 10_000
+_CACHE_LIMIT = 1_000
+"""A session that waits should cost the process nothing; one that goes on is looked up again."""
 
 
 class _Known:
-    """A stream's state, the number of its row, which a new stream does not have yet, and its session if it was seen."""
+    """A stream's state, the number of its row, which is 0 before its first change, and its session if it was seen."""
 
     __slots__ = ("id", "session", "state")
 
-    def __init__(self, row_id: int | None, state: StreamState) -> None:
+    def __init__(self, row_id: int, state: StreamState) -> None:
         self.id = row_id
         self.state = state
         self.session: SessionRow | None = None
@@ -81,6 +86,8 @@ class Batcher:
         self._data_version = -1
         self._claims: dict[tuple[str, str], str] = {}
         self._rows: dict[str, list[tuple[object, ...]]] = {}
+        self._last_id = 0
+        self._added: dict[int, tuple[str, str, _Known]] = {}
         self._changed: dict[int, _Known] = {}
         self._sessions: dict[int, tuple[_Known, SessionRow]] = {}
         self._bells: dict[str, int] = {}
@@ -135,7 +142,9 @@ class Batcher:
             self._bells.clear()
             self._data_version = version
             (self._number,) = self._connection.execute("PRAGMA user_version").fetchone()
+            (self._last_id,) = self._connection.execute(_LAST_STREAM).fetchone()
         self._rows = {name: [] for name in _INSERTS}
+        self._added = {}
         self._changed = {}
         self._sessions = {}
         self._rung = set()
@@ -149,7 +158,7 @@ class Batcher:
             for tenant, stream, row_id, *state in self._connection.execute(_FIND_STREAMS, (wanted,)):
                 self._streams[tenant, stream] = _Known(row_id, StreamState(*state))
             for key in missing - self._streams.keys():
-                self._streams[key] = _Known(None, NEW)
+                self._streams[key] = _Known(0, NEW)
 
     def _find_claims(self, acts: Sequence[Act]) -> dict[tuple[str, str], str]:
         """Who holds the keys that these acts claim."""
@@ -186,7 +195,7 @@ class Batcher:
         self._write()
         for query in _FORGET:
             self._connection.execute(query, {"id": known.id, "tenant": act.tenant, "stream": act.stream})
-        self._streams[key] = _Known(None, NEW)
+        self._streams[key] = _Known(0, NEW)
         self._moved[key] = 0
         self._claims = {claim: holder for claim, holder in self._claims.items() if (claim[0], holder) != key}
         return act.lease
@@ -241,36 +250,45 @@ class Batcher:
     def _stored_checkpoint(self, known: _Known, unit: Append, kind: str, seq: int) -> bytes | None:
         # One that an earlier unit of this batch adds is not seen here. The insert then fails, and so the writer
         # runs the units one by one.
-        if seq > unit.expected or known.id is None:
+        if seq > unit.expected or not known.id:
             return None
         row = self._connection.execute(_FIND_CHECKPOINT, (known.id, kind, seq)).fetchone()
         return None if row is None else row[0]
 
     def _change(self, act: Act, known: _Known, state: StreamState) -> int:
-        """Take over a stream's new state, to be written at the end; a stream's first change makes its row."""
-        if known.id is None:
-            row = (act.tenant, act.stream, *msgspec.structs.astuple(NEW))
-            known.id = self._connection.execute(_ADD_STREAM, row).lastrowid
-            assert known.id is not None  # noqa: S101 - for the type checker: an insert into a rowid table has one
+        """Take over a stream's new state, to be written at the end, and return the number of its row."""
+        if not known.id:
+            self._last_id = known.id = self._last_id + 1
+            self._added[known.id] = (act.tenant, act.stream, known)
+        elif known.id not in self._added:
+            self._changed[known.id] = known
         known.state = state
-        self._changed[known.id] = known
         self._moved[act.tenant, act.stream] = state.seq
         return known.id
 
     def _write(self) -> None:
         """Send the rows of this batch out, one statement a table."""
-        moved = [
-            (state.seq, state.chain, state.owner, state.epoch, state.until, row_id)
-            for row_id, state in ((row_id, known.state) for row_id, known in self._changed.items())
-        ]
-        self._connection.executemany(_MOVE_STREAM, moved)
+        if self._added:
+            added = [
+                (row_id, tenant, stream, *msgspec.structs.astuple(known.state))
+                for row_id, (tenant, stream, known) in self._added.items()
+            ]
+            self._connection.executemany(_ADD_STREAM, added)
+        if self._changed:
+            moved = [
+                (state.seq, state.chain, state.owner, state.epoch, state.until, row_id)
+                for row_id, state in ((row_id, known.state) for row_id, known in self._changed.items())
+            ]
+            self._connection.executemany(_MOVE_STREAM, moved)
         for name, rows in self._rows.items():
             if rows:
                 self._connection.executemany(_INSERTS[name], rows)
                 rows.clear()
-        self._write_sessions()
+        if self._sessions:
+            self._write_sessions()
         for tenant in self._rung:
             self._connection.execute(_PUT_BELL, (tenant, self._bells[tenant]))
+        self._added.clear()
         self._changed.clear()
 
     def _write_sessions(self) -> None:
@@ -285,8 +303,9 @@ class Batcher:
             else:
                 put.append(_session_values(row))
             known.session = row
-        self._connection.executemany(_PUT_SESSION, put)
-        self._connection.executemany(_TOUCH_SESSION, touched)
+        for query, rows in ((_PUT_SESSION, put), (_TOUCH_SESSION, touched)):
+            if rows:
+                self._connection.executemany(query, rows)
         self._sessions.clear()
 
 

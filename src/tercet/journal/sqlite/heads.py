@@ -12,8 +12,8 @@ the death of a process, and a power cut can only lose them, which leaves the dat
 The file is a ring of `SLOTS` records of `SLOT_BYTES` each. A commit writes the slot `number % SLOTS` with one `pwrite`,
 so processes that share a journal need no lock. A record that is damaged itself does not count.
 
-Only a regular file of at most that size is read or written, never one behind a symbolic link, and only if it is empty
-or holds at least one empty or readable slot: anything else under this name was not written by a journal.
+Only a regular file of at most 256 slots is read or written, never one behind a symbolic link, and only if it is empty or
+holds at least one empty or readable slot: anything else under this name was not written by a journal.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ import os
 import stat
 import struct
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-from tercet.journal.errors import JournalUnavailable, Loss, LostStream
+from tercet.database.sqlite import connect_reader, reading_address
+from tercet.journal.errors import JournalDamaged, JournalUnavailable, Loss, LostStream
 
-SLOTS = 256
+SLOTS = 128
+"""About as many commits as one run has in the write-ahead log before that is written back."""
 SLOT_BYTES = 1024
+_MOST_BYTES = 256 * SLOT_BYTES
+"""Earlier versions had 256 slots. Their files are read and written like the others."""
 _HEADER = struct.Struct(">8sIH")
 """Checksum over the rest, commit number, number of bytes that follow."""
 _CHECKSUM = 8
@@ -107,6 +111,26 @@ def find_loss(records: Iterable[Record], number: int) -> Loss | None:
     return Loss(commits=commits, streams=tuple(streams.values()), is_complete=is_complete)
 
 
+def read_loss(path: Path, *, patience_s: float, address: str = "") -> Loss | None:
+    """Return the durable commits that a database lacks; None if it has all that its commit log names.
+
+    The database is opened for reading only: closing a writing connection would write back and remove the damaged log.
+    """
+    records = read_records(path)
+    if not records or not path.exists():
+        return None
+    with closing(connect_reader(address or reading_address(path), patience_s=patience_s)) as connection:
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return find_loss(records, number)
+
+
+def demand_whole(path: Path, *, patience_s: float, address: str = "") -> None:
+    """Raise `JournalDamaged` for a database that lacks durable commits."""
+    loss = read_loss(path, patience_s=patience_s, address=address)
+    if loss is not None:
+        raise JournalDamaged(str(path), loss)
+
+
 class Heads:
     """The commit log of a journal that is written to. The file is opened, or made, before the first commit."""
 
@@ -130,7 +154,7 @@ class Heads:
 
     def clear(self) -> None:
         """Forget every record: the database is accepted as it is now."""
-        self._unwritten = (0, bytes(SLOTS * SLOT_BYTES))
+        self._unwritten = (0, bytes(_MOST_BYTES))
         self.demand_written()
 
     def close(self) -> None:
@@ -174,9 +198,9 @@ def _read_slots(path: Path, file: int) -> list[bytes]:
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
         raise _not_a_log(path, "it is not a regular file")
-    if status.st_size > SLOTS * SLOT_BYTES:
-        raise _not_a_log(path, f"it is larger than {SLOTS * SLOT_BYTES:,} bytes")
-    content = os.pread(file, SLOTS * SLOT_BYTES, 0)
+    if status.st_size > _MOST_BYTES:
+        raise _not_a_log(path, f"it is larger than {_MOST_BYTES:,} bytes")
+    content = os.pread(file, _MOST_BYTES, 0)
     slots = [content[start : start + SLOT_BYTES] for start in range(0, len(content), SLOT_BYTES)]
     if slots and not any(_decode(slot) or not slot.strip(b"\0") for slot in slots):
         raise _not_a_log(path, "it holds something else")

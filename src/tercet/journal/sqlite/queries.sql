@@ -16,8 +16,11 @@ SELECT c.tenant, c.key, s.stream
 -- name: find_checkpoint_hash
 SELECT hash FROM checkpoints WHERE stream_id = ? AND kind = ? AND seq = ?
 
+-- name: last_stream
+SELECT coalesce(max(id), 0) FROM streams
+
 -- name: add_stream
-INSERT INTO streams (tenant, stream, seq, chain, owner, epoch, until) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO streams (id, tenant, stream, seq, chain, owner, epoch, until) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: move_stream
 UPDATE streams SET seq = ?, chain = ?, owner = ?, epoch = ?, until = ? WHERE id = ?

@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tercet.journal.errors import JournalClosed, JournalError, JournalUnavailable
-from tercet.journal.sqlite.batch import Batcher, Outcome
-from tercet.journal.sqlite.connection import connect_writer, demand_whole
-from tercet.journal.sqlite.faults import FAILURES, is_busy, translate
-from tercet.journal.sqlite.heads import Heads, heads_path
+from tercet.contracts.errors import TercetError
+from tercet.database.sqlite import FAILURES, connect_writer, is_busy, translate
+from tercet.journal.errors import JOURNAL, JournalClosed, JournalError, JournalUnavailable
+from tercet.journal.sqlite.batch import SCHEMA, Batcher, Outcome
+from tercet.journal.sqlite.heads import Heads, demand_whole, heads_path
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -83,7 +83,7 @@ class Writer:
         try:
             connection, heads = self._connect()
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
-            reported = translate(error, str(self._path)) if isinstance(error, FAILURES) else error
+            reported = translate(error, JOURNAL, str(self._path)) if isinstance(error, FAILURES) else error
             self._call(_settle_error, self._opened, reported)
             self._call(_settle, [self._ended], [None])
             return
@@ -101,7 +101,7 @@ class Writer:
         is_cleared = not self._path.exists() and heads_path(self._path).exists()
         if not (is_cleared or self._accepts_loss):
             demand_whole(self._path, patience_s=self._patience_s)
-        connection = connect_writer(self._path, patience_s=self._patience_s)
+        connection = connect_writer(self._path, SCHEMA, patience_s=self._patience_s)
         heads = Heads(self._path)
         try:
             if is_cleared:
@@ -141,7 +141,7 @@ class Writer:
             return [error for _ in acts]
         except FAILURES as error:
             if len(acts) == 1 or is_busy(error):
-                return [translate(error, str(self._path)) for _ in acts]
+                return [translate(error, JOURNAL, str(self._path)) for _ in acts]
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the thread live on
             if len(acts) == 1:
                 return [JournalUnavailable(str(self._path), f"{type(error).__name__}: {error}")]
@@ -182,7 +182,7 @@ def _settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Outcome |
     for future, outcome in zip(futures, outcomes, strict=True):
         if future.done():
             continue
-        if isinstance(outcome, JournalError):
+        if isinstance(outcome, TercetError):
             future.set_exception(outcome)
         else:
             future.set_result(outcome)

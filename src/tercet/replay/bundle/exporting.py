@@ -19,7 +19,8 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.messages import inbox_of
 from tercet.core.state import State
-from tercet.engine import sessions as opening
+from tercet.core.table import blobs_of
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.artifacts import rollback_of
 from tercet.journal.chain import START, follow, verify_chain
 from tercet.journal.errors import BlobMissing, JournalCorrupt
@@ -81,7 +82,7 @@ async def export_run(
 
 async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
     """What the bundle will say about itself, and the blobs that events name."""
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
     position = START
@@ -89,7 +90,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
         position = follow(position, page, stream=session)
         for stored in page:
             event = codec.decode(stored.data)
-            named.add(_named(event))
+            named.update(blobs_of(event))
             if isinstance(event, e.SessionStarted | e.SessionMigrated):
                 pins.pop(event.pack_hash, None)  # the last one is the one that it is pinned to now
                 pins[event.pack_hash] = event.pack
@@ -97,23 +98,6 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
     _demand_pinned(session, pins, given)
     return _manifest(state, pins, given, await _streams(journal, tenant, session, position)), named
-
-
-def _named(event: e.Event) -> str:
-    """The blob that an event names in a field that only the runtime writes; empty where it names none."""
-    match event:
-        case e.SessionStarted() | e.SessionMigrated():
-            return event.evidence
-        case e.EvidenceRetrieved() | e.EvidenceFetched():
-            return event.facts
-        case e.Complete() | e.ModelAnswered():
-            return event.blob
-        case e.ModelAsked():
-            return event.prompt
-        case e.SessionEnded():
-            return event.kept
-        case _:
-            return ""
 
 
 def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tercet.contracts.errors import UsageError
 from tercet.core import codec
+from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.table import fold_event
 from tercet.engine.rows import row_of
 from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing, JournalClosed

@@ -6,7 +6,6 @@ A bundle that can be read as a journal is read in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 from typing import Any
 
 import msgspec
@@ -17,17 +16,12 @@ from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.core.table import fold_event
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_history, read_record
 from tercet.engine.streams.artifacts import rollback_result
-from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing
-from tercet.journal.protocol import Journal, Position
-from tercet.journal.side_stream import read_all
+from tercet.journal.protocol import Journal
 from tercet.packs.declared import read_declarations
 
 _SHELVED = "library"
@@ -66,27 +60,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_case(journal: Journal, tenant: str, session: str) -> Case:
     """A run out of a journal. Raises `UsageError` if it is not there, `JournalCorrupt` or `ReplayError` if it was changed."""
-    state, events, end = await _events(journal, tenant, session)
-    if not events:
-        await opening.restore(journal, tenant, session)  # says that it is not there
+    history = await load_history(journal, tenant, session)
+    state, events = history.state, history.events
     return Case(
         state=state,
-        events=tuple(events),
-        chain=end.chain.hex(),
+        events=events,
+        chain=history.stored[-1].chain.hex(),
         facts=tuple(await _facts(journal, tenant, state, events)),
         texts=await _texts(journal, tenant, events),
         record=await read_record(journal, tenant, state) if state.record else None,
         rollback=await rollback_result(journal, tenant, state),
         minimums=await _minimums(journal, tenant, state, events),
     )
-
-
-async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, list[e.Event], Position]:
-    stored = await read_all(journal, tenant, session)
-    events = [codec.decode(each.data) for each in stored]
-    opening.demand_own(tenant, session, events)
-    end = Position(stored[-1].seq, stored[-1].chain) if stored else START
-    return reduce(fold_event, events, State()), events, end
 
 
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tercet.contracts.budget import RunBudget
 from tercet.core import events as e
-from tercet.core.fold.session import ESCALATED
-from tercet.core.state import UNDO, State
+from tercet.core.budget import DIMENSIONS, budget_of
+from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Meter, Row, Tone
 from tercet.replay.report.timeline import crashes
@@ -68,7 +67,7 @@ def _open(state: State) -> Standing:
         return _standing("waiting", "wait", "What the run has produced waits for a person to accept it.")
     if state.status == "awaiting_gate":
         return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
-    if state.status == "paused" and state.reason.startswith(ESCALATED):
+    if state.status == "paused" and state.escalation is not None:
         return _standing("escalated", "bad", "The run could not go on by itself, and was handed to a person.")
     if state.status == "paused":
         return _standing("paused", "wait", "The run was let go of, and can be carried on where it stood.")
@@ -82,7 +81,7 @@ def _standing(word: str, tone: Tone, meaning: str) -> Standing:
 
 def reason(state: State) -> str:
     """Why it stands there, where that says more than the sentence."""
-    told = state.reason.removeprefix(ESCALATED)
+    told = state.reason if state.escalation is None else state.escalation
     return "" if state.status == "completed" and not state.partial else told
 
 
@@ -118,8 +117,8 @@ def _facts(case: Case, wording: Wording) -> Iterator[Row]:
 def figures(case: Case) -> tuple[Figure, ...]:
     """The run in a few numbers."""
     state = case.state
-    planned = [name for name in state.steps if not name.startswith(UNDO)]
-    done = sum(state.steps[name].status in ("done", "skipped") for name in planned)
+    planned = [step for step in state.steps.values() if not step.compensates]
+    done = sum(step.status in ("done", "skipped") for step in planned)
     people = {(a.actor, a.gate) for a in state.answers if a.answer == "approve"}
     lost = crashes(case.events)
     plans = sum(isinstance(event, e.PlanProposed) for event in case.events)
@@ -173,36 +172,34 @@ def hashes(case: Case, wording: Wording) -> tuple[Row, ...]:
 # --- limits ---
 
 
+_FIRST = ("tool_calls", "wall_clock_ms")
+"""The dimensions that are shown before the others."""
+
+
 def meters(case: Case) -> tuple[Meter, ...]:
     """One meter for each limit, and the plain amounts of what has none."""
     return tuple(_meters(case))
 
 
 def _meters(case: Case) -> Iterator[Meter]:
-    budget, used = RunBudget.model_validate(case.state.start.budget), case.state.used
-    yield _meter(case, "tool calls", "tool_calls", used.tool_calls, budget.tool_calls)
-    yield _meter(case, "time at work", "wall_clock_ms", used.wall_clock, budget.wall_clock_ms)
-    yield _meter(case, "tokens", "tokens", used.tokens, budget.tokens)
-    yield _meter(case, "cost", "cost_microcents", used.cost, budget.cost_microcents)
-    yield _meter(case, "steps", "max_steps", used.steps, budget.max_steps)
-    yield _meter(case, "retries", "max_retries", used.retries, budget.max_retries)
-    yield _meter(case, "re-plans", "max_replans", used.replans, budget.max_replans)
-    if case.state.quality.drawn or used.repairs:
-        yield _meter(case, "repairs", "max_repairs", used.repairs, budget.max_repairs)
-    yield _meter(case, "phases", "max_iterations", case.state.iterations, budget.max_iterations)
+    state = case.state
+    budget, is_judged = budget_of(state), bool(state.quality.drawn or state.used.repairs)
+    for each in sorted(DIMENSIONS, key=lambda each: each.name not in _FIRST):
+        if each.limit and (each.name != "repairs" or is_judged):
+            used, limit = getattr(state.used, each.used), getattr(budget, each.limit)
+            yield _meter(each.label, each.name, used, limit, state.extended.get(each.name, 0))
+    yield _meter("phases", "iterations", state.iterations, budget.max_iterations)
 
 
-def _meter(case: Case, name: str, field: str, used: int, limit: int | None) -> Meter:
-    more = case.state.extended.get(field, 0)
-    whole = None if limit is None else limit + more
-    share = 0.0 if whole is None else min(100.0, 100 * used / whole) if whole else (100.0 if used else 0.0)
+def _meter(label: str, name: str, used: int, limit: int | None, more: int = 0) -> Meter:
+    share = 0.0 if limit is None else min(100.0, 100 * used / limit) if limit else (100.0 if used else 0.0)
     return Meter(
-        name=name,
-        used=_amount(field, used),
-        limit="no limit" if whole is None else f"of {_amount(field, whole)}",
+        name=label,
+        used=_amount(name, used),
+        limit="no limit" if limit is None else f"of {_amount(name, limit)}",
         share=round(share, 1),
-        tone=_meter_tone(used, whole),
-        note=f"extended by {_amount(field, more)}" if more else "",
+        tone=_meter_tone(used, limit),
+        note=f"extended by {_amount(name, more)}" if more else "",
     )
 
 
@@ -214,8 +211,8 @@ def _meter_tone(used: int, limit: int | None) -> Tone:
     return "wait" if limit and used >= 0.9 * limit else "good"
 
 
-def _amount(field: str, amount: int) -> str:
-    match field:
+def _amount(name: str, amount: int) -> str:
+    match name:
         case "wall_clock_ms":
             return took(amount)
         case "cost_microcents":

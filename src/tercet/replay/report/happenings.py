@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
-from tercet.core.state import UNDO
 from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Happening, Tone
@@ -153,7 +153,8 @@ def sentence(event: e.Event) -> Told:  # noqa: C901 - one case for each kind of 
 
 
 def _name(step: str) -> str:
-    return f"taking {step.removeprefix(UNDO)} back" if step.startswith(UNDO) else step
+    host = compensated_step(step)
+    return f"taking {host} back" if host else step
 
 
 def _good(is_good: bool) -> Tone:  # noqa: FBT001 - the one thing that it is asked

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import OpenGate, State, StepState
-from tercet.core.table import fold_event
 from tercet.engine.revisions import Revision, revisions
 from tercet.replay.report.case import Case
 from tercet.replay.report.drawing import draw

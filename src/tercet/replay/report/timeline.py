@@ -13,9 +13,10 @@ from itertools import pairwise
 from math import log2
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.plan import compensated_step
 from tercet.core import events as e
-from tercet.core.state import UNDO, State
-from tercet.core.table import fold_event
+from tercet.core.fold.apply import fold_event
+from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
 from tercet.replay.report.wording import Wording, count, elapsed, joined, took
@@ -126,7 +127,8 @@ def _bar(span: Span, xs: Sequence[float], times: Sequence[int], wording: Wording
 
 
 def _label(name: str, wording: Wording) -> str:
-    label = wording.text(f"↶ {name.removeprefix(UNDO)}" if name.startswith(UNDO) else name, 80)
+    host = compensated_step(name)
+    label = wording.text(f"↶ {host}" if host else name, 80)
     return label if len(label) <= _WIDEST_LABEL else f"{label[: _WIDEST_LABEL - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""Telemetry of the runs that a command carries: what is told to whom, as people type it."""
+"""The telemetry options of commands that carry runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Annotated, TypeAlias
 import typer
 
 from tercet.cli.text import printable
-from tercet.observe.otlp import collector_address
 from tercet.observe.settings import (
     DEFAULT_RATE,
     STDERR,
     Sampling,
     TelemetrySettings,
+    collector_address,
     demand_library,
     read_settings,
 )
@@ -50,7 +50,7 @@ SampleRate: TypeAlias = Annotated[
 
 
 def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
-    """The settings that somebody typed; raises `UsageError` before anything is done."""
+    """Return the settings that a user typed; raises `UsageError` before anything is done."""
     settings = read_settings(words or (), Sampling(rate))
     if settings.needs_library:
         demand_library()
@@ -58,10 +58,10 @@ def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
 
 
 @asynccontextmanager
-async def observing(
+async def open_telemetry(
     settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
 ) -> AsyncGenerator[tuple[Telemetry, ...]]:
-    """The observers that settings ask for, at work; says where they tell it and what nobody took, and counts that."""
+    """Open the observers that settings ask for; says where they send to, and what was not delivered in the end."""
     if not settings.is_on:
         yield ()
         return

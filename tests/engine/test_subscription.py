@@ -1,4 +1,4 @@
-"""Spectators that fail: whoever is told of a run cannot harm it."""
+"""The subscription of a runtime: who hears of a run, in which units, and that a subscriber cannot harm it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from pydantic import ValidationError
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import RequestRuntime
-from tercet.contracts.session import SessionRules
+from tercet.contracts.session import ProgressEnvelope, SessionRules
 from tercet.contracts.shape import TEN_YEARS_MS
+from tercet.core import events as e
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
-from tercet.engine.observing import Observers, Tenure
+from tercet.engine.subscription import ReleasedSession, Subscription
 
 from .test_limits import taking
-from .workshop import ADA, ASK, Workshop, plan, step
+from .workshop import ADA, ASK, Workshop, events, plan, step
 
 ONE = plan(step("a"))
 
 
 def failing(*_: Any) -> None:
-    """A spectator whose backend is down."""
+    """A subscriber whose backend is down."""
     raise RuntimeError("the backend is down")
 
 
 @pytest.mark.parametrize("role", ["tell", "signal", "progress"])
-def test_a_spectator_that_raises_harms_no_run(workshop: Workshop, role: str) -> None:
+def test_a_subscriber_that_raises_harms_no_run(workshop: Workshop, role: str) -> None:
     """Whoever is told of events, measurements or progress may raise at each of them, and the run completes."""
     workshop.tool("do.it")
     signals: list[str] = []
@@ -38,14 +40,69 @@ def test_a_spectator_that_raises_harms_no_run(workshop: Workshop, role: str) -> 
         del told
         signals.append(name)
 
-    spectators: dict[str, Any] = {"signal": signal, role: failing}
+    subscribers: dict[str, Any] = {"signal": signal, role: failing}
 
     async def main() -> None:
-        async with workshop.runtime(workshop.pack(), **spectators) as runtime:
+        async with workshop.runtime(workshop.pack(), **subscribers) as runtime:
             assert (await runtime.run(ASK, plan=ONE, actor=ADA)).status == "completed"
 
     workshop.run(main())
     assert role == "signal" or f"{role}_failed" in signals
+
+
+def test_everything_is_published_once_and_in_the_units_it_was_written_in(workshop: Workshop) -> None:
+    """All channels hear of the same appends: units, single events, envelopes; a failing one keeps none from the others."""
+    workshop.tool("do.it")
+    units: list[tuple[int, list[e.Event]]] = []
+    single: list[e.Event] = []
+    shown: list[str] = []
+
+    def tell(_: State, event: e.Event) -> None:
+        single.append(event)
+
+    def show(envelope: ProgressEnvelope) -> None:
+        shown.append(envelope.progress_id.rpartition(".p")[2])
+
+    class Unit(Deaf):
+        def wrote(self, state: Any, events: Sequence[Any], checkpoints: Sequence[Any], /) -> None:
+            units.append((state.position, list(events)))
+
+    async def main() -> None:
+        observers = [Deaf(), Unit()]
+        async with workshop.runtime(
+            workshop.pack(), observers=observers, tell=tell, progress=show
+        ) as runtime:
+            result = await runtime.run(ASK, plan=ONE, actor=ADA)
+            written = await events(runtime.journal, result.session_id)
+            assert [event for _, unit in units for event in unit] == single == written
+            assert [str(position) for position, _ in units] == shown
+            assert 1 < len(units) < len(written)
+
+    workshop.run(main())
+
+
+def test_a_listener_that_raises_at_one_event_hears_the_next(workshop: Workshop) -> None:
+    """Events that were written together are heard one by one."""
+    workshop.tool("do.it")
+    heard: list[str] = []
+    faults: list[str] = []
+
+    def tell(_: State, event: e.Event) -> None:
+        heard.append(type(event).__name__)
+        failing()
+
+    def signal(name: str, fields: dict[str, Any]) -> None:
+        if name == "tell_failed":
+            faults.append(fields["error"])
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack(), tell=tell, signal=signal) as runtime:
+            result = await runtime.run(ASK, plan=ONE, actor=ADA)
+            written = await events(runtime.journal, result.session_id)
+            assert heard == [type(event).__name__ for event in written]
+            assert faults == ["RuntimeError: the backend is down"] * len(written)
+
+    workshop.run(main())
 
 
 class Deaf:
@@ -59,7 +116,7 @@ class Deaf:
         """Takes in nothing."""
         failing(state, events, checkpoints)
 
-    def rested(self, tenure: Tenure, /) -> None:
+    def rested(self, tenure: ReleasedSession, /) -> None:
         """Takes in nothing."""
         failing(tenure)
 
@@ -95,17 +152,17 @@ def test_the_trace_of_a_run_is_kept_only_while_it_is_carried(
 ) -> None:
     """However many runs there are, what is remembered of their traces does not grow."""
     workshop.tool("do.it", taking(10))
-    made: list[Observers] = []
+    made: list[Subscription] = []
     kept: list[int] = []
-    real = Observers.traceparent
+    real = Subscription.traceparent
 
-    def watched(self: Observers, *args: Any) -> str:
+    def watched(self: Subscription, *args: Any) -> str:
         found = real(self, *args)
         made.append(self)
         kept.append(len(self._traces))  # pyright: ignore[reportPrivateUsage] - that it does not grow is the point
         return found
 
-    monkeypatch.setattr(Observers, "traceparent", watched)
+    monkeypatch.setattr(Subscription, "traceparent", watched)
 
     async def main() -> None:
         async with workshop.runtime(workshop.pack(), observers=[Sampling()]) as runtime:

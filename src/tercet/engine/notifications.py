@@ -1,8 +1,8 @@
-"""Telling somebody that a gate waits: by a program, a webhook, or both, as the pack says.
+"""Notifications of gates that opened: by a program, a webhook, or both, as the pack says.
 
-It happens after the gate is durable, in threads of its own, and beside the run: neither a hook that hangs nor one that
-fails holds anything up. A failure is a signal, `notify_failed`, and is not tried again. A process that dies between the
-append and the hook tells nobody; nobody is told twice of one opening. The list of open gates is the truth.
+They are sent after the gate is durable, from threads of their own: a hook that hangs or fails does not delay the run.
+A failure is reported as the signal `notify_failed`, and not retried. Each opening is sent at most once: a process that dies
+between the append and the hook sends nothing. The list of open gates is the truth.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.gate import Notify
 from tercet.core import events as e
 from tercet.core.fold.base import ANSWERS
+from tercet.core.state import State
 from tercet.core.transcript import timestamp
+from tercet.engine.subscription import Signal
 
 THREADS = 4
-HANDED_ON = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""What a program gets of this process's environment; keys and passwords stay here."""
+INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""The variables of this process that a program inherits; keys and passwords stay here."""
 
 
 def message_of(session: str, opened: e.GateOpened) -> dict[str, Any]:
-    """What a hook is told of a gate."""
+    """Return what a hook is sent about a gate."""
     needs = {name: {"roles": list(need.roles), "quorum": need.quorum} for name, need in opened.needs.items()}
     return {
         "gate": opened.gate,
@@ -52,16 +54,24 @@ def message_of(session: str, opened: e.GateOpened) -> dict[str, Any]:
 
 
 class Notifier:
-    """Tells of the gates of one process."""
+    """Sends the notifications of one process."""
 
-    def __init__(self, tell: Callable[[str, dict[str, Any]], None]) -> None:
-        self._signal = tell
+    def __init__(self, notify_of: Callable[[str], Notify | None], signal: Signal) -> None:
+        """`notify_of` returns what the pack with a hash wants sent, and `signal` receives faults."""
+        self._notify_of = notify_of
+        self._signal = signal
         self._threads: ThreadPoolExecutor | None = None
         self._sending: set[asyncio.Future[list[str]]] = set()
         self._longest_ms = 0
 
-    def tell(self, notify: Notify, session: str, opened: e.GateOpened) -> None:
-        """Begin to tell somebody; returns at once."""
+    def notify(self, state: State, event: e.Event) -> None:
+        """Begin to send what a pack wants sent of a gate that opened; returns at once."""
+        if not isinstance(event, e.GateOpened):
+            return
+        if (notify := self._notify_of(state.start.pack_hash)) is not None:
+            self._begin(notify, state.start.session, event)
+
+    def _begin(self, notify: Notify, session: str, opened: e.GateOpened) -> None:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tercet-notify")
         # The two ways are tried one after the other.
@@ -97,7 +107,7 @@ def _faults(done: asyncio.Future[list[str]]) -> list[str]:
 
 
 def _send(notify: Notify, data: bytes) -> list[str]:
-    """What went wrong, if anything did."""
+    """Run the program and call the webhook; return what went wrong."""
     seconds = notify.timeout_ms / 1000
     return [*_run(notify.command, data, seconds), *_post(notify.webhook, data, seconds)]
 
@@ -105,7 +115,7 @@ def _send(notify: Notify, data: bytes) -> list[str]:
 def _run(command: tuple[str, ...], data: bytes, seconds: float) -> Iterator[str]:
     if not command:
         return
-    env = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+    env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     quiet = subprocess.DEVNULL
     try:
         # The pack names the program, as it names the code of its tools; no shell reads the words.

@@ -1,0 +1,350 @@
+"""The budget of a run: one table of its dimensions, from which come reserve, settle, remaining, shortage and extend.
+
+A row names the fields that hold a dimension elsewhere: its limit in `RunBudget`, what is used up in `Used`, what one call
+takes in an INTENT, a COMPLETE and a step. Before a call its amounts are reserved, and what its compensation would take is
+held back; when its outcome is known, the reservation is settled with what the call took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.budget import BudgetUse, RunBudget
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.mode import Reversibility
+from tercet.contracts.session import RoleName
+from tercet.contracts.tool import ToolSpec
+from tercet.core import events as e
+from tercet.core.state import Asked, State, StepState, Used
+
+Amounts: TypeAlias = Mapping[str, int]
+"""So much of each dimension, by its name."""
+Fields: TypeAlias = dict[str, Any]
+"""Amounts by the names of the struct fields that hold them."""
+NOTHING: Amounts = {}
+
+
+class Dimension(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a run uses up, and the fields that hold it."""
+
+    name: str
+    """As it is published, and as extensions name it."""
+    unit: str
+    """As refusals name it."""
+    limit: str = ""
+    """The field of `RunBudget` with its limit; empty for the share of a role, which the pack limits."""
+    label: str = ""
+    """As reports name it."""
+    used: str
+    """The field of `Used` with what is used up."""
+    reserved: str = ""
+    """The field of `Used` with what is reserved for calls in flight."""
+    held: str = ""
+    """The field of `Used` with what is held back for compensations."""
+    less: str = ""
+    """The field of `Used` with what does not count against the limit."""
+    amount: str = ""
+    """The field of an INTENT, a COMPLETE and a step with what its call takes."""
+    hold: str = ""
+    """The field of an INTENT and a step with what is held back for compensating it."""
+    of_call: Callable[[EffectiveStep], int] | None = None
+    """What a call needs; None where no call is held to it."""
+    of_tool: Callable[[ToolSpec | None], int] | None = None
+    """What a call of a tool needs that is not a step of the plan; the tool of a compensation may be unknown."""
+
+    def spent(self, used: Used) -> int:
+        """Return what counts against the limit: what is used up, reserved and held back."""
+        spent = getattr(used, self.used)
+        spent += getattr(used, self.reserved) if self.reserved else 0
+        spent += getattr(used, self.held) if self.held else 0
+        return spent - (getattr(used, self.less) if self.less else 0)
+
+    def own(self, step: StepState) -> int:
+        """Return what is reserved and held back for one step."""
+        reserved = getattr(step, self.amount) if self.amount and step.is_reserving else 0
+        return reserved + (getattr(step, self.hold) if self.hold else 0)
+
+
+DIMENSIONS = (
+    Dimension(
+        name="tool_calls",
+        unit="tool calls",
+        limit="tool_calls",
+        label="tool calls",
+        used="tool_calls",
+        reserved="reserved_calls",
+        held="held_calls",
+        hold="hold_calls",
+        of_call=lambda _: 1,
+        of_tool=lambda _: 1,
+    ),
+    Dimension(
+        name="tokens",
+        unit="tokens",
+        limit="tokens",
+        label="tokens",
+        used="tokens",
+        reserved="reserved_tokens",
+        amount="tokens",
+        of_call=lambda call: call.step.estimated_tokens,
+    ),
+    Dimension(
+        name="executor",
+        unit="tokens of the executor",
+        used="tokens",
+        reserved="reserved_tokens",
+        less="model_tokens",
+        amount="tokens",
+        of_call=lambda call: call.step.estimated_tokens,
+    ),
+    Dimension(name="planner", unit="tokens of the planner", used="model_tokens", less="critic_tokens"),
+    Dimension(name="critic", unit="tokens of the critic", used="critic_tokens"),
+    Dimension(
+        name="cost_microcents",
+        unit="micro-cents",
+        limit="cost_microcents",
+        label="cost",
+        used="cost",
+        reserved="reserved_cost",
+        held="held_cost",
+        amount="cost",
+        hold="hold_cost",
+        of_call=lambda call: call.tool.cost_microcents,
+        of_tool=lambda tool: 0 if tool is None else tool.cost_microcents,
+    ),
+    Dimension(
+        name="wall_clock_ms",
+        unit="ms of wall clock",
+        limit="wall_clock_ms",
+        label="time at work",
+        used="wall_clock",
+        of_call=lambda _: 1,
+    ),
+    Dimension(name="steps", unit="steps", limit="max_steps", label="steps", used="steps"),
+    Dimension(name="retries", unit="retries", limit="max_retries", label="retries", used="retries"),
+    Dimension(name="replans", unit="re-plans", limit="max_replans", label="re-plans", used="replans"),
+    Dimension(name="repairs", unit="repairs", limit="max_repairs", label="repairs", used="repairs"),
+)
+"""In the order in which a shortage is looked for."""
+
+BY_NAME = {each.name: each for each in DIMENSIONS}
+EXTENSIBLE = tuple(name for name in RunBudget.model_fields if name in BY_NAME)
+"""The dimensions that an operator may add to, in the order of the budget's fields."""
+
+_OF_CALLS = tuple((each.name, each.of_call) for each in DIMENSIONS if each.of_call is not None)
+_OF_TOOLS = tuple((each.name, each.of_tool) for each in DIMENSIONS if each.of_tool is not None)
+# The fields of the budget's own dimensions in the structs of a run, for `reserve` and `settle`, which run for every call.
+_TAKEN = tuple((each.used, each.reserved, each.amount) for each in DIMENSIONS if each.limit and each.amount)
+_RESERVED = tuple(field for each in DIMENSIONS if each.limit for field in (each.amount, each.hold) if field)
+_reserved_in: Callable[[e.Intent | StepState], tuple[int, ...]] = attrgetter(*_RESERVED)
+_taken_in: Callable[[e.Complete], tuple[int, ...]] = attrgetter(*(amount for _, _, amount in _TAKEN))
+_HELD = tuple((each.held, each.hold) for each in DIMENSIONS if each.held)
+
+
+# --- limits ---
+
+
+def limits_of(budget: RunBudget, shares: Mapping[RoleName, int | None] | None = None) -> dict[str, int]:
+    """Return how much of each dimension may be used where that is limited; `shares` are the tokens of roles."""
+    limits = {name: getattr(budget, name) for name in EXTENSIBLE} | dict(shares or {})
+    return {each.name: limit for each in DIMENSIONS if (limit := limits.get(each.name)) is not None}
+
+
+def budget_of(state: State) -> RunBudget:
+    """Return the budget that a run was started with, with what operators have added."""
+    return extend(RunBudget.model_validate(state.start.budget), state.extended)
+
+
+def extend(budget: RunBudget, more: Amounts) -> RunBudget:
+    """Return a budget with more to use up; what has no limit needs none."""
+    limits = {name: getattr(budget, name) for name in more}
+    added = {name: limit + more[name] for name, limit in limits.items() if limit is not None}
+    return budget.model_copy(update=added)
+
+
+def is_extension(amounts: Mapping[str, Any]) -> bool:
+    """Return whether this adds to a budget. It may be anything: an answer to a gate carries what a person entered."""
+    is_more = all(name in EXTENSIBLE and type(n) is int and n > 0 for name, n in amounts.items())
+    return is_more and bool(amounts)
+
+
+def remaining(used: Used, limits: Amounts) -> dict[str, int]:
+    """Return what is left of each of the budget's dimensions that has a limit."""
+    return {name: max(0, limits[name] - BY_NAME[name].spent(used)) for name in EXTENSIBLE if name in limits}
+
+
+def budget_use(used: Used) -> BudgetUse:
+    """Return what is used up in its published shape."""
+    return BudgetUse(**{each.name: getattr(used, each.used) for each in DIMENSIONS if each.limit})
+
+
+# --- shortages ---
+
+
+class Shortage(msgspec.Struct, frozen=True, kw_only=True):
+    """A dimension of which too little is left."""
+
+    dimension: str
+    needed: int
+    left: int
+
+    def __str__(self) -> str:
+        """Return it as refusals say it."""
+        return f"{self.needed:,} {BY_NAME[self.dimension].unit} are needed, {self.left:,} are left"
+
+
+def find_shortage(
+    used: Used, limits: Amounts, needs: Amounts, *, own: StepState | None = None, also: Amounts = NOTHING
+) -> Shortage | None:
+    """Return the first dimension of which too little is left for these needs; None if there is enough.
+
+    What is reserved and held back for the step itself (`own`) is free for it. What was spent and is not in `used` yet
+    (`also`) counts.
+    """
+    for name, limit in limits.items():
+        if name not in needs:
+            continue
+        dimension = BY_NAME[name]
+        spent = dimension.spent(used) + also.get(name, 0)
+        if own is not None:
+            spent -= dimension.own(own)
+        if spent + needs[name] > limit:
+            return Shortage(dimension=name, needed=needs[name], left=max(0, limit - spent))
+    return None
+
+
+# --- what a call takes ---
+
+
+def needs_of_call(call: EffectiveStep, hold: Amounts) -> dict[str, int]:
+    """Return what a call needs, with what is to be held back for its compensation."""
+    return {name: amount(call) + hold.get(name, 0) for name, amount in _OF_CALLS}
+
+
+def needs_of_look_up(tool: ToolSpec) -> dict[str, int]:
+    """Return what a call needs that is not a step: one that looks up evidence, tests outputs or attacks them."""
+    return {**needs_of_tools([tool]), "wall_clock_ms": 1}
+
+
+def needs_of_tools(tools: Iterable[ToolSpec | None]) -> dict[str, int]:
+    """Return what one call of each of these tools needs together; None stands for a tool that is not known."""
+    made = tuple(tools)
+    return {name: sum(map(amount, made)) for name, amount in _OF_TOOLS}
+
+
+def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
+    """Return what is held back so that a call can be compensated."""
+    if call.compensate is None or call.reversibility is Reversibility.PURE:
+        return NOTHING
+    return needs_of_tools([tools.get(call.compensate.tool)])
+
+
+def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
+    """Return the fields of an INTENT with what is reserved for a call and held back for its compensation."""
+    taken = {each.amount: each.of_call(call) for each in DIMENSIONS if each.amount and each.of_call}
+    return taken | {each.hold: hold[each.name] for each in DIMENSIONS if each.hold and each.name in hold}
+
+
+def reserved_for(event: e.Intent) -> Fields:
+    """Return the fields of a step with what its INTENT reserves and holds back."""
+    return dict(zip(_RESERVED, _reserved_in(event), strict=True))
+
+
+def amounts_of(step: StepState) -> Fields:
+    """Return the fields of a COMPLETE with what the last call of a step took."""
+    return {amount: getattr(step, amount) for _, _, amount in _TAKEN}
+
+
+# --- how `Used` changes ---
+
+
+def add(used: Used, **amounts: int) -> Used:
+    """Return what is used up, with these amounts added to fields of `Used`."""
+    return msgspec.structs.replace(used, **{name: getattr(used, name) + n for name, n in amounts.items()})
+
+
+def reserve(used: Used, step: StepState, event: e.Intent) -> Used:
+    """Return what is used up when a call begins: its amounts are reserved, and what its compensation needs is held back.
+
+    Where an attempt before this one may have happened, the same reservation is kept for both.
+    """
+    changes: dict[str, int] = {}
+    if event.tool:  # a note calls nothing
+        changes["reserved_calls"] = used.reserved_calls + 1
+    if not step.attempt and not any(_reserved_in(event)):
+        return msgspec.structs.replace(used, **changes)
+    is_kept = step.is_reserving
+    for _, reserved, amount in _TAKEN:
+        if more := getattr(event, amount) - (getattr(step, amount) if is_kept else 0):
+            changes[reserved] = getattr(used, reserved) + more
+    for held, hold in _HELD:
+        if more := getattr(event, hold) - getattr(step, hold):
+            changes[held] = getattr(used, held) + more
+    return msgspec.structs.replace(used, **changes) if changes else used
+
+
+def settle(used: Used, step: StepState, taken: e.Complete | None) -> Used:
+    """Return what is used up when the outcome of a call is known: its reservation is released, and what it took is booked.
+
+    Without `taken` it did not happen, and nothing is held back for it. A call whose outcome was unknown until now was
+    counted when it became unknown; its amounts were kept.
+    """
+    changes: dict[str, int] = {}
+    if taken is not None:
+        changes["steps"] = used.steps + 1
+    if step.calls and step.status == "in_flight":
+        changes["tool_calls"] = used.tool_calls + step.calls
+        changes["reserved_calls"] = used.reserved_calls - step.calls
+    if any(_reserved_in(step)) or (taken is not None and any(_taken_in(taken))):
+        is_kept = step.is_reserving
+        for field, reserved, amount in _TAKEN:
+            if taken is not None:
+                changes[field] = getattr(used, field) + getattr(taken, amount)
+            if is_kept:
+                changes[reserved] = getattr(used, reserved) - getattr(step, amount)
+        if taken is None:
+            for held, hold in _HELD:
+                changes[held] = getattr(used, held) - getattr(step, hold)
+    return msgspec.structs.replace(used, **changes) if changes else used
+
+
+def count_call(used: Used, step: StepState) -> Used:
+    """Return what is used up when a call may have happened: it counts as made, and its amounts stay reserved."""
+    return add(used, tool_calls=step.calls, reserved_calls=-step.calls)
+
+
+def count_interrupted(used: Used) -> Used:
+    """Return what is used up when a process has stopped: its calls count as made, and their amounts stay reserved."""
+    return add(used, tool_calls=used.reserved_calls, reserved_calls=-used.reserved_calls)
+
+
+def release_holds(used: Used) -> Used:
+    """Return what is used up when compensations begin: nothing is held back for them any more."""
+    return msgspec.structs.replace(used, **{held: 0 for held, _ in _HELD})
+
+
+NO_HOLD: Fields = {hold: 0 for _, hold in _HELD}
+"""The fields of a step for which nothing is held back."""
+
+
+def reserve_for_model(used: Used, event: e.ModelAsked) -> Used:
+    """Return what is used up when a model is asked; asking again is a retry."""
+    retries = int(event.attempt > 1)
+    return add(used, reserved_tokens=event.tokens, reserved_cost=event.cost, retries=retries)
+
+
+def settle_model(used: Used, asked: Asked, tokens: int, cost: int, role: RoleName) -> Used:
+    """Return what is used up when a model has answered: its reservation is released, and what it took is booked."""
+    return add(
+        used,
+        tokens=tokens,
+        model_tokens=tokens,
+        critic_tokens=tokens if role == "critic" else 0,
+        cost=cost,
+        reserved_tokens=-asked.tokens,
+        reserved_cost=-asked.cost,
+    )

@@ -1,0 +1,132 @@
+"""`fold_event`: the state of a run after an event.
+
+Pure and total: it either returns the next state or raises `IllegalEvent`, which names run, phase and event, and changes
+nothing. Time comes from the events and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.loop import Phase
+from tercet.contracts.session import SessionStatus
+from tercet.core import events as e
+from tercet.core.fold import session as session_fold
+from tercet.core.fold.base import Changes, IllegalEvent, illegal
+from tercet.core.state import State, Used
+from tercet.core.table import TABLE
+
+P = Phase
+
+TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
+    "in_progress": frozenset({"awaiting_gate", "paused", "completed", "failed", "expired", "cancelled"}),
+    "awaiting_gate": frozenset({"in_progress", "rejected", "expired"}),
+    "paused": frozenset({"in_progress", "cancelled", "expired"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "expired": frozenset(),
+    "rejected": frozenset(),
+    "cancelled": frozenset(),
+}
+"""How the state of a session may change, and how not. A denial is carried out under awaiting_gate; a session that expires,
+or is cancelled while it is paused, stays what it was where it has done nothing."""
+
+
+def fold_event(state: State, event: e.Event) -> State:
+    """The state after an event."""
+    row = TABLE[type(event)]
+    if state.is_over or state.phase not in row.phases:
+        raise illegal(state, event, "the phase does not allow it")
+    if row.compensates and state.phase is P.FAIL and _is_planned(state, getattr(event, "step", "")):
+        raise illegal(state, event, "the run has failed")
+    moved = row.fold(state, event)
+    now = max(state.at, event.at)
+    if isinstance(moved, dict):
+        if state.phase is P.ACT and state.status == "in_progress" and not state.gates:
+            return _advanced(state, moved, now)
+        moved = msgspec.structs.replace(state, **moved)
+    is_outside: bool = getattr(event, "outside", False)
+    status = _status(state, moved)
+    if status != state.status and status not in TRANSITIONS[state.status]:
+        raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
+    return msgspec.structs.replace(
+        moved,
+        position=state.position + 1,
+        at=now,
+        status=status,
+        used=moved.used if is_outside else _clocked(state, moved, event, now),
+        active_since=0 if is_outside else _active_since(state, status, event, now),
+        iterations=state.iterations + _counts(state, moved.phase),
+    )
+
+
+def _advanced(state: State, changes: Changes, now: int) -> State:
+    """Return the state after an event that leaves phase and status as they are: what happens for every step."""
+    used: Used = changes.pop("used", state.used)
+    if state.active_since and now > state.active_since:
+        wall_clock = state.used.wall_clock + now - state.active_since
+        used = msgspec.structs.replace(used, wall_clock=wall_clock)
+    return msgspec.structs.replace(
+        state, position=state.position + 1, at=now, used=used, active_since=now, **changes
+    )
+
+
+def _is_planned(state: State, name: str) -> bool:
+    """Return whether this is a step of the plan, and no compensation."""
+    return name in state.steps and not state.steps[name].compensates
+
+
+def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
+    """The wall clock runs while the session is in progress, and stands still at gates and pauses."""
+    if not before.active_since or type(event) in _TIMELESS:
+        return after.used  # while no process had the session, no time was spent on it
+    spent = now - before.active_since
+    return (
+        msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
+        if spent
+        else after.used
+    )
+
+
+def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:
+    """When the wall clock was last started."""
+    if type(event) is e.MessageDropped:
+        return before.active_since if status == before.status else 0
+    return now if status == "in_progress" else 0
+
+
+_TIMELESS = (e.SessionResumed, e.MessageDropped)
+"""Events that do not tell whether anybody was at work before them."""
+
+
+def _counts(before: State, after: Phase) -> int:
+    """A move to another phase is an iteration; pausing and resuming are none. Of an agent, each turn is one."""
+    if before.is_stepwise:
+        return int(before.phase is P.PLAN and after is P.DECOMPOSE)
+    return int(after is not before.phase and P.HALT not in (before.phase, after))
+
+
+def _status(before: State, state: State) -> SessionStatus:
+    """A session waits at a gate while one is open and nothing else can go on, and while a denial is carried out."""
+    if state.status not in ("in_progress", "awaiting_gate"):
+        return state.status
+    if before.status == "paused":
+        return (
+            "in_progress"  # what it waits for shows with the next event: no pause turns into a wait at once
+        )
+    if state.phase is P.FAIL and state.ending == "rejected":
+        return "awaiting_gate"
+    if state.ending == "expired" and before.status == "awaiting_gate" and session_fold.is_untouched(state):
+        return "awaiting_gate"
+    if not state.gates or state.phase not in (P.ACT, P.VERIFY, P.FAIL):
+        return "in_progress"
+    if state.phase is P.VERIFY:
+        return "awaiting_gate"
+    waiting = [state.steps[step] for step in state.frontier]
+    is_blocked = all(step.gate or step.status == "failed" for step in waiting)
+    # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
+    is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
+    return "awaiting_gate" if is_blocked and not is_due else "in_progress"
+
+
+__all__ = ["TRANSITIONS", "IllegalEvent", "fold_event"]

@@ -1,0 +1,151 @@
+"""Whether a plan certainly passes review, found in one pass over its steps.
+
+Most plans pass, and each check of the matrix goes through a plan again to explain what is wrong with it. This asks the same
+of an ordinary plan at once: every step calls a tool and comes after the steps that it needs, nothing is conditional or
+computed, and all rules of the pack hold together. A yes means that no check would refuse, defer or demand anything. A no
+means nothing: the checks decide.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from tercet.contracts import references
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.plan import DecisionCheckpoint
+from tercet.contracts.references import Found, Leaf, Reference
+from tercet.critic.arguments import find_faults, find_oversized_arguments
+from tercet.critic.checks import outputs_are_covered, tokens_are_within_budget
+from tercet.critic.conditions import start_conditions
+from tercet.critic.feasibility import (
+    budget_is_left,
+    concurrency_is_within_limit,
+    differ_by_text,
+    find_decision,
+    latency_is_within_budget,
+)
+from tercet.critic.flow import find_unbound
+from tercet.critic.gates import gates_of, gravity, is_compensated, is_gated, may_use
+from tercet.critic.review import Review
+from tercet.critic.rules import hold_together
+from tercet.critic.structure import find_fault
+from tercet.critic.worth import Worth
+
+_PLAN_CHECKS = (
+    outputs_are_covered,
+    tokens_are_within_budget,
+    budget_is_left,
+    latency_is_within_budget,
+    concurrency_is_within_limit,
+)
+
+
+def certainly_passes(worth: Worth) -> bool:
+    """Whether no check of the matrix would refuse, defer or demand anything; no is only a reason to look closer."""
+    review = worth.review
+    plan, ctx = review.plan, review.ctx
+    if review.conditions or plan.memory or review.spec.bind or ctx.earlier or not review.is_strict:
+        return False
+    if not 0 < len(plan.steps) == len(review.calls) <= ctx.run_budget.max_steps:
+        return False
+    return (
+        _are_steps_sound(review)
+        and _find_needed(review, plan.found_outputs) is not None
+        and _is_evidence_pinned(review)
+        and not any(chain.from_iterable(check(review) for check in _PLAN_CHECKS))
+        and find_oversized_arguments(review) is None
+        and not any(find_faults(review.reading, call) for call in review.calls)
+        and not any(any(find_unbound(worth, call)) for call in review.calls)
+        and hold_together(review)
+    )
+
+
+def _are_steps_sound(review: Review) -> bool:
+    """Whether each step is permitted, comes after those that it needs, and does what no other does."""
+    position, read_only = review.position, ApprovalMode.READ_ONLY
+    at_start = start_conditions(review)
+    held_after: list[frozenset[str]] = []
+    effects: dict[str, list[EffectiveStep]] = {}
+    permitted: set[tuple[object, ...]] = set()
+    for index, call in enumerate(review.calls):
+        _, step, tool, mode, reversibility, gates, _, _, doubled = call
+        form = (tool.name, mode, step.approval_mode, reversibility, gates)
+        if form not in permitted and not _is_permitted(review, call):
+            return False
+        permitted.add(form)
+        needed = _find_needed(review, review.found[index])
+        if needed is None or doubled or step.optional or step.compensate is not None:
+            return False
+        held = at_start
+        for name in (*step.depends_on, *needed):
+            before = position.get(name, index)
+            if before >= index:  # unknown, or perhaps on a cycle
+                return False
+            held |= held_after[before]
+        held_after.append(held.union(tool.establishes) if tool.establishes else held)
+        if not held.issuperset((*step.preconditions, *tool.preconditions)):
+            return False
+        if mode is not read_only and tool.name not in review.spec.repeatable:
+            effects.setdefault(tool.name, []).append(call)
+    return all(differ_by_text(calls, is_strict=True) for calls in effects.values())
+
+
+def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
+    """Return the steps that values refer to; None if one is computed, or refers to something that is not there."""
+    needed: list[str] = []
+    for item in scanned:
+        if type(item) is Leaf:
+            continue
+        if type(item) is not Reference or item.kind == "cel" or item.kind == "select":
+            return None
+        is_step = item.target in review.position
+        is_unknown = item.kind == "from" and not is_step and item.target != references.REQUEST
+        if is_unknown or find_fault(review, item) is not None:
+            return None
+        if item.kind == "from" and is_step:
+            needed.append(item.target)
+    return needed
+
+
+def _is_permitted(review: Review, call: EffectiveStep) -> bool:
+    """Whether this run may make calls of this tool, mode and reversibility with these gates."""
+    declared, gates = call.step.approval_mode, review.compiled.gates_by_name
+    return (
+        MODE_RANK[call.mode] <= MODE_RANK[review.ctx.safety_mode]
+        and (declared is None or declared is call.mode)
+        and may_use(review, call.tool)
+        and all(name in gates for name in gates_of(review, call))
+        and (gravity(call.mode, call.reversibility) is None or is_gated(review, call))
+        and is_compensated(call)
+        and not call.tool.revokes
+    )
+
+
+def _is_evidence_pinned(review: Review) -> bool:
+    """Whether the evidence is there that steps and decisions require, and whatever else steps pin."""
+    evidence = review.compiled.evidence
+    for call, refs in zip(review.calls, review.pinned, strict=True):
+        for ref in refs:
+            if ref not in evidence:
+                return False
+        for needed in (*call.step.requires_evidence, *call.tool.requires_evidence):
+            if not any(review.satisfies(needed, ref, index=call.position) for ref in refs):
+                return False
+    for needed in review.spec.required_evidence:
+        if not any(review.satisfies(needed, ref) for refs in review.pinned for ref in refs):
+            return False
+    return all(_is_bound(review, each) for each in review.plan.decision_checkpoints)
+
+
+def _is_bound(review: Review, checkpoint: DecisionCheckpoint) -> bool:
+    """Whether the very step of a checkpoint pins what its decision requires."""
+    decision, step = find_decision(review, checkpoint), review.position.get(checkpoint.after_step)
+    return (
+        decision is not None
+        and step is not None
+        and all(
+            any(review.satisfies(needed, ref, decision) for ref in review.pinned[step])
+            for needed in decision.required_evidence
+        )
+    )

@@ -1,0 +1,155 @@
+"""A kind of store, and its SQL: named queries and numbered migrations in .sql files beside the code that runs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from tercet.contracts.errors import TercetError, UsageError
+
+_NAME = re.compile(r"^-- name: (?P<name>\w+)\n", re.MULTILINE)
+_MIGRATION = re.compile(r"(?P<version>\d{3})_\w+\.sql")
+
+
+class Unavailable(Protocol):
+    """The error for a store that cannot be opened, read or written."""
+
+    def __call__(self, place: str, reason: str, *, remedy: str | None = None) -> TercetError:
+        """Make the error."""
+        ...
+
+
+class Newer(Protocol):
+    """The error for a store that a newer version of Tercet wrote."""
+
+    def __call__(self, place: str, *, version: int, known: int) -> TercetError:
+        """Make the error."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreKind:
+    """The journal or the evidence: how it is named in messages, and the errors that its users expect."""
+
+    name: str
+    """Its table of schema versions is this name and `_schema`."""
+    noun: str
+    example: str
+    """An address, for remedies."""
+    unknown: str
+    """The code of the error for an address that names no store."""
+    foreign: str
+    """The code of the error for a database that holds something else."""
+    migration_lock: int
+    """The advisory lock on PostgreSQL that keeps two processes from migrating at once."""
+    busy: Callable[[str, str], TercetError]
+    full: Callable[[str, str], TercetError]
+    corrupt: Callable[[str, str], TercetError]
+    unavailable: Unavailable
+    newer: Newer
+    closed: Callable[[], TercetError]
+
+    def unknown_address(self, message: str, remedy: str) -> UsageError:
+        """Return the error for an address that names no store of this kind."""
+        return UsageError(message, code=self.unknown, remedy=remedy)
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One step of the schema, which leads to `version`."""
+
+    version: int
+    script: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The SQL of a store on one database."""
+
+    kind: StoreKind
+    queries: Mapping[str, str]
+    """By the names in the `-- name:` lines of `queries.sql`."""
+    migrations: tuple[Migration, ...]
+    """Oldest first; their numbers are the versions that they lead to."""
+    pragmas: tuple[str, ...] = ()
+    """Settings of every connection to SQLite."""
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.migrations[-1].version
+
+    @property
+    def table(self) -> str:
+        """The table of the versions that a store has gone through."""
+        return f"{self.kind.name}_schema"
+
+    def demand_known(self, version: int, place: str) -> int:
+        """Return a version, or raise the store's error for one that is newer than this Tercet."""
+        if version > self.version:
+            raise self.kind.newer(place, version=version, known=self.version)
+        return version
+
+
+class Session(Protocol):
+    """A connection as a store uses it, inside of one transaction: queries by name, their parameters by position."""
+
+    async def fetch(self, query: str, *parameters: Any) -> list[Any]:
+        """Return all rows of a query."""
+        ...
+
+    async def fetch_row(self, query: str, *parameters: Any) -> Any:
+        """Return the first row of a query, or None."""
+        ...
+
+    async def fetch_value(self, query: str, *parameters: Any) -> Any:
+        """Return the first column of the first row, or None."""
+        ...
+
+    async def execute(self, query: str, *parameters: Any) -> None:
+        """Run a statement."""
+        ...
+
+    async def try_execute(self, query: str, *parameters: Any) -> bool:
+        """Run a statement; return False if another row has what must be unique, after which only a rollback works."""
+        ...
+
+
+SessionT_co = TypeVar("SessionT_co", bound=Session, covariant=True)
+T = TypeVar("T")
+
+
+class Transactions(Protocol[SessionT_co]):
+    """The connections of a store."""
+
+    async def read(self, act: Callable[[SessionT_co], Coroutine[Any, Any, T]]) -> T:
+        """Run queries."""
+        ...
+
+    async def write(
+        self, act: Callable[[SessionT_co], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
+    ) -> T:
+        """Run something in one transaction; if it is repeatable, doing it twice is the same as doing it once."""
+        ...
+
+    async def close(self) -> None:
+        """Wait for what is under way and close the connections."""
+        ...
+
+
+def read_schema(package: str, kind: StoreKind, *, pragmas: tuple[str, ...] = ()) -> Schema:
+    """Read the queries and migrations that lie in a package."""
+    folder = files(package)
+    parts = _NAME.split(folder.joinpath("queries.sql").read_text(encoding="utf-8"))
+    queries = {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    migrations = [
+        Migration(int(match["version"]), entry.read_text(encoding="utf-8"))
+        for entry in folder.joinpath("migrations").iterdir()
+        if (match := _MIGRATION.fullmatch(entry.name))
+    ]
+    migrations.sort(key=lambda each: each.version)
+    return Schema(kind=kind, queries=queries, migrations=tuple(migrations), pragmas=pragmas)

@@ -1,6 +1,0 @@
--- The versions that this journal has gone through, newest last. Everything else is made by the migrations.
-CREATE SCHEMA IF NOT EXISTS tercet;
-
-CREATE TABLE IF NOT EXISTS tercet.journal_schema (
-    version integer PRIMARY KEY
-);

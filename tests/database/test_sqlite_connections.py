@@ -1,0 +1,79 @@
+"""What the stores on SQLite rely on: transactions that are whole, and code for any database that runs in one thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tercet.contracts.errors import InternalError
+from tercet.database.schema import Migration, Schema
+from tercet.database.sqlite import Connections, SqliteSession
+from tercet.evidence.errors import EVIDENCE, StoreClosed
+
+SCHEMA = Schema(
+    kind=EVIDENCE,
+    queries={
+        "add": "INSERT INTO words (word) VALUES (?)",
+        "list": "SELECT word FROM words WHERE ?1 IS NULL OR word IN (SELECT value FROM json_each(?1)) ORDER BY word",
+    },
+    migrations=(Migration(1, "CREATE TABLE words (word TEXT NOT NULL UNIQUE) STRICT;\n"),),
+)
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncGenerator[Connections]:
+    """A store with one table."""
+    connections = Connections(path / "words.db", SCHEMA, patience_s=1)
+    await connections.open()
+    try:
+        yield connections
+    finally:
+        await connections.close()
+
+
+async def words(connections: Connections, wanted: list[str] | None = None) -> list[str]:
+    """Return the words of a store."""
+    return [word for (word,) in await connections.read(lambda session: session.fetch("list", wanted))]
+
+
+def test_a_list_goes_in_as_json_and_a_taken_row_is_reported(tmp_path: Path) -> None:
+    """Parameters are the same as on a server; a unique row that is taken is an answer."""
+
+    async def add(session: SqliteSession) -> list[bool]:
+        return [await session.try_execute("add", word) for word in ("a", "b", "a")]
+
+    async def main() -> None:
+        async with opened(tmp_path) as connections:
+            assert await connections.write(add) == [True, True, False]
+            assert await words(connections) == ["a", "b"]
+            assert await words(connections, ["b", "c"]) == ["b"]
+
+    asyncio.run(main())
+
+
+def test_a_transaction_that_raises_or_waits_leaves_nothing(tmp_path: Path) -> None:
+    """Waiting would leave the file locked for as long as it takes, so it is refused."""
+
+    async def fail(session: SqliteSession) -> None:
+        await session.execute("add", "a")
+        raise ValueError("stopped")
+
+    async def wait(session: SqliteSession) -> None:
+        await session.execute("add", "a")
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with opened(tmp_path) as connections:
+            with pytest.raises(ValueError, match="stopped"):
+                await connections.write(fail)
+            with pytest.raises(InternalError):
+                await connections.write(wait)
+            assert await words(connections) == []
+        with pytest.raises(StoreClosed):
+            await words(connections)
+
+    asyncio.run(main())
