@@ -3,7 +3,7 @@
 A planner proposes a typed plan, a critic refuses it or lets it through before anything happens, an executor carries
 out exactly the verified steps, and the critic judges the result. This page exports what people touch first.
 
-Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.late`) do so, for a
+Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.main`) do so, for a
 reason: Pydantic is lazy in the same way, and a first class made with it costs more than all the rest of a small
 program's start.
 """

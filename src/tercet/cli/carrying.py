@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +33,7 @@ RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
 """
-MIGRATE_EXAMPLES = """\
-tercet sessions migrate ses_0123456789abcdef --pack examples/refunds
-"""
+MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples/refunds\n"
 
 
 def resume(
@@ -68,10 +66,9 @@ def resume(
     more = read_amounts(extend) if extend else None
     loaded = load_pack(pack)
     actor = local_actor(loaded)
-    return _carry(
+    return carry(
         loaded,
         pack,
-        session,
         journal,
         lambda runtime: runtime.resume(session, extend=more, actor=actor),
         store=store,
@@ -98,10 +95,9 @@ def migrate(
     observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)
     actor = local_actor(loaded)
-    return _carry(
+    return carry(
         loaded,
         pack,
-        session,
         journal,
         lambda runtime: runtime.migrate(session, actor=actor),
         store=store,
@@ -110,27 +106,32 @@ def migrate(
     )
 
 
-def _carry(
+def carry(
     loaded: Pack,
     folder: Path,
-    session: str,
     journal: str,
     act: Callable[[Runtime], Awaitable[RunResult]],
     *,
     store: str,
     telemetry: TelemetrySettings,
     as_json: bool,
+    is_new: bool = False,
+    evidence: Sequence[str] = (),
 ) -> ExitCode:
+    """Carry a session in this process, and tell how it stands then; `evidence` is what a request could have asked for."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
     foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
-    story = foreground.carry(act, is_new=False)
+    story = foreground.carry(act, is_new=is_new)
+    state = story.state
     if as_json:
         print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
-            screen.say(f"· session {printable(session)} is over: nothing was done")
+            sent, session = "this request was sent before, and is session", printable(state.start.session)
+            screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
-    return EXIT_CODES[standing(story.state)]
+        now = SystemClock().now()
+        show_ending(screen, state, commands, now=now, rollback=story.rollback, evidence=evidence)
+    return EXIT_CODES[standing(state)]

@@ -148,10 +148,9 @@ class Foreground:
 class Patience:
     """Waits for the lease of another process, and gives up when that process turns out to be alive."""
 
-    def __init__(self, progress: Progress | Silence, commands: Commands, *, gives_up: bool = True) -> None:
+    def __init__(self, progress: Progress | Silence, commands: Commands) -> None:
         self._progress = progress
         self._commands = commands
-        self._gives_up = gives_up
         self._first: LeaseHeld | None = None
 
     def wait_for(self, found: LeaseHeld) -> None:
@@ -162,7 +161,7 @@ class Patience:
             self._progress.say(
                 f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
             )
-        elif found.lease != self._first.lease and self._gives_up:
+        elif found.lease != self._first.lease:
             raise UsageError(
                 f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
                 code="session_running",

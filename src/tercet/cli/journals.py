@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
@@ -21,6 +22,8 @@ from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
+
+T = TypeVar("T")
 
 DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"
@@ -74,6 +77,16 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
         yield journal
     finally:
         await journal.close()
+
+
+def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written: bool = False) -> T:
+    """Open the journal at an address, do one thing with it, and close it; see `journal_at`."""
+
+    async def use() -> T:
+        async with journal_at(url, is_written=is_written) as journal:
+            return await act(journal)
+
+    return asyncio.run(use())
 
 
 def demand_file(url: str) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.progress import Progress, Silence
@@ -74,7 +74,8 @@ def list_sessions(
             code="unknown_status",
             remedy=f"choose one of {', '.join(STATES)}",
         )
-    found = asyncio.run(_rows(journal, status))
+    recorded = "paused" if status == ESCALATED else status
+    found = use_journal(journal, lambda opened: opened.sessions(TENANT, status=recorded, limit=MOST))
     unreadable = [each for row in found if (each := damaged_row(row)) is not None]
     rows = [row for row in found if damaged_row(row) is None]
     rows = [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
@@ -87,12 +88,6 @@ def list_sessions(
         _show_rows(screen, rows, SystemClock().now())
         show_damage(screen, unreadable, journal)
     return damage_exit(unreadable)
-
-
-async def _rows(url: str, status: str | None) -> list[SessionRow]:
-    recorded = "paused" if status == ESCALATED else status
-    async with journal_at(url) as journal:
-        return await journal.sessions(TENANT, status=recorded, limit=MOST)
 
 
 def damaged_row(row: SessionRow) -> DamagedSession | None:
@@ -169,7 +164,7 @@ def show(
     the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
     are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
-    story, record, lease = asyncio.run(_look(journal, session))
+    story, record, lease = use_journal(journal, lambda opened: _look(opened, session))
     commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
@@ -180,11 +175,10 @@ def show(
     return ExitCode.ACCEPTED
 
 
-async def _look(url: str, session: str) -> tuple[Story, Any, Lease | None]:
-    async with journal_at(url) as journal:
-        story = await read_story(journal, session)
-        record = await read_record(journal, TENANT, story.state) if story.state.record else None
-        return story, record, await journal.lease(TENANT, session)
+async def _look(journal: Journal, session: str) -> tuple[Story, Any, Lease | None]:
+    story = await read_story(journal, session)
+    record = await read_record(journal, TENANT, story.state) if story.state.record else None
+    return story, record, await journal.lease(TENANT, session)
 
 
 def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
@@ -249,3 +243,26 @@ async def _read_on(
         if as_json:
             print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
     return state
+
+
+# --- sessions that cannot be read ---
+
+
+def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:
+    """Return the exit code of a list: 5 if something in it could not be read."""
+    return ExitCode.FAILED if unreadable else ExitCode.ACCEPTED
+
+
+def damage_json(unreadable: Sequence[DamagedSession]) -> list[dict[str, str]]:
+    """Return the sessions that could not be read as JSON."""
+    return [msgspec.to_builtins(each) for each in unreadable]
+
+
+def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) -> None:
+    """Print the sessions that could not be read, and the command that says more."""
+    for each in unreadable:
+        line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
+        screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
+    if unreadable:
+        screen.say(Text("What is damaged, and what to do about it:", style="dim"))
+        screen.show_command(Commands(journal=url).check_journal())

@@ -10,10 +10,11 @@ from collections.abc import Callable, Generator
 from typing import Literal, TypeAlias
 
 from tercet.cli.demo.books import Books
-from tercet.cli.demo.cast import APPROVER, OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import Worker
 from tercet.cli.demo.scenes import (
+    APPROVER,
+    OWNER,
     Aside,
     Crashed,
     Heading,

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.cli.demo.cast import OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import FROZEN
+from tercet.cli.demo.scenes import OWNER
 from tercet.contracts.errors import TercetError
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.request import Request

@@ -6,7 +6,6 @@ A bundle that can be read as a journal is read in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -29,16 +28,14 @@ _SHELVED = "library"
 """Marks what a session has kept of a library, beside the fields of the fact."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A fact that a session has kept, and where it was found if it was looked for."""
 
     evidence: Evidence
     citation: Citation | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A run: how it stands, every event that led there, and what is kept beside the events."""
 
     state: State
@@ -46,12 +43,12 @@ class Case:
     chain: str = ""
     """The last link of the chain, which was followed from the first event on."""
     facts: tuple[Found, ...] = ()
-    texts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    texts: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """Questions to models and long answers by their digests, as far as they are still there."""
     record: Mapping[str, Any] | None = None
     """The decision record, which came to its hash."""
     rollback: RollbackResult | None = None
-    minimums: Mapping[str, float] = field(default_factory=dict[str, float])
+    minimums: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """The least that each dimension of the rubric may be, by the pack that the run has kept; empty where that is not known."""
 
     @property
