@@ -21,7 +21,7 @@ from tercet.core.fold.gate import DROPPED_KEPT
 from tercet.core.messages import Message, inbox_of
 from tercet.core.resolve.sessions import ForeignMessage, receive_message
 from tercet.core.state import State
-from tercet.engine.leases import POLL_MS, Desk, Held
+from tercet.engine.leases import POLL_MS, Held, LeaseClient
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, LeaseHeld
@@ -77,7 +77,7 @@ async def answer_to(journal: Journal, tenant: str, state: State, position: int) 
     return state
 
 
-async def deliver(desk: Desk, said: Message, held: Held) -> State:
+async def deliver(desk: LeaseClient, said: Message, held: Held) -> State:
     """Say something to a session that this process does not carry: the state once it has become an event.
 
     Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
@@ -89,7 +89,7 @@ async def deliver(desk: Desk, said: Message, held: Held) -> State:
     return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
 
 
-async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
+async def follow(desk: LeaseClient, session: str, position: int, held: Held) -> State:
     """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
     while True:
         try:
@@ -104,7 +104,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
             raise messages.session_over(session, state)
 
 
-async def absorb(desk: Desk, session: str) -> State:
+async def absorb(desk: LeaseClient, session: str) -> State:
     """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
     async with desk.holding(session) as lease:
         state = before = await load_state(desk.journal, desk.tenant, session)
@@ -113,8 +113,8 @@ async def absorb(desk: Desk, session: str) -> State:
         if (late := find_expired(state, now, outside=True)) is not None:
             events.append(late)
             state = fold_event(state, late)
-        letters = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
-        for event, after in receive_all(state, letters, now, outside=True):
+        unread_messages = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
+        for event, after in receive_all(state, unread_messages, now, outside=True):
             events.append(event)
             state = after
         if events:
@@ -131,7 +131,7 @@ async def absorb(desk: Desk, session: str) -> State:
         return state
 
 
-async def touch(desk: Desk, session: str) -> State:
+async def touch(desk: LeaseClient, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
     state = await load_state(desk.journal, desk.tenant, session)
     if find_expired(state, desk.clock.now()) is not None:
