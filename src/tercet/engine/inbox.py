@@ -5,6 +5,7 @@ Only the journal is needed here, not the pack: speaking loads no code.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -138,3 +139,37 @@ async def touch(desk: LeaseClient, session: str) -> State:
         with suppress(LeaseHeld):
             return await absorb(desk, session)
     return state
+
+
+class InboxReaders:
+    """Those who wait until a session has durably read its inbox up to a position."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, asyncio.Future[State | None]]] = []
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, position: int) -> asyncio.Future[State | None]:
+        """Return a future of the state at which the inbox has been read; of None once nothing more will be read."""
+        reader: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            reader.set_result(None)
+        else:
+            self._waiting.append((position, reader))
+        return reader
+
+    def answer(self, state: State) -> None:
+        """Answer those whose position has been read."""
+        for position, reader in self._waiting:
+            if position <= state.inbox and not reader.done():
+                reader.set_result(state)
+        self._waiting = [each for each in self._waiting if not each[1].done()]
+
+    def close(self) -> None:
+        """Answer all of them: nothing more will be read."""
+        self._is_closed = True
+        for _, reader in self._waiting:
+            if not reader.done():
+                reader.set_result(None)
