@@ -14,13 +14,14 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar, cast
 
+from engine.workshop import with_options
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import NotDone, TercetError, Unusable
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
 from tercet.engine.result import RunResult
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Journal, Lease
+from tercet.journal.protocol import Append, Journal, Lease, Position
 from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
@@ -123,7 +124,7 @@ class World:
             "watchdog_ms": None,
             **more,
         }
-        return Runtime(pack, cast("Journal", journal), **given)
+        return Runtime(pack, cast("Journal", journal), **with_options(given))
 
     def shared_journal(self) -> Journal:
         """The journal for an engine, which makes its own runtime."""
@@ -231,6 +232,13 @@ class _NamedLeases:
         lease = await self._inner.acquire(tenant, stream, owner=named, **more)
         self._granted[tenant, stream] = number
         return lease
+
+    async def append(self, unit: Append) -> Position:
+        """Count the first lease, which comes with the first append."""
+        position = await self._inner.append(unit)
+        if unit.lease is not None:
+            self._granted[unit.tenant, unit.stream] = 1
+        return position
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
