@@ -49,12 +49,11 @@ from tercet.core.config import RunConfig
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.core.identity import idempotency_key
-from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.results import Results
+from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
-from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
+from tercet.core.same_calls import REPEATED, describe_repeat, idempotency_key, shown_marks
 from tercet.core.state import Quality, State, StepState
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (

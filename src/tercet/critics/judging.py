@@ -18,7 +18,7 @@ from typing import Any
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.shape import JsonObject
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.turns import Reflection, Sofar
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
 from tercet.critic.pluggable.metadata import read_metadata

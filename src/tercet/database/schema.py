@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -16,20 +16,23 @@ _NAME = re.compile(r"^-- name: (?P<name>\w+)\n", re.MULTILINE)
 _MIGRATION = re.compile(r"(?P<version>\d{3})_\w+\.sql")
 
 
-class Unavailable(Protocol):
-    """The error for a store that cannot be opened, read or written."""
-
-    def __call__(self, place: str, reason: str, *, remedy: str | None = None) -> TercetError:
-        """Make the error."""
-        ...
-
-
 class Newer(Protocol):
     """The error for a store that a newer version of Tercet wrote."""
 
     def __call__(self, place: str, *, version: int, known: int) -> TercetError:
         """Make the error."""
         ...
+
+
+class StoreFault(TercetError):
+    """An error that names the place of a store and the reason; each kind has its sentence and its remedy."""
+
+    sentence: ClassVar[str]
+    usual_remedy: ClassVar[str]
+
+    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(self.sentence.format(place=place, reason=reason), remedy=remedy or self.usual_remedy)
+        self.place = place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,10 @@ class StoreKind:
     """The code of the error for a database that holds something else."""
     migration_lock: int
     """The advisory lock on PostgreSQL that keeps two processes from migrating at once."""
-    busy: Callable[[str, str], TercetError]
-    full: Callable[[str, str], TercetError]
-    corrupt: Callable[[str, str], TercetError]
-    unavailable: Unavailable
+    busy: type[StoreFault]
+    full: type[StoreFault]
+    corrupt: type[StoreFault]
+    unavailable: type[StoreFault]
     newer: Newer
     closed: Callable[[], TercetError]
 

@@ -13,9 +13,8 @@ import msgspec
 from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.core import codec
-from tercet.core.records import TRANSCRIPT
 from tercet.core.state import State
-from tercet.core.transcript import transcript
+from tercet.core.transcript import TRANSCRIPT, transcript
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import read_all
 

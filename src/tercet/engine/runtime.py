@@ -58,12 +58,11 @@ from tercet.engine.models.session import Inquirer
 from tercet.engine.models.templates import TemplatePlanner
 from tercet.engine.notifying import Notifier
 from tercet.engine.observing import Observer, Observers
-from tercet.engine.people import People
+from tercet.engine.people import People, Roster
 from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.pool import DriverPool
 from tercet.engine.records import read_record
 from tercet.engine.result import RunResult
-from tercet.engine.roster import Roster
 from tercet.engine.services import Services, untold
 from tercet.engine.spectators import Signal, contained, spectate, unmeasured
 from tercet.engine.streams import artifacts, nesting

@@ -24,7 +24,7 @@ from tercet.evidence.errors import (
     SnapshotUnknown,
     StoreClosed,
 )
-from tercet.evidence.ranking import Match
+from tercet.evidence.ranking import Match, indexed
 from tercet.evidence.rows import (
     OPEN,
     START,
@@ -49,7 +49,6 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.evidence.words import indexed
 
 Name = tuple[str, str]
 

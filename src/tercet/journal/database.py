@@ -1,13 +1,17 @@
-"""A journal in a database: the writer's acts and the reader's queries under the journal's interface."""
+"""A journal in a database: the writer's acts and the reader's queries under the journal's interface.
+
+A digest is 32 bytes in a store, and `sha256:…` everywhere else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from tercet.journal.chain import START
-from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
-from tercet.journal.errors import claim_without_stream
+from tercet.journal.errors import BlobMissing, JournalCorrupt, claim_without_stream
 from tercet.journal.protocol import (
     Append,
     CheckpointKind,
@@ -19,15 +23,48 @@ from tercet.journal.protocol import (
     StoredCheckpoint,
 )
 from tercet.journal.stream import (
-    Acquire,
     Act,
     Forget,
-    Release,
-    Renew,
+    LeaseAct,
+    LeaseActs,
     check_names,
     check_unit,
     unknown_session,
 )
+
+_PREFIX = "sha256:"
+
+
+def digest_bytes(digest: str) -> bytes:
+    """The 32 bytes of a digest; what is not a digest becomes no bytes, under which nothing is stored."""
+    try:
+        return bytes.fromhex(digest.removeprefix(_PREFIX)) if digest.startswith(_PREFIX) else b""
+    except ValueError:
+        return b""
+
+
+def digest_text(digest: bytes) -> str:
+    """A digest as it is written everywhere but in a store."""
+    return _PREFIX + digest.hex()
+
+
+def check_blob(tenant: str, digest: str, rows: Sequence[Sequence[Any]]) -> bytes:
+    """The bytes that a look-up found, if they are those that the digest names."""
+    if not rows:
+        raise BlobMissing(tenant=tenant, digest=digest)
+    data: bytes = rows[0][0]
+    if hashlib.sha256(data).digest() != digest_bytes(digest):
+        raise JournalCorrupt(f"blob {digest} of tenant {tenant}", "its bytes have another digest")
+    return data
+
+
+def checkpoint_from(stream: str, row: Sequence[Any]) -> StoredCheckpoint:
+    """A checkpoint from its row (seq, kind, hash, data), if its bytes are those that its hash names."""
+    seq, kind, stored, data = row
+    if hashlib.sha256(data).digest() != stored:
+        raise JournalCorrupt(f"{kind} checkpoint {seq} of stream {stream}", "its bytes have another hash")
+    return StoredCheckpoint(seq, kind, _PREFIX + stored.hex(), data)
+
 
 CheckQuery: TypeAlias = Literal["check_streams", "check_claims", "check_blobs", "check_blob_uses"]
 
@@ -60,7 +97,7 @@ _LAST = "\U0010ffff"
 """No key has a character after this one."""
 
 
-class DatabaseJournal:
+class DatabaseJournal(LeaseActs):
     """What the journals of all databases do alike."""
 
     def __init__(self, writer: Writing, reader: Reading) -> None:
@@ -134,40 +171,8 @@ class DatabaseJournal:
             raise claim_without_stream(lost[0])
         return [(key, ClaimHolder(stream, seq)) for key, stream, seq in rows]
 
-    async def acquire(
-        self,
-        tenant: str,
-        stream: str,
-        *,
-        owner: str,
-        now_ms: int,
-        ttl_ms: int,
-        grace_ms: int = 0,
-        replacing: Lease | None = None,
-    ) -> Lease:
-        """Begin a new epoch."""
-        check_names(tenant, stream, owner)
-        return await self._writer.submit(
-            Acquire(
-                tenant=tenant,
-                stream=stream,
-                owner=owner,
-                now_ms=now_ms,
-                ttl_ms=ttl_ms,
-                grace_ms=grace_ms,
-                replacing=replacing,
-            )
-        )
-
-    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """The same epoch with a later end."""
-        return await self._writer.submit(
-            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
-        )
-
-    async def release(self, lease: Lease) -> None:
-        """Give a lease up."""
-        await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
+    async def _act(self, act: LeaseAct) -> Lease:
+        return await self._writer.submit(act)
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
         """Who holds a stream."""
@@ -181,7 +186,7 @@ class DatabaseJournal:
     async def forget(self, lease: Lease) -> None:
         """Remove a stream."""
         check_names(lease.tenant, lease.stream)
-        await self._writer.submit(Forget(tenant=lease.tenant, stream=lease.stream, lease=lease))
+        await self._writer.submit(Forget(lease=lease))
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""

@@ -29,9 +29,8 @@ from tercet.core.fold.base import (
     step_of,
     with_step,
 )
-from tercet.core.fold.compensation import effects_kept
 from tercet.core.fold.quality import with_quality
-from tercet.core.fold.session import ending, extended, revived
+from tercet.core.fold.session import effects_kept, ending, extended, revived
 from tercet.core.fold.step import complete, did_not_happen
 from tercet.core.outputs.rounds import told_round
 from tercet.core.state import Answer, Change, Entered, OpenGate, SetValue, State, StepState

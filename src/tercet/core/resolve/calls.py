@@ -7,24 +7,23 @@ from functools import partial
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
 from tercet.contracts.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import CallEnded, Draw, Drawn, Now, Ready, RepeatsFound
-from tercet.core.attempt import Done, NotHappened, Unknown
-from tercet.core.backoff import delay_ms
+from tercet.core.answers import CallEnded, Draw, Drawn, ModelReply, Now, Ready, RepeatsFound
+from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.drift import find_expired_evidence
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED
-from tercet.core.identity import call_hash
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
-from tercet.core.same_calls import marks_of
+from tercet.core.same_calls import call_hash, marks_of
 from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
 from tercet.policy.call_params import canonical_params
@@ -308,3 +307,43 @@ def replan_or_escalate(state: State, config: RunConfig) -> str:
     """Return `replan` for a planner's plan while re-plans last, else `escalate`."""
     is_ours = state.plan_origin == "planner"
     return "replan" if is_ours and state.used.replans < config.ctx.run_budget.max_replans else "escalate"
+
+
+def ask_model(run: Run, command: c.AskModel, answer: Now) -> Made:
+    """A model is about to be asked: what is reserved for it, and until when it may answer."""
+    return made(
+        e.ModelAsked(
+            at=answer.at,
+            call=run.state.asked + 1,
+            purpose=storable(command.purpose),
+            model=storable(command.model),
+            prompt=command.prompt,
+            attempt=command.attempt,
+            tokens=command.tokens,
+            cost=command.cost,
+            deadline=answer.at + command.timeout_ms,
+        ),
+        blobs=(command.question,) if command.question else (),
+    )
+
+
+def end_model_call(run: Run, command: c.AwaitModel, answer: ModelReply) -> Made:
+    """A model has answered, or has not: what that took is settled. Numbers below zero would add to the budget."""
+    del run
+    return made(
+        e.ModelAnswered(
+            at=answer.at,
+            call=command.call,
+            answer="" if answer.blob else storable(answer.text),
+            blob=answer.blob,
+            model=storable(answer.model),
+            tokens_in=max(0, answer.tokens_in),
+            tokens_out=max(0, answer.tokens_out),
+            cost=max(0, answer.cost),
+            cut=answer.cut,
+            latency=max(0, answer.at - command.began),
+            error=storable(answer.error),
+            code=answer.code,
+        ),
+        blobs=(answer.data,) if answer.blob else (),
+    )

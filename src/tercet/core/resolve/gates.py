@@ -1,12 +1,15 @@
-"""Gates: for calls and outputs, at an escalation, and for compensation."""
+"""Gates: for calls and outputs, at an escalation with what was tried before it, and for compensation."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.gate import HandOff
-from tercet.core import attempts, budget, effects, transcript
+from tercet.contracts.shape import JsonObject
+from tercet.core import budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import History, Now
@@ -71,8 +74,8 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
     packet = HandOff(
         plan=state.plan,
         transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
-        verdicts=tuple(attempts.verdicts(state)),
-        attempts=tuple(attempts.attempts(answer.events)),
+        verdicts=tuple(_list_verdicts(state)),
+        attempts=tuple(_list_attempts(answer.events)),
         reason=reason,
         budget_remaining=budget.remaining(state.used, config.limits),
         options=options,
@@ -111,3 +114,78 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
         shown={"reason": state.reason, "undo": shown},
     )
     return made(opened)
+
+
+def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
+    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
+    and every look at the outputs."""
+    for event in events:
+        match event:
+            case (
+                e.SamplesDrawn()
+                | e.TestsRun()
+                | e.OutputsVerified()
+                | e.OutputsAttacked()
+                | e.OutputsCritiqued()
+                | e.OutputsRepaired()
+            ):
+                yield _about_outputs(event)
+            case e.PlanProposed():
+                yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
+            case e.PlanReviewed():
+                yield {"what": "verdict", "at": event.at, **event.verdict}
+            case e.PlanningFailed():
+                yield {"what": "no_plan", "at": event.at, "code": event.code, "reason": event.reason}
+            case e.ModelAsked():
+                yield {"what": "asked", "at": event.at, "model": event.model, "prompt": event.prompt}
+            case e.ModelAnswered():
+                answer = (
+                    {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
+                )
+                yield {"what": "answered", "at": event.at, "blob": event.blob, **answer}
+            case e.TurnJudged():
+                said = {"action": event.action, "critic": event.critic, "reason": event.reason}
+                yield {"what": "turn", "at": event.at, **said}
+            case e.StepJudged(outcome="replan" | "escalate"):
+                yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
+            case _:
+                pass
+
+
+def _about_outputs(
+    event: e.SamplesDrawn
+    | e.TestsRun
+    | e.OutputsVerified
+    | e.OutputsAttacked
+    | e.OutputsCritiqued
+    | e.OutputsRepaired,
+) -> JsonObject:
+    match event:
+        case e.SamplesDrawn():
+            said = {"step": event.step, "samples": list(event.samples), "error": event.error}
+            return {"what": "sampled", "at": event.at, "consistency": event.consistency, **said}
+        case e.TestsRun():
+            said = {"tool": event.tool, "result": event.result, "error": event.error}
+            return {"what": "tested", "at": event.at, **said}
+        case e.OutputsVerified():
+            return {"what": "verified", "at": event.at, "next": event.next, "verdict": event.verdict}
+        case e.OutputsAttacked():
+            said = {"tool": event.tool, "tried": list(event.tried), "error": event.error}
+            return {"what": "attacked", "at": event.at, **said}
+        case e.OutputsCritiqued():
+            said = {"diagnosis": event.diagnosis, "exit": event.exit}
+            return {"what": "critiqued", "at": event.at, "next": event.next, **said}
+        case e.OutputsRepaired():
+            said = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
+            return {"what": "repaired", "at": event.at, **said}
+
+
+def _list_verdicts(state: State) -> Iterator[JsonObject]:
+    """What the critic has said of the plan, of the steps that failed, and of the run, as far as it stands now."""
+    if state.verdict:
+        yield {**state.verdict, "stage": "review"}
+    for name, step in state.steps.items():
+        if step.status == "failed":
+            yield {"stage": "step", "step_id": name, "reasons": [step.error], "code": step.code}
+    if state.report:
+        yield {**state.report, "stage": "run"}

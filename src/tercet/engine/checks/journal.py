@@ -23,8 +23,7 @@ from tercet.engine.checks.history import add_row, expected_claims, find_claim_fa
 from tercet.engine.rows import row_of
 from tercet.engine.streams.kinds import find_foreign
 from tercet.journal.chain import verify_chain
-from tercet.journal.content import digest_text
-from tercet.journal.database import CheckQuery, DatabaseJournal
+from tercet.journal.database import CheckQuery, DatabaseJournal, digest_text
 from tercet.journal.errors import BlobMissing, JournalCorrupt, Loss
 from tercet.journal.protocol import SessionRow, StoredCheckpoint
 from tercet.journal.side_stream import read_all

@@ -20,11 +20,10 @@ from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.judging import OutputReview
 from tercet.critic.outputs.junit import read_junit
-from tercet.engine.active_session import ActiveSession
+from tercet.engine.active_session import ActiveSession, unless_interrupted
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
-from tercet.engine.interruption import unless_interrupted
 from tercet.engine.services import Services
 
 OUTPUT = "$output"

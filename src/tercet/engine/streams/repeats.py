@@ -28,8 +28,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.base import IllegalEvent
-from tercet.core.identity import params_digest
-from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of
+from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, params_digest
 from tercet.core.state import State
 from tercet.engine import sessions as opening
 from tercet.journal.errors import JournalCorrupt, PositionConflict
