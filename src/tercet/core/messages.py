@@ -27,13 +27,7 @@ from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
 from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
-from tercet.core.modifications import (
-    NOT_SETTABLE,
-    SETTABLE,
-    demand_settable,
-    is_replaced,
-    place_of,
-)
+from tercet.core.modifications import NOT_SETTABLE, SETTABLE, demand_settable, is_replaced, place_of
 from tercet.core.state import OpenGate, State
 from tercet.policy import schemas
 

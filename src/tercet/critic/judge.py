@@ -17,14 +17,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.run import Outcome, ToolResult
-from tercet.contracts.verdict import (
-    Code,
-    CriticReport,
-    RefusalKind,
-    ReviewOutcome,
-    ScoreVerdict,
-    Verdict,
-)
+from tercet.contracts.verdict import Code, CriticReport, RefusalKind, ReviewOutcome, ScoreVerdict, Verdict
 
 ReplanOrEscalate = Literal["replan", "escalate"]
 

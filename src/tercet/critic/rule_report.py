@@ -139,10 +139,7 @@ def _policy(review: Review, policy: Policy) -> RuleUse:
     if policy.effect == "grant":
         return _grant(review, policy)
     alone = _review(
-        review.ctx,
-        review.compiled.model_copy(update={"policies": (policy,)}),
-        review.spec,
-        review.plan,
+        review.ctx, review.compiled.model_copy(update={"policies": (policy,)}), review.spec, review.plan
     )
     refused = {refusal.step: refusal.reason for refusal in policies_hold(alone)}
     waits = {demand.step for demand in alone.demands}

@@ -24,11 +24,7 @@ from tercet.contracts.verdict import (
     ValidationResult,
     Verdict,
 )
-from tercet.critic.arguments import (
-    arguments_are_permitted,
-    arguments_fit_schema,
-    find_oversized_arguments,
-)
+from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema, find_oversized_arguments
 from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted

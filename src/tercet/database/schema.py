@@ -24,7 +24,7 @@ class Newer(Protocol):
         ...
 
 
-class StoreFault(TercetError):
+class StoreFault(TercetError):  # noqa: N818 - the base of refusals that are named by what happened
     """An error that names the place of a store and the reason; each kind has its sentence and its remedy."""
 
     sentence: ClassVar[str]

@@ -40,11 +40,7 @@ _SHELVED = "library"
 
 
 def setting_of(
-    pack: Pack,
-    ctx: RunContext,
-    request: Request,
-    snapshot: str | None,
-    shelf: Shelf = NO_SHELF,
+    pack: Pack, ctx: RunContext, request: Request, snapshot: str | None, shelf: Shelf = NO_SHELF
 ) -> RunConfig:
     """What a run is judged in: the pack, and what of a library it has beside it."""
     compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
@@ -426,8 +422,7 @@ def demand_own(tenant: str, session: str, events: Sequence[e.Event]) -> None:
 def _demand_name(tenant: str, session: str, recorded_tenant: str, recorded: str) -> None:
     if (recorded_tenant, recorded) != (tenant, session):
         raise JournalCorrupt(
-            f"stream {session} of tenant {tenant}",
-            f"it holds session {recorded} of tenant {recorded_tenant}",
+            f"stream {session} of tenant {tenant}", f"it holds session {recorded} of tenant {recorded_tenant}"
         )
 
 

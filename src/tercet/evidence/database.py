@@ -239,13 +239,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         return await self._connections.read(act)
 
     async def search(
-        self,
-        tenant: str,
-        snapshot: str,
-        query: str,
-        *,
-        classes: Sequence[str] | None = None,
-        limit: int = 10,
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
     ) -> list[Hit]:
         """Return the facts that share words with a query, best first."""
         check_names(tenant)

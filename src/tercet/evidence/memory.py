@@ -258,13 +258,7 @@ class MemoryEvidence:
         return [fact_of(each.row, chosen.name, chosen.hash) for each in standing[: max(limit, 0)]]
 
     async def search(
-        self,
-        tenant: str,
-        snapshot: str,
-        query: str,
-        *,
-        classes: Sequence[str] | None = None,
-        limit: int = 10,
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
     ) -> list[Hit]:
         """The facts that share words with a query, best first."""
         home, chosen = self._home(tenant), self._frozen(tenant, snapshot)

@@ -22,15 +22,7 @@ from tercet.journal.protocol import (
     Stored,
     StoredCheckpoint,
 )
-from tercet.journal.stream import (
-    Act,
-    Forget,
-    LeaseAct,
-    LeaseActs,
-    check_names,
-    check_unit,
-    unknown_session,
-)
+from tercet.journal.stream import Act, Forget, LeaseAct, LeaseActs, check_names, check_unit, unknown_session
 
 _PREFIX = "sha256:"
 

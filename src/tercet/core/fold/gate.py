@@ -430,9 +430,7 @@ def approval_granted(state: State, event: e.ApprovalGranted) -> State:
         at=event.at,
     )
     return changed(
-        state,
-        steps=with_step(state, event.step, approved=event.digest),
-        answers=(*state.answers, granted),
+        state, steps=with_step(state, event.step, approved=event.digest), answers=(*state.answers, granted)
     )
 
 

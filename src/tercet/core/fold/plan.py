@@ -17,12 +17,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
 from tercet.core.budget import add
-from tercet.core.fold.base import (
-    MODIFIED,
-    changed,
-    demand,
-    illegal,
-)
+from tercet.core.fold.base import MODIFIED, changed, demand, illegal
 from tercet.core.fold.session import ending, escalated
 from tercet.core.modifications import is_replaced
 from tercet.core.plans import read_plan
@@ -49,8 +44,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     steps = {
         step.id: kept.get(step.id)
         or StepState(
-            unmet=sum(ids[p] not in kept for p in order.predecessors[index]),
-            is_added=step.id in added,
+            unmet=sum(ids[p] not in kept for p in order.predecessors[index]), is_added=step.id in added
         )
         for index, step in enumerate(plan.steps)
     }
@@ -220,11 +214,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         refused = (*state.refused, event.hash)
         return changed(state, phase=P.PLAN, verdict=event.verdict, refused=refused, change=change)
     refused = changed(
-        state,
-        verdict=event.verdict,
-        refused=(*state.refused, event.hash),
-        feedback=reasons,
-        change=None,
+        state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons, change=None
     )
     # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())

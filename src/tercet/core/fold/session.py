@@ -23,12 +23,7 @@ from tercet.core.budget import (
     reserve_for_model,
     settle_model,
 )
-from tercet.core.fold.base import (
-    INTERRUPTED,
-    MODIFIED,
-    changed,
-    demand,
-)
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, changed, demand
 from tercet.core.fold.quality import afresh, with_quality
 from tercet.core.outputs.rounds import restored
 from tercet.core.state import Asked, Ending, Replied, State, StepState
@@ -303,13 +298,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
     wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
     demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
     return changed(
-        state,
-        status=wanted,
-        reason=event.reason,
-        record=event.record,
-        kept=event.kept,
-        gates={},
-        approved={},
+        state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}, approved={}
     )
 
 

@@ -126,10 +126,7 @@ def _named(state: State, event: e.Complete) -> Changes:
     carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
     kept = {name: value for name, value in state.named.items() if name not in event.carries}
     kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
-    return {
-        "named": {**kept, **carried},
-        "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)},
-    }
+    return {"named": {**kept, **carried}, "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)}}
 
 
 def abort(state: State, event: e.Abort) -> State:

@@ -215,9 +215,7 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
         case NotHappened():
             return made(settled(how="ask_again", not_before=due))
         case Unknown() as found:
-            return made(
-                settled(how="ask_again", not_before=wait(step.asked), reason=found.error),
-            )
+            return made(settled(how="ask_again", not_before=wait(step.asked), reason=found.error))
         case None:
             return made()
 
