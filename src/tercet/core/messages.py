@@ -25,7 +25,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
-from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
+from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, copy_fields, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
 from tercet.core.modifications import NOT_SETTABLE, SETTABLE, demand_settable, is_replaced, place_of
 from tercet.core.state import OpenGate, State
@@ -190,39 +190,19 @@ def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: 
     demand_simulation(said, state)
     if not isinstance(said, Reply):
         _demand_open(said, state)
+    said_by = {"at": at, "by": said.actor, "inbox": inbox, "outside": outside}
     match said:
         case Reply():
             return _answered(said, state, at, inbox=inbox, outside=outside)
         case Pause():
             _demand_running(said, state)
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
-            return e.SessionPaused(
-                at=at,
-                reason=reason,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.SessionPaused, said, reason=reason, **said_by)
         case Cancel():
-            return e.SessionCancelled(
-                at=at,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                reason=said.note,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.SessionCancelled, said, reason=said.note, **said_by)
         case Extend():
             demand_extension(said.more)
-            return e.BudgetExtended(
-                at=at,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                more=said.more,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.BudgetExtended, said, **said_by)
 
 
 def session_over(session: str, state: State) -> UsageError:
@@ -326,23 +306,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
             f"{said.answer} sets no values", code="usage", remedy="answer with modify to set values in a call"
         )
     _RULES[said.answer](said, gate, state)
-    return e.GateAnswered(
-        at=at,
-        gate=said.gate,
-        digest=gate.digest,
-        answer=said.answer,
-        actor=said.actor,
-        roles=said.roles,
-        listed=said.listed,
-        auth=said.auth,
-        login=said.login,
-        simulated_by=said.simulated_by,
-        value=said.value,
-        changes=said.changes,
-        note=said.note,
-        outside=outside,
-        inbox=inbox,
-    )
+    return copy_fields(e.GateAnswered, said, at=at, digest=gate.digest, outside=outside, inbox=inbox)
 
 
 def _recognised(said: Reply, state: State) -> Reply:

@@ -21,6 +21,7 @@ from tercet.core.fold.base import (
     MODIFIED,
     POLICY,
     changed,
+    copy_fields,
     demand,
     illegal,
     named_among,
@@ -48,19 +49,7 @@ def gate_opened(state: State, event: e.GateOpened) -> State:
     opened = changed(state, opened=state.opened + 1)
     if event.kind in ("approval", "reconcile"):
         opened = _held(opened, event)
-    gate = OpenGate(
-        id=event.gate,
-        kind=event.kind,
-        step=event.step,
-        names=event.names,
-        needs=event.needs,
-        digest=event.digest,
-        covers=event.covers,
-        shown=event.shown,
-        at=event.at,
-        expires=event.expires,
-        stale=event.stale,
-    )
+    gate = copy_fields(OpenGate, event, id=event.gate)
     return changed(opened, gates={**state.gates, event.gate: gate})
 
 
@@ -110,22 +99,7 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
     counted = (
         tuple(name for name in gate.names if gate.counts(name, event.roles)) if is_approval else gate.names
     )
-    return Answer(
-        gate=event.gate,
-        names=counted,
-        step=step,
-        actor=event.actor,
-        roles=event.roles,
-        listed=event.listed,
-        auth=event.auth,
-        login=event.login,
-        answer=event.answer,
-        digest=gate.calls[step],
-        at=event.at,
-        note=event.note,
-        simulated_by=event.simulated_by,
-        changes=event.changes,
-    )
+    return copy_fields(Answer, event, names=counted, step=step, digest=gate.calls[step])
 
 
 def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
@@ -419,16 +393,8 @@ def approval_granted(state: State, event: e.ApprovalGranted) -> State:
         is_met=not step.is_added,
         why="a re-plan added this step, or it was planned after untrusted data was read",
     )
-    granted = Answer(
-        gate="",
-        names=(),
-        step=event.step,
-        actor=f"{POLICY}{event.policy}",
-        auth="policy",
-        answer="grant",
-        digest=event.digest,
-        at=event.at,
-    )
+    actor = f"{POLICY}{event.policy}"
+    granted = copy_fields(Answer, event, gate="", names=(), actor=actor, auth="policy", answer="grant")
     return changed(
         state, steps=with_step(state, event.step, approved=event.digest), answers=(*state.answers, granted)
     )

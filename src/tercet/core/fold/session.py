@@ -23,7 +23,7 @@ from tercet.core.budget import (
     reserve_for_model,
     settle_model,
 )
-from tercet.core.fold.base import INTERRUPTED, MODIFIED, changed, demand
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, changed, copy_fields, demand
 from tercet.core.fold.quality import afresh, with_quality
 from tercet.core.outputs.rounds import restored
 from tercet.core.state import Asked, Ending, Replied, State, StepState
@@ -35,7 +35,7 @@ def model_asked(state: State, event: e.ModelAsked) -> State:
     return changed(
         state,
         asked=event.call,
-        asking=Asked(call=event.call, prompt=event.prompt, tokens=event.tokens, cost=event.cost),
+        asking=copy_fields(Asked, event),
         used=reserve_for_model(state.used, event),
     )
 
@@ -48,17 +48,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
     booked = spent(state, asked, event.tokens_in + event.tokens_out, event.cost)
     if event.code:
         return booked
-    reply = Replied(
-        prompt=asked.prompt,
-        model=event.model,
-        answer=event.answer,
-        blob=event.blob,
-        tokens_in=event.tokens_in,
-        tokens_out=event.tokens_out,
-        cost=event.cost,
-        cut=event.cut,
-        latency=event.latency,
-    )
+    reply = copy_fields(Replied, event, prompt=asked.prompt)
     return changed(booked, replies=(*state.replies, reply))
 
 

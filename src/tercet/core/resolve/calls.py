@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
@@ -18,7 +19,7 @@ from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.drift import find_expired_evidence
-from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
@@ -126,38 +127,19 @@ def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
 
 def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
     """How a call ended."""
+    how: dict[str, Any] = {"outcome": "not_done"}
     match answer.ended:
         case Done():
             return _complete(run, command.step, answer.ended, answer)
         case NotHappened() as ended:
-            return made(
-                e.Abort(
-                    at=answer.at,
-                    step=command.step,
-                    attempt=command.attempt,
-                    outcome="not_done",
-                    error=ended.error,
-                    code=ended.code,
-                    retriable=ended.is_retriable,
-                    retry_after=ended.retry_after_ms,
-                    attempt_only=ended.is_attempt_only,
-                    latency=ended.latency_ms,
-                )
-            )
+            retry_after, attempt_only = ended.retry_after_ms, ended.is_attempt_only
+            how |= {"retriable": ended.is_retriable, "retry_after": retry_after, "attempt_only": attempt_only}
         case Unknown() as ended:
-            return made(
-                e.Abort(
-                    at=answer.at,
-                    step=command.step,
-                    attempt=command.attempt,
-                    outcome="unknown",
-                    error=ended.error,
-                    code=ended.code,
-                    latency=ended.latency_ms,
-                )
-            )
+            how["outcome"] = "unknown"
         case None:
             return made()
+    how |= {"error": ended.error, "code": ended.code, "latency": ended.latency_ms}
+    return made(copy_fields(e.Abort, command, at=answer.at, **how))
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
@@ -310,15 +292,13 @@ def replan_or_escalate(state: State, config: RunConfig) -> str:
 def ask_model(run: Run, command: c.AskModel, answer: Now) -> Made:
     """A model is about to be asked: what is reserved for it, and until when it may answer."""
     return made(
-        e.ModelAsked(
+        copy_fields(
+            e.ModelAsked,
+            command,
             at=answer.at,
             call=run.state.asked + 1,
             purpose=storable(command.purpose),
             model=storable(command.model),
-            prompt=command.prompt,
-            attempt=command.attempt,
-            tokens=command.tokens,
-            cost=command.cost,
             deadline=answer.at + command.timeout_ms,
         ),
         blobs=(command.question,) if command.question else (),

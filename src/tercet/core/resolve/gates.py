@@ -14,7 +14,7 @@ from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import History, Now
 from tercet.core.approval import accepting, people_of
-from tercet.core.fold.base import ANSWERS
+from tercet.core.fold.base import ANSWERS, copy_fields
 from tercet.core.messages import TEMPLATE
 from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
@@ -30,19 +30,8 @@ def ask(run: Run, command: c.Ask, answer: Now) -> Made:
 
 def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:
     """Return the event that opens a gate."""
-    return e.GateOpened(
-        at=at,
-        gate=_gate_id(state),
-        kind=command.kind,
-        step=command.step,
-        names=command.names,
-        needs=command.needs,
-        digest=command.digest,
-        covers=command.covers,
-        shown=command.shown,
-        expires=_expiry(state, at, command.ttl_ms),
-        stale=command.stale,
-    )
+    expires = _expiry(state, at, command.ttl_ms)
+    return copy_fields(e.GateOpened, command, at=at, gate=_gate_id(state), expires=expires)
 
 
 def _expiry(state: State, now: int, ttl_ms: int) -> int:
@@ -58,9 +47,7 @@ def _gate_id(state: State) -> str:
 def grant(run: Run, command: c.Grant, answer: Now) -> Made:
     """An approval that a policy gives."""
     del run
-    return made(
-        e.ApprovalGranted(at=answer.at, step=command.step, policy=command.policy, digest=command.digest)
-    )
+    return made(copy_fields(e.ApprovalGranted, command, at=answer.at))
 
 
 def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
@@ -116,68 +103,37 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
     return made(opened)
 
 
+_TOLD: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
+    e.SamplesDrawn: ("sampled", ("consistency", "step", "samples", "error")),
+    e.TestsRun: ("tested", ("tool", "result", "error")),
+    e.OutputsVerified: ("verified", ("next", "verdict")),
+    e.OutputsAttacked: ("attacked", ("tool", "tried", "error")),
+    e.OutputsCritiqued: ("critiqued", ("next", "diagnosis", "exit")),
+    e.OutputsRepaired: ("repaired", ("outcome", "log", "escalation")),
+    e.PlanProposed: ("plan", ("hash", "plan")),
+    e.PlanningFailed: ("no_plan", ("code", "reason")),
+    e.ModelAsked: ("asked", ("model", "prompt")),
+    e.TurnJudged: ("turn", ("action", "critic", "reason")),
+    e.StepJudged: ("step", ("step", "reason")),
+}
+"""The events that the packet tells as they are, each with its word and its fields."""
+
+
 def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
     """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
     and every look at the outputs."""
     for event in events:
-        match event:
-            case (
-                e.SamplesDrawn()
-                | e.TestsRun()
-                | e.OutputsVerified()
-                | e.OutputsAttacked()
-                | e.OutputsCritiqued()
-                | e.OutputsRepaired()
-            ):
-                yield _about_outputs(event)
-            case e.PlanProposed():
-                yield {"what": "plan", "at": event.at, "hash": event.hash, "plan": event.plan}
-            case e.PlanReviewed():
-                yield {"what": "verdict", "at": event.at, **event.verdict}
-            case e.PlanningFailed():
-                yield {"what": "no_plan", "at": event.at, "code": event.code, "reason": event.reason}
-            case e.ModelAsked():
-                yield {"what": "asked", "at": event.at, "model": event.model, "prompt": event.prompt}
-            case e.ModelAnswered():
-                answer = (
-                    {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
-                )
-                yield {"what": "answered", "at": event.at, "blob": event.blob, **answer}
-            case e.TurnJudged():
-                said = {"action": event.action, "critic": event.critic, "reason": event.reason}
-                yield {"what": "turn", "at": event.at, **said}
-            case e.StepJudged(outcome="replan" | "escalate"):
-                yield {"what": "step", "at": event.at, "step": event.step, "reason": event.reason}
-            case _:
-                pass
-
-
-def _about_outputs(
-    event: e.SamplesDrawn
-    | e.TestsRun
-    | e.OutputsVerified
-    | e.OutputsAttacked
-    | e.OutputsCritiqued
-    | e.OutputsRepaired,
-) -> JsonObject:
-    match event:
-        case e.SamplesDrawn():
-            said = {"step": event.step, "samples": list(event.samples), "error": event.error}
-            return {"what": "sampled", "at": event.at, "consistency": event.consistency, **said}
-        case e.TestsRun():
-            said = {"tool": event.tool, "result": event.result, "error": event.error}
-            return {"what": "tested", "at": event.at, **said}
-        case e.OutputsVerified():
-            return {"what": "verified", "at": event.at, "next": event.next, "verdict": event.verdict}
-        case e.OutputsAttacked():
-            said = {"tool": event.tool, "tried": list(event.tried), "error": event.error}
-            return {"what": "attacked", "at": event.at, **said}
-        case e.OutputsCritiqued():
-            said = {"diagnosis": event.diagnosis, "exit": event.exit}
-            return {"what": "critiqued", "at": event.at, "next": event.next, **said}
-        case e.OutputsRepaired():
-            said = {"outcome": event.outcome, "log": list(event.log), "escalation": event.escalation}
-            return {"what": "repaired", "at": event.at, **said}
+        if isinstance(event, e.PlanReviewed):
+            yield {"what": "verdict", "at": event.at, **event.verdict}
+        elif isinstance(event, e.ModelAnswered):
+            said = {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
+            yield {"what": "answered", "at": event.at, "blob": event.blob, **said}
+        elif isinstance(event, e.StepJudged) and event.outcome not in ("replan", "escalate"):
+            continue
+        elif (told := _TOLD.get(type(event))) is not None:
+            said = {name: getattr(event, name) for name in told[1]}
+            lists = {name: list(value) for name, value in said.items() if isinstance(value, tuple)}
+            yield {"what": told[0], "at": event.at, **said, **lists}
 
 
 def _list_verdicts(state: State) -> Iterator[JsonObject]:

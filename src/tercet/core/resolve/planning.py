@@ -22,6 +22,7 @@ from tercet.core import events as e
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
 from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
+from tercet.core.fold.base import copy_fields
 from tercet.core.modifications import changed_plan
 from tercet.core.plans import read_plan
 from tercet.core.resolve.made import Made, made
@@ -238,19 +239,14 @@ def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
     done = {name for name, step in state.steps.items() if step.status == "done"}
     reviewed = Review(config.ctx, config.compiled, config.spec, run.followed.plan)
     return made(
-        e.TurnJudged(
+        copy_fields(
+            e.TurnJudged,
+            said,
             at=answer.at,
             turn=state.turns + 1,
-            action=said.action,
             reason=storable(said.reason),
             critic=storable(said.critic),
-            score=said.score,
-            trace=said.trace,
-            stop=said.stop,
             prompt=None if said.prompt is None else storable(said.prompt),
-            patch=said.patch,
-            metadata=said.metadata,
-            left_out=said.left_out,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
     )

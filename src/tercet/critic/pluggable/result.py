@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, assert_never, cast
+from typing import Any, Literal, cast
 
 Action = Literal["continue", "stop", "retry"]
 """What a critic may ask for."""
@@ -93,28 +93,15 @@ def step_outcome(action: Action | Literal["escalate"], *, pure: bool, attempt: A
     `pure` says that the step may run any number of times: it is pure, or only reads.
     A stop is an escalate: of the four words it is the one after which nothing goes on by itself.
     """
-    match action:
-        case "continue":
-            return "accept"
-        case "retry":
-            return _retry_outcome(pure=pure, attempt=attempt)
-        case "stop" | "escalate":
-            return "escalate"
-        case _:
-            assert_never(action)
+    if action == "continue":
+        return "accept"
+    if action != "retry":
+        return "escalate"
+    return "retry" if pure else _ON_RETRY[attempt]
 
 
-def _retry_outcome(*, pure: bool, attempt: Attempt) -> StepOutcome:
-    if pure:
-        return "retry"
-    match attempt:
-        case "not_done":
-            return "retry"
-        case "done":
-            # The effect stands; only another plan can lead away from it.
-            return "replan"
-        case "unknown":
-            # Neither another attempt nor another plan is safe until somebody knows what happened.
-            return "escalate"
-        case _:
-            assert_never(attempt)
+_ON_RETRY: dict[Attempt, StepOutcome] = {
+    "not_done": "retry",
+    "done": "replan",  # the effect stands; only another plan can lead away from it
+    "unknown": "escalate",  # neither another attempt nor another plan is safe until somebody knows what happened
+}
