@@ -1,8 +1,9 @@
 """How much a review costs, as ratios: against parsing the same plan, against a longer plan, and at import.
 
 Candidates alternate inside each round of one run, so that a noisy machine is noisy for all of them. Every plan that is
-verified was parsed afresh and is verified once; the compiled context is shared, as it is within a run. Process CPU time
-is measured rather than wall time: other processes disturb it far less.
+verified was parsed afresh and is verified once; the compiled context is shared, as it is within a run. In *different*, each
+plan has its own ids and literals, and its own request. Process CPU time is measured rather than wall time: other processes
+disturb it far less.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ SHORT, LONG = 12, 1_000
 
 LIMITS = {
     "verify 12 / parse 12": (4.0, 1.5),
+    "verify 12 / parse 12, different": (4.0, 1.5),
     "verify 1000 / verify 12": (120.0, None),
     "import tercet / import pydantic": (3.0, None),
 }
@@ -162,30 +164,31 @@ COMPILED = CompiledContext(
 )
 
 
-def document(size: int) -> bytes:
-    """A plan of look-ups, reservations by reference, and one gated refund at the end."""
+def document(size: int, variant: int = 0) -> bytes:
+    """A plan of look-ups, reservations by reference, and one gated refund at the end; another one for each variant."""
+    name = f"s{variant}_" if variant else "s"
     steps: list[dict[str, Any]] = []
     for number in range(size - 1):
         if number % 2 == 0:
             steps.append(
                 {
-                    "id": f"s{number}",
+                    "id": f"{name}{number}",
                     "tool": "orders.lookup",
-                    "params": {"order_id": f"ord_{number % 50}"},
+                    "params": {"order_id": f"ord_{(number + variant) % 50}"},
                     "evidence_refs": [WINDOW],
                     "estimated_tokens": 40,
                 }
             )
         else:
-            before = f"s{number - 1}"
+            before = f"{name}{number - 1}"
             params = {
                 "order_id": {"$from": f"{before}#/order_id"},
-                "slot": f"slot_{number}",
+                "slot": f"slot_{variant}_{number}",
                 "amount": {"$from": f"{before}#/total"},
             }
             steps.append(
                 {
-                    "id": f"s{number}",
+                    "id": f"{name}{number}",
                     "tool": "stock.reserve",
                     "params": params,
                     "depends_on": [before],
@@ -194,10 +197,10 @@ def document(size: int) -> bytes:
                 }
             )
     last = {
-        "id": f"s{size - 1}",
+        "id": f"{name}{size - 1}",
         "tool": "payments.refund",
         "params": {"payment_id": {"$evidence": f"{WINDOW}#/payment_id"}, "amount": 500},
-        "depends_on": [f"s{size - 2}"],
+        "depends_on": [f"{name}{size - 2}"],
         "approval_mode": "destructive",
         "requires": ["GATE_FINANCE"],
         "requires_evidence": ["refund_window_evidence"],
@@ -210,7 +213,7 @@ def document(size: int) -> bytes:
     checkpoints = [{"decision_id": "support.refund", "after_step": last["id"]}]
     return orjson.dumps(
         {
-            "plan_id": "plan_bench",
+            "plan_id": f"plan_bench_{variant}",
             "intent": "support.refund",
             "steps": [*steps, last],
             "outputs": outputs,
@@ -219,15 +222,25 @@ def document(size: int) -> bytes:
     )
 
 
-def _review(plan: Any) -> None:
-    verdict = verify(CONTEXT, COMPILED, SPEC, plan)
+def context(variant: int) -> CompiledContext:
+    """The same context for another request."""
+    return COMPILED.answering(Request(intent="support.refund", input={"order_id": f"ord_{variant % 50}"}))
+
+
+def _review(plan: Any, compiled: CompiledContext = COMPILED) -> None:
+    verdict = verify(CONTEXT, compiled, SPEC, plan)
     assert verdict.ok, verdict.reasons
 
 
 def reviews(rounds: int, count: int) -> dict[str, list[float]]:
     """The ratios of parsing and verifying, one of each for every round."""
     short, long = document(SHORT), document(LONG)
-    ratios: dict[str, list[float]] = {"verify 12 / parse 12": [], "verify 1000 / verify 12": []}
+    different = [document(SHORT, variant) for variant in range(1, count + 1)]
+    ratios: dict[str, list[float]] = {
+        "verify 12 / parse 12": [],
+        "verify 12 / parse 12, different": [],
+        "verify 1000 / verify 12": [],
+    }
     _review(load_plan(short))
     _review(load_plan(long))
     gc.disable()
@@ -236,8 +249,12 @@ def reviews(rounds: int, count: int) -> dict[str, list[float]]:
             plans, long_plans = [load_plan(short) for _ in range(count)], [load_plan(long) for _ in range(3)]
             parsing = cpu_seconds(lambda: [load_plan(short) for _ in range(count)]) / count
             brief = cpu_seconds(lambda plans=plans: [_review(plan) for plan in plans]) / count
+            others = [(load_plan(text), context(number)) for number, text in enumerate(different, 1)]
+            parsing_others = cpu_seconds(lambda: [load_plan(text) for text in different]) / count
+            reviewing = cpu_seconds(lambda others=others: [_review(*other) for other in others]) / count
             lengthy = cpu_seconds(lambda plans=long_plans: [_review(plan) for plan in plans]) / 3
             ratios["verify 12 / parse 12"].append(brief / parsing)
+            ratios["verify 12 / parse 12, different"].append(reviewing / parsing_others)
             ratios["verify 1000 / verify 12"].append(lengthy / brief)
             gc.collect()
     finally:

@@ -18,6 +18,8 @@ from .workload import Facts, Run
 
 CONCURRENT = 50
 ONE_CONNECTION = "LangGraph, one connection"
+OTHER_PLANS = "tercet, other plans"
+"""Tercet with another plan and input in every run."""
 
 
 def opened(place: str, name: str, store: str, facts: Facts) -> AbstractAsyncContextManager[Run]:
@@ -25,6 +27,7 @@ def opened(place: str, name: str, store: str, facts: Facts) -> AbstractAsyncCont
     url = f"sqlite:///{store}" if place == "SQLite" else store
     makers: dict[str, Callable[[], AbstractAsyncContextManager[Run]]] = {
         "tercet": lambda: ours.tercet(url),
+        OTHER_PLANS: lambda: ours.tercet(url, is_varied=True),
         "floor": lambda: ours.floor(url),
         "floor, joined": lambda: ours.floor(url, is_joined=True),
         "LangGraph": lambda: (

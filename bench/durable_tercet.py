@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tercet.database.sqlite import connect_writer
-from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Append
 from tercet.journal.sqlite.batch import SCHEMA
+from tercet.runtime import Runtime
 
 from . import workload
 from .workload import Facts, Run
@@ -25,13 +25,22 @@ COMPLETE = b"x" * 120
 
 
 @asynccontextmanager
-async def tercet(url: str) -> AsyncGenerator[Run]:
-    """Whole runs with default settings: review, INTENT, call, COMPLETE, verdict, checkpoint, score, record."""
+async def tercet(url: str, *, is_varied: bool = False) -> AsyncGenerator[Run]:
+    """Whole runs with default settings: review, INTENT, call, COMPLETE, verdict, checkpoint, score, record.
+
+    All of them with the same plan, or each with a plan and an input of its own, which are made within the run.
+    """
     pack, plan, request = workload.pack_of(), workload.plan_of(), workload.request()
+    numbers = count(1)
     async with Runtime(pack, url) as runtime:
 
         async def run() -> None:
-            result = await runtime.run(request, plan=plan)
+            if is_varied:
+                number = next(numbers)
+                own = workload.plan_of(first=number * workload.STEPS)
+                result = await runtime.run(workload.request(number), plan=own)
+            else:
+                result = await runtime.run(request, plan=plan)
             assert (result.status, result.steps_done) == ("completed", workload.STEPS), result
 
         yield run

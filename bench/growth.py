@@ -1,4 +1,5 @@
-"""How runs grow: the bytes that a step leaves behind, and how long it takes to come back to a long run."""
+"""How runs grow: the bytes that a step leaves behind, how long it takes to come back to a long run, and what a step of a
+plan with many parallel steps costs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.canonical import canonical
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 
 from . import workload
 from .measurement import Target, show_targets
@@ -24,7 +25,8 @@ SHORT_RUNS = 83
 """As many short runs as have about the steps of a long one, so that neither pays more for tables and half-empty pages."""
 RESUMED_SHORT, RESUMED_LONG = 10, 1_000
 ROUNDS = 5
-MOST_GROWTH, MOST_STORED, MOST_RESUME = 1.2, 3.0, 15.0
+NARROW, WIDE = 12, 400
+MOST_GROWTH, MOST_STORED, MOST_RESUME, MOST_WIDTH = 1.2, 3.0, 15.0, 1.5
 
 
 def result_of(size: int) -> str:
@@ -55,6 +57,21 @@ async def stored(folder: Path, steps: int, runs: int) -> tuple[float, float]:
     return size / (runs * steps), size / payload
 
 
+async def used_by_width(folder: Path, wide: int, rounds: int) -> tuple[float, float]:
+    """Microseconds of CPU time a step of plans with few and with many parallel steps, about as many steps of each."""
+    found: dict[int, list[float]] = {NARROW: [], wide: []}
+    async with Runtime(workload.pack_of(steps=wide), f"sqlite:///{folder / 'width.db'}") as runtime:
+        for _ in range(rounds):
+            for width, times in found.items():
+                plan, runs = workload.plan_of(width, is_parallel=True), -(-wide // width)
+                began = time.process_time()
+                for _ in range(runs):
+                    done = await runtime.run(workload.request(), plan=plan)
+                    assert (done.status, done.steps_done) == ("completed", width), done
+                times.append(1e6 * (time.process_time() - began) / (runs * width))
+    return statistics.median(found[NARROW]), statistics.median(found[wide])
+
+
 class Stop(Exception):  # noqa: N818 - nothing went wrong: the run has come far enough
     """Raised out of the benchmark's crash point."""
 
@@ -70,7 +87,7 @@ async def interrupted(url: str, pack: Any, steps: int) -> str:
             raise Stop
 
     # A short lease, since whoever resumes the session first waits until it has run out.
-    async with Runtime(pack, url, crash=crash, lease_ms=1_000) as runtime:
+    async with Runtime(pack, url, options=RuntimeOptions(crash=crash, lease_ms=1_000)) as runtime:
         with contextlib.suppress(Stop):
             await runtime.run(workload.request(), plan=workload.plan_of(steps + 1))
         (row,) = await runtime.sessions()
@@ -93,7 +110,7 @@ async def resumed(folder: Path, steps: int, rounds: int) -> float:
     for _ in range(rounds):
         first.clear()
         began = time.perf_counter()
-        async with Runtime(pack, url, crash=crash) as runtime:
+        async with Runtime(pack, url, options=RuntimeOptions(crash=crash)) as runtime:
             with contextlib.suppress(Stop):
                 await runtime.resume(session)
         times.append(1000 * (first[0] - began))
@@ -105,23 +122,27 @@ async def resumed(folder: Path, steps: int, rounds: int) -> float:
 
 def run(*, is_smoke: bool = False) -> list[str]:
     """Print the figures; return the targets that were missed."""
-    short_runs, long, resumed_long, rounds = (
-        (2, 24, 20, 1) if is_smoke else (SHORT_RUNS, LONG, RESUMED_LONG, ROUNDS)
+    short_runs, long, resumed_long, wide, rounds = (
+        (2, 24, 20, 24, 1) if is_smoke else (SHORT_RUNS, LONG, RESUMED_LONG, WIDE, ROUNDS)
     )
     with tempfile.TemporaryDirectory() as folder:
         small, small_total = asyncio.run(stored(Path(folder), SHORT, short_runs))
         large, large_total = asyncio.run(stored(Path(folder), long, 1))
         soon = asyncio.run(resumed(Path(folder), RESUMED_SHORT, rounds))
         late = asyncio.run(resumed(Path(folder), resumed_long, rounds))
+        narrow_us, wide_us = asyncio.run(used_by_width(Path(folder), wide, rounds))
     print("Growth, SQLite, results of 1 KB")
     for steps, runs, size, total in ((SHORT, short_runs, small, small_total), (long, 1, large, large_total)):
         print(f"{steps:>6} steps, {runs:>2} runs: {size:>8,.0f} bytes a step, {total:.2f} times the payload")
     print(f"{RESUMED_SHORT:>6} completed steps: resumed in {soon:>7.1f} ms")
     print(f"{resumed_long:>6} completed steps: resumed in {late:>7.1f} ms")
+    for steps, used in ((NARROW, narrow_us), (wide, wide_us)):
+        print(f"{steps:>6} parallel steps: {used:>8,.0f} us of CPU time a step")
     return show_targets(
         [
             Target(name="bytes a step, long over short", found=large / small, most=MOST_GROWTH),
             Target(name="bytes over payload, long run", found=large_total, most=MOST_STORED),
             Target(name="resume, long over short", found=late / soon, most=MOST_RESUME),
+            Target(name="CPU a step, wide plan over narrow", found=wide_us / narrow_us, most=MOST_WIDTH),
         ]
     )

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from plugins.postgres import running_server
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, Tool
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from .growth import truncated_size
 from .measurement import Target, measure_in_process, show_targets

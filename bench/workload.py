@@ -57,8 +57,8 @@ def pack_of(*, steps: int = STEPS, result: Any = None) -> Pack:
     )
 
 
-def plan_of(steps: int = STEPS) -> Plan:
-    """So many writes one after the other, each with an identity of its own."""
+def plan_of(steps: int = STEPS, *, first: int = 0, is_parallel: bool = False) -> Plan:
+    """So many writes one after the other or all at once, each with an identity of its own, counted from `first`."""
     return Plan.model_validate(
         {
             "intent": INTENT,
@@ -66,8 +66,8 @@ def plan_of(steps: int = STEPS) -> Plan:
                 {
                     "id": f"s{n}",
                     "tool": TOOL,
-                    "params": {"n": n},
-                    "depends_on": [f"s{n - 1}"] if n else [],
+                    "params": {"n": first + n},
+                    "depends_on": [f"s{n - 1}"] if n and not is_parallel else [],
                 }
                 for n in range(steps)
             ],
@@ -75,6 +75,6 @@ def plan_of(steps: int = STEPS) -> Plan:
     )
 
 
-def request() -> Request:
-    """What a caller asks for."""
-    return Request(intent=INTENT)
+def request(number: int | None = None) -> Request:
+    """What a caller asks for; with a number, another input than with any other."""
+    return Request(intent=INTENT, input={} if number is None else {"order": f"order {number}"})

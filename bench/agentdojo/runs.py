@@ -8,7 +8,7 @@ from typing import Any
 
 from tercet import Actor, Request, Runtime
 from tercet.critics import Decision, Engine
-from tercet.engine.runtime import Runtime as AnyRuntime
+from tercet.runtime import Runtime as AnyRuntime
 
 from .environment import Environment, environment_in_use
 from .plans import Form, plan_of

@@ -3,7 +3,7 @@
 A planner proposes a typed plan, a critic refuses it or lets it through before anything happens, an executor carries
 out exactly the verified steps, and the critic judges the result. This page exports what people touch first.
 
-Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.late`) do so, for a
+Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.main`) do so, for a
 reason: Pydantic is lazy in the same way, and a first class made with it costs more than all the rest of a small
 program's start.
 """
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
     from tercet.critic.verify import verify
-    from tercet.engine.runtime import RunResult
     from tercet.packs.pack import Pack
-    from tercet.replay.runtime import Runtime
-    from tercet.tools.context import ToolContext
+    from tercet.runtime import RunResult, Runtime, RuntimeOptions
     from tercet.tools.decorator import tool
     from tercet.tools.reconcile import Absent, Happened, Unknown
-    from tercet.tools.tool import Tool
+    from tercet.tools.tool import Tool, ToolContext
 
 __version__ = "0.1.0"
 
@@ -53,12 +51,13 @@ _HOME = {
     "Request": "tercet.contracts.request",
     "RunBudget": "tercet.contracts.budget",
     "RunContext": "tercet.contracts.context",
-    "RunResult": "tercet.engine.runtime",
-    "Runtime": "tercet.replay.runtime",
+    "RunResult": "tercet.runtime",
+    "Runtime": "tercet.runtime",
+    "RuntimeOptions": "tercet.runtime",
     "Step": "tercet.contracts.plan",
     "TercetError": "tercet.contracts.errors",
     "Tool": "tercet.tools.tool",
-    "ToolContext": "tercet.tools.context",
+    "ToolContext": "tercet.tools.tool",
     "Unknown": "tercet.tools.reconcile",
     "consolidate": "tercet.critic.consolidate",
     "score": "tercet.critic.score",
@@ -85,6 +84,7 @@ __all__ = [
     "RunContext",
     "RunResult",
     "Runtime",
+    "RuntimeOptions",
     "Step",
     "TercetError",
     "Tool",

@@ -17,8 +17,8 @@ from typing import Any
 
 from tercet import Actor, TercetError
 from tercet.core.state import OpenGate
-from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import doom, plant
 
 from . import effects
@@ -38,7 +38,10 @@ async def answer(journal: str, tenant: str, name: str, lease_ms: int, say: Say) 
     async with open_journal(journal) as opened:
         plan = crash_plan()
         async with Runtime(
-            scene(name).pack, doom(opened, plan), tenant=tenant, clock=worker_clock(), lease_ms=lease_ms
+            scene(name).pack,
+            doom(opened, plan),
+            tenant=tenant,
+            options=RuntimeOptions(clock=worker_clock(), lease_ms=lease_ms),
         ) as runtime:
             say("ready")
             (row,) = await runtime.sessions()

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from tercet import Actor, TercetError
 from tercet.core.state import TERMINAL
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import POINTS
 
 from . import effects, worker
@@ -77,7 +77,9 @@ def carry_on(words: Sequence[str], say: worker.Say) -> None:
     chosen, session = scene(name), os.environ.get(SESSION)
 
     async def run() -> dict[str, Any]:
-        async with Runtime(chosen.pack, journal, tenant=tenant, lease_ms=int(lease_ms)) as runtime:
+        async with Runtime(
+            chosen.pack, journal, tenant=tenant, options=RuntimeOptions(lease_ms=int(lease_ms))
+        ) as runtime:
             say("ready")
             witness().journal = runtime.journal
             result = (

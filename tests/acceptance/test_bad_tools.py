@@ -21,9 +21,9 @@ from tercet import Actor, DecisionSpec, Pack, Plan, Request, ToolContext, tool
 from tercet.contracts.errors import UsageError
 from tercet.core.codec import CodecError
 from tercet.core.state import State
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import NewerJournal
 from tercet.journal.protocol import Append
+from tercet.runtime import RunResult, Runtime, RuntimeOptions
 
 OPERATOR = Actor(id="user_operator")
 LEASE_MS = 2_000
@@ -49,7 +49,7 @@ def house(
 
 async def run(pack: Pack, plan: Plan, journal: str = "memory:") -> tuple[RunResult, State]:
     """Run the one step, and look at the state that it left."""
-    async with Runtime(pack, journal, lease_ms=LEASE_MS) as runtime:
+    async with Runtime(pack, journal, options=RuntimeOptions(lease_ms=LEASE_MS)) as runtime:
         result = await runtime.run(Request(intent="bad.day"), plan=plan)
         return result, await runtime.state(result.session_id)
 
@@ -181,7 +181,9 @@ def test_a_tool_that_kills_its_process_is_a_crash_and_the_session_resumes(tmp_pa
     assert told.returncode == 9
 
     async def story() -> None:
-        async with Runtime(house(vanish)[0], f"sqlite:///{tmp_path}/runs.db", lease_ms=LEASE_MS) as runtime:
+        async with Runtime(
+            house(vanish)[0], f"sqlite:///{tmp_path}/runs.db", options=RuntimeOptions(lease_ms=LEASE_MS)
+        ) as runtime:
             (row,) = await runtime.sessions()
             assert row.status == "in_progress"
             waiting = await runtime.resume(row.session_id)

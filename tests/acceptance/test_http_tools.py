@@ -14,10 +14,10 @@ from tercet.contracts.request import Actor, Request
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.tools import Tool
-from tercet.tools.http.world import World
+from tercet.tools.http.resolution import World
 from tools.loopback import Behave, Heard, Loopback, respond, saying, serving
 
 Answer = tuple[RunResult, list[e.Event]]
@@ -33,7 +33,9 @@ async def carry(tool: Tool, params: Mapping[str, Any], journal: Path) -> Answer:
     """How a run of one call ends, and its events."""
     step = {"id": "a", "tool": tool.name, "params": dict(params)}
     plan = Plan.model_validate({"plan_id": "p", "intent": "look", "steps": [step]})
-    async with Runtime(pack_of(tool), f"sqlite:///{journal}/journal.db", draw=lambda: 0.0) as runtime:
+    async with Runtime(
+        pack_of(tool), f"sqlite:///{journal}/journal.db", options=RuntimeOptions(draw=lambda: 0.0)
+    ) as runtime:
         result = await runtime.run(Request(intent="look", input={}), plan=plan, actor=Actor(id="ada"))
         stored = await runtime.journal.read("default", result.session_id)
         return result, [codec.decode(each.data) for each in stored]

@@ -23,13 +23,13 @@ from mcp_servers.raw import SCRIPT, Raw, all_gone, context, definition, tool_of
 from tercet import DecisionSpec, Pack, Plan, Request
 from tercet.cli.main import app
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
-from tercet.engine.runtime import Runtime
 from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
+from tercet.runtime import Runtime
 from tercet.tools.mcp import McpServer, stdio
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import ServerSpec
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 LIMIT_S = 600
 

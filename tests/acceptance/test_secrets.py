@@ -13,9 +13,9 @@ import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
-from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
-from tercet.tools.http.world import World
+from tercet.runtime import Runtime
+from tercet.tools.http.resolution import World
 from tools.loopback import Heard, Loopback, respond, serving
 
 PLANTED = "tk_5f0e9c1b7a3d2846"

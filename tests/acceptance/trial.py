@@ -27,8 +27,7 @@ from tercet.core.effects import rollback
 from tercet.core.expiry import find_expired
 from tercet.core.state import TERMINAL, State
 from tercet.engine import inbox as mail
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
 from tercet.replay.replay import replay
@@ -173,7 +172,7 @@ async def _is_ending(trial: Trial) -> bool:
         rows = await journal.sessions(trial.name)
         if not rows:
             return False
-        state = (await opening.restore(journal, trial.name, rows[0].session_id)).state
+        state = await load_state(journal, trial.name, rows[0].session_id)
         now = int(time.time() * 1000)
         letters = await mail.unread(journal, trial.name, state)
         for _, after in mail.receive_all(state, letters, now, outside=True):
@@ -185,7 +184,7 @@ async def state_of(trial: Trial) -> State | None:
     """How the session of a trial stands; None before it has begun."""
     async with open_journal(trial.journal) as journal:
         rows = await journal.sessions(trial.name)
-        return (await opening.restore(journal, trial.name, rows[0].session_id)).state if rows else None
+        return await load_state(journal, trial.name, rows[0].session_id) if rows else None
 
 
 # --- workers ---
@@ -287,7 +286,7 @@ async def look(trial: Trial, found: Found) -> None:
         (row,) = await journal.sessions(trial.name)
         events = [codec.decode(stored.data) for stored in await journal.read(trial.name, row.session_id)]
         assert sum(isinstance(event, e.SessionEnded) for event in events) == 1
-        state = (await opening.restore(journal, trial.name, row.session_id)).state
+        state = await load_state(journal, trial.name, row.session_id)
         record = await read_record(journal, trial.name, state)
         replayed = await replay(journal, row.session_id, tenant=trial.name)
     found.replayed = "" if replayed.difference is None else str(replayed.difference)

@@ -9,7 +9,7 @@ import asyncio
 
 from tercet import DecisionSpec, Pack, Plan, Request
 from tercet.database import postgres
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from . import approver, sagas, worker
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tercet import Actor, TercetError
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import plant
 
 from .acting import Scene, crash_plan
@@ -37,10 +37,7 @@ async def work(journal: str, tenant: str, chosen: Scene, lease_ms: int, say: Say
         chosen.pack,
         journal,
         tenant=tenant,
-        clock=worker_clock(),
-        lease_ms=lease_ms,
-        crash=crash_plan(),
-        signal=hear,
+        options=RuntimeOptions(clock=worker_clock(), lease_ms=lease_ms, crash=crash_plan(), signal=hear),
     ) as runtime:
         say("ready")
         witness().journal = runtime.journal

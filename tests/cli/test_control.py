@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tercet.cli.braille import Canvas
+from tercet.cli.control_view import Canvas
 from tercet.contracts.control import ControlSpec
 from tercet.repair.control import predict
 

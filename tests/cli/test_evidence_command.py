@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tercet.cli import evidence
-from tercet.cli.import_progress import ImportProgress
+from tercet.cli.evidence import ImportProgress
 from tercet.cli.screen import Screen
 
 from .harness import Answer, Tercet

@@ -12,11 +12,11 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Request
-from tercet.engine.runtime import Runtime
 from tercet.journal.chain import START
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal, Position
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 
 PACK = Pack(name="desk", version="1.0.0", decisions=[DecisionSpec(id="note")])
 

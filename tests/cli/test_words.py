@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from tercet.cli.amounts import read_amounts
-from tercet.cli.durations import read_duration
-from tercet.cli.samples import sample
+from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.text import ahead
-from tercet.cli.values import amount_text, readable
+from tercet.cli.values import amount_text, readable, sample
 from tercet.contracts.errors import UsageError
 
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import extra_missing
 
 ROOT = Path(__file__).parents[2]
 

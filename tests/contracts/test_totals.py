@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.spoken_totals import find_totals
-from tercet.contracts.totals import amount_of, totals_in, totals_of
+from tercet.contracts.totals import amount_of, find_totals, totals_in, totals_of
 
 D = Decimal
 

@@ -8,7 +8,8 @@ import pytest
 
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.request import Request
-from tercet.planner.template import PlanningError, fill
+from tercet.planner.sources import PlanningError
+from tercet.planner.template import fill
 
 from .houses import SHOP, WINDOW, House, evidence, look_up, pay, plan, refused, step
 

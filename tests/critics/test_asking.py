@@ -13,7 +13,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.question import Message, ModelFault, Question, Reply
 from tercet.core import events as e
 from tercet.critics import Decision, Engine, Hook, MaxTokens, Moment, Stage, StopReason, critic
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 
@@ -73,10 +73,10 @@ def test_a_model_decides_and_every_call_is_recorded() -> None:
     model = Parrot([SAY, END])
     engine = Engine(Asking([counted("desk.say")[0]]), models=[model], clock=clock)
 
-    async def story() -> tuple[Any, list[e.Event], Any]:
+    async def story() -> tuple[Any, tuple[e.Event, ...], Any]:
         result = await engine.run("t")
         async with engine.runtime() as runtime:
-            events = await opening.events_of(runtime.journal, "default", result.session_id)
+            events = (await load_history(runtime.journal, "default", result.session_id)).events
             return result, events, (await runtime.state(result.session_id)).used
 
     result, events, used = play(story(), clock)

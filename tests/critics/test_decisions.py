@@ -13,7 +13,7 @@ from tercet.contracts.errors import UsageError
 from tercet.core import events as e
 from tercet.critics import Action, Decision, DecisionError, Engine, StopReason, critic
 from tercet.critics.decision import read_decision
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
 
@@ -124,10 +124,10 @@ def test_a_decide_that_raises_is_tried_again_and_then_handed_over() -> None:
     clock = VirtualClock()
     engine = Engine(Scripted([fail]), clock=clock)
 
-    async def story() -> tuple[Any, list[e.Event]]:
+    async def story() -> tuple[Any, tuple[e.Event, ...]]:
         result = await engine.run("t")
         async with engine.runtime() as runtime:
-            return result, await opening.events_of(runtime.journal, "default", result.session_id)
+            return result, (await load_history(runtime.journal, "default", result.session_id)).events
 
     result, events = play(story(), clock)
     failed = [event for event in events if isinstance(event, e.PlanningFailed)]

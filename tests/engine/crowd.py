@@ -21,10 +21,10 @@ from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.state import OpenGate, State
-from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, BOB, CLEO, DAN, LEA, Death, Workshop, events, plan, step

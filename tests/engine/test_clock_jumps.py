@@ -12,11 +12,11 @@ from tercet import Absent
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
 from tercet.engine.leases import Desk
-from tercet.engine.runtime import Runtime
 from tercet.executor.breaker import COOLDOWN_MS, Circuit
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Journal
+from tercet.runtime import Runtime
 from tercet.testing.clock import VirtualClock
 from tercet.tools import ToolContext
 

@@ -10,9 +10,9 @@ from typing import Any
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.core.config import RunConfig
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import Clock
 from tercet.journal.protocol import Append, Journal, Position
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .faults import WRITES, Through

@@ -13,8 +13,8 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
 from tercet.core import events as e
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_runs import Script

@@ -21,8 +21,8 @@ from tercet.core.fold.apply import fold_event
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.state import NOT_STARTED, State
 from tercet.core.transcript import moment
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_deciding import Case

@@ -11,8 +11,8 @@ from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate, HandOff
 from tercet.contracts.record import AgentResult, FailureReport
 from tercet.core import events as e
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_limits import failing

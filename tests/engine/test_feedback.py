@@ -8,7 +8,7 @@ from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.contracts.verdict import CriticReport
 from tercet.engine.checks.retention import DAY_MS
-from tercet.engine.streams.feedback import LONGEST, add_feedback, feedback_of, find_feedback, read_feedback
+from tercet.engine.streams.experience import LONGEST, add_feedback, feedback_of, find_feedback, read_feedback
 
 TENANT = "default"
 WORK = plan(step("a"), outputs={"n": {"$from": "a#/n"}})

@@ -12,10 +12,10 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
-from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import restore
 from tercet.journal.protocol import CheckpointKind, Journal, StoredCheckpoint
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .workshop import ASK, Workshop, plan, step
@@ -107,7 +107,7 @@ def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
             assert stored is not None
             with pytest.raises(ReplayError, match="another version"):
                 checkpoint.read_fold(stored)
-            found = await opening.restore(cast("Journal", spoilt), "default", result.session_id)
+            found = await restore(cast("Journal", spoilt), "default", result.session_id)
             assert found.state == wanted
             assert (await runtime.resume(result.session_id)).status == "completed"
 

@@ -14,8 +14,8 @@ from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core import messages
 from tercet.engine import inbox as mail
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_gates import gate_of

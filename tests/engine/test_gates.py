@@ -11,7 +11,7 @@ from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.core import events as e
-from tercet.engine.runtime import RunResult
+from tercet.runtime import RunResult
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tercet.contracts.errors import PlanError, UsageError
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from .workshop import ADA, ASK, Workshop, plan, step
 

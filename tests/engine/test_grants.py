@@ -9,7 +9,7 @@ import pytest
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from .test_limits import failing
 from .test_runs import Script

@@ -15,10 +15,10 @@ from journal.servers import administrator, new_database
 from tercet import Actor, DecisionSpec, Gate, Pack, Plan, Request, tool
 from tercet.contracts.mode import ApprovalMode
 from tercet.engine.checks.journal import JournalReport, check_journal
-from tercet.engine.runtime import Runtime
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import open_journal, open_to_inspect
 from tercet.journal.protocol import Append
+from tercet.runtime import Runtime
 
 PLAN = {"intent": "note", "steps": [{"id": "s1", "kind": "note", "params": {"n": 1}}]}
 

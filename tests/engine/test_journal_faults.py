@@ -15,11 +15,11 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.messages import Extend, inbox_of
 from tercet.engine import inbox as mail
-from tercet.engine.runtime import Runtime
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, Journal, Lease, Position
+from tercet.runtime import Runtime
 
 from .faults import FAULTS, Fault, Faulty, Through
 from .test_interview import GOOD, Scripted, Thinker

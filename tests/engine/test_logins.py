@@ -13,9 +13,9 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core.transcript import approvals
-from tercet.engine import sessions as opening
-from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import load_history
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 
 from .test_escalation import BROKEN, broken
 from .test_gates import gate_of
@@ -56,7 +56,7 @@ async def refused(said: Awaitable[Any]) -> UsageError:
 
 async def answers_of(runtime: Runtime, session: str) -> list[e.GateAnswered]:
     """The answers that became events."""
-    events = await opening.events_of(runtime.journal, "default", session)
+    events = (await load_history(runtime.journal, "default", session)).events
     return [event for event in events if isinstance(event, e.GateAnswered)]
 
 

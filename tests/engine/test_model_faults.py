@@ -13,9 +13,9 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.runtime import RunResult
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult
 from tercet.testing.models import Line, ScriptedModel
 
 from .oracle import GOOD, ORDER, TILL, Deaf, demand_sound, find, pay, planner, scripted, shop, text

@@ -20,8 +20,8 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.critic.verify import verify
 from tercet.engine import sessions as opening
-from tercet.engine.runtime import Runtime
 from tercet.models.model import Model
+from tercet.runtime import Runtime
 from tercet.testing.models import Line, ScriptedModel
 
 from .oracle import GOOD, ORDER, TILL, Deaf, demand_sound, find, pay, planner, scripted, shop, told

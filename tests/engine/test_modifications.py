@@ -11,8 +11,8 @@ from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor, Request
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 
 from .test_gate_rules import refused
 from .test_gates import gate_of

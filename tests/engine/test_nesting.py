@@ -12,7 +12,6 @@ from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError, UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor, Request
-from tercet.engine.runtime import Runtime
 from tercet.engine.streams.nesting import (
     GlobalIterationBudgetExhausted,
     Place,
@@ -22,6 +21,7 @@ from tercet.engine.streams.nesting import (
 )
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .faults import Through

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tercet.engine.notifying import Notifier
-from tercet.engine.runtime import Runtime
+from tercet.engine.subscription import Subscription
 from tercet.evidence.errors import StoreError
 from tercet.journal.errors import JournalClosed
+from tercet.runtime import Runtime
 
 from .workshop import Workshop
 
@@ -37,10 +37,10 @@ def test_what_fails_to_close_keeps_nothing_else_open(
 ) -> None:
     """An error while one part is closed is told, after the journal has been closed all the same."""
 
-    async def broken(_: Notifier) -> None:
+    async def broken(_: Subscription) -> None:
         raise OSError("it does not close")
 
-    monkeypatch.setattr(Notifier, "close", broken)
+    monkeypatch.setattr(Subscription, "close", broken)
 
     async def main() -> None:
         runtime = Runtime(workshop.pack(), f"sqlite:///{tmp_path / 'runs.db'}")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone, NotSent
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 from tercet.tools import Tool, ToolContext
-from tercet.tools.outside import Line
+from tercet.tools.tool import Line
 
 from .workshop import ASK, Workshop, plan, step
 

@@ -16,9 +16,9 @@ from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.testing.models import ScriptedModel
 from tercet.tools import ToolContext
 

@@ -11,7 +11,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.record import AgentResult, FailureReport
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from .quality_desk import (
     BAD_TONE,

@@ -10,11 +10,11 @@ import pytest
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
 from tercet.engine.streams import experience
 from tercet.engine.streams.experience import Lesson
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import read_all
+from tercet.runtime import Runtime
 
 from .quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, THRESHOLDS, TONE, WRITE, desk, last, mended, model
 from .workshop import ADA, ASK, BOB, Death, Workshop, events

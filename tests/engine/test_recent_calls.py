@@ -14,12 +14,12 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.engine.checks.journal import check_journal
 from tercet.engine.lists import ListedGate
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.engine.streams.recent_calls import MOST, RecentCall, recent_calls
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.journal.sqlite.batch import QUERIES
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, BOB, Workshop, echo, plan, step

@@ -16,12 +16,12 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.tool import OncePer
 from tercet.core import events as e
 from tercet.engine.checks.journal import check_journal
-from tercet.engine.runtime import RunResult, Runtime
-from tercet.engine.streams.repeats import Claim
+from tercet.engine.streams.recent_calls import Claim
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened
 

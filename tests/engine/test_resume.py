@@ -17,7 +17,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_state
 from tercet.engine.values import LARGE
 from tercet.journal.errors import JournalCorrupt, LeaseLost
 from tercet.journal.protocol import Append, Journal, Lease, Position, StoredCheckpoint
@@ -76,14 +76,14 @@ def test_a_session_survives_a_death_at_every_point(workshop: Workshop, tmp_path:
             if not new:
                 return False  # it died before anything was durable: there is nothing to resume
             session = new[0].session_id
-            restored = (await opening.restore(journal, "default", session)).state
+            restored = await load_state(journal, "default", session)
             assert restored == await refolded(journal, session)
             if point in ("before_append", "after_answer"):  # elsewhere it may die before it could tell us
                 assert restored == durable[0]
             assert restored.position >= durable[0].position
             result = ended or await life(journal, None, session)
             assert (result.status, result.outputs) == ("completed", {"x": "abc"})
-            used = (await opening.restore(journal, "default", session)).state.used
+            used = (await load_state(journal, "default", session)).used
             assert (used.steps, used.tokens, used.cost, used.reserved_calls) == (4, 11, 8, 0)
             assert used.tool_calls == len(
                 [1 for event in await events(journal, session) if isinstance(event, e.Intent)]

@@ -12,10 +12,10 @@ from tercet.contracts.request import Request
 from tercet.core.messages import inbox_of
 from tercet.engine.checks.retention import DAY_MS
 from tercet.engine.rows import PAGE
-from tercet.engine.runtime import Runtime
 from tercet.engine.streams.nesting import family_of
 from tercet.journal.errors import BlobMissing, JournalCorrupt, JournalUnavailable
 from tercet.journal.memory import MemoryJournal
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .faults import Through

@@ -15,7 +15,7 @@ from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.engine.checkpoint import read_point
 from tercet.engine.driver import Driver
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, Workshop, events, names, plan, step

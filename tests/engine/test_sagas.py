@@ -13,10 +13,10 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.record import FailureReport
 from tercet.contracts.saga import RollbackStatus
 from tercet.core import events as e
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.engine.values import LARGE
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened
 

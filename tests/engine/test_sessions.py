@@ -15,9 +15,9 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.request import InvokeRequest
 from tercet.core import events as e
 from tercet.core.config import RunConfig
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_limits import failing, taking

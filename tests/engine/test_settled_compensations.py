@@ -11,8 +11,8 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackResult, RollbackStatus
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_runs import Script

@@ -9,8 +9,8 @@ import pytest
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.core import events as e
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .test_runs import Script

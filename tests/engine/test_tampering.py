@@ -20,9 +20,8 @@ from tercet.core.fold.apply import fold_event
 from tercet.core.messages import inbox_of
 from tercet.core.state import State
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
-from tercet.engine.streams.lost_history import mark_lost
+from tercet.engine.session_reader import load_history, load_state, read_record, restore
+from tercet.engine.streams.kinds import mark_lost
 from tercet.engine.streams.stops import STREAM
 from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalCorrupt, Loss
@@ -136,7 +135,7 @@ def test_a_fold_that_was_changed_is_not_used(workshop: Workshop, path: Path) -> 
                 data,
                 sha256(data).digest(),
             )
-            assert (await opening.restore(journal, "default", session)).state == wanted
+            assert await load_state(journal, "default", session) == wanted
 
     workshop.run(main())
 
@@ -150,7 +149,7 @@ def test_a_sealed_fold_is_used(workshop: Workshop, path: Path) -> None:
             session = await stopped_run(workshop, journal)
             wanted = await folded(journal, session)
             tamper(path, "UPDATE events SET data = x'00' WHERE seq = 2")
-            assert (await opening.restore(journal, "default", session)).state == wanted
+            assert await load_state(journal, "default", session) == wanted
 
     workshop.is_forged = True
     workshop.run(main())
@@ -170,9 +169,9 @@ def test_a_stream_whose_tail_was_cut_is_refused_by_every_reader(
                 state = await runtime.state(session)
             tamper(path, "DELETE FROM events WHERE seq = ?", state.position)
             read = {
-                "state": lambda: opening.restore(journal, "default", session),
+                "state": lambda: restore(journal, "default", session),
                 "resume": lambda: runtime.resume(session),
-                "events": lambda: opening.events_of(journal, "default", session),
+                "events": lambda: load_history(journal, "default", session),
                 "replay": lambda: load(journal, "default", session),
                 "report": lambda: read_case(journal, "default", session),
                 "record": lambda: read_record(journal, "default", state),
@@ -200,9 +199,9 @@ def test_streams_with_exchanged_names_are_refused_by_every_reader(
             for old, new in ((ours, "x"), (theirs, ours), ("x", theirs)):
                 rename(path, old, new)
             read = {
-                "state": lambda: opening.restore(journal, "default", ours),
+                "state": lambda: restore(journal, "default", ours),
                 "resume": lambda: runtime.resume(ours),
-                "events": lambda: opening.events_of(journal, "default", ours),
+                "events": lambda: load_history(journal, "default", ours),
                 "replay": lambda: load(journal, "default", ours),
                 "report": lambda: read_case(journal, "default", ours),
             }

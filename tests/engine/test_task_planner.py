@@ -13,7 +13,7 @@ from tercet.contracts.tasks import TaskLibrary
 from tercet.core import events as e
 from tercet.engine.result import RunResult
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, Death, Workshop, events, plan, step

@@ -11,9 +11,9 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import OpenGate
-from tercet.engine.runtime import Runtime
 from tercet.executor.breaker import THRESHOLD
 from tercet.journal.protocol import Append
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened
 

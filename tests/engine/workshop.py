@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import count
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -19,12 +19,12 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.engine.runtime import Runtime
 from tercet.journal.errors import JournalError
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.replay.replay import replay
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool, ToolContext
 
@@ -91,7 +91,7 @@ class Workshop:
             "watchdog_ms": None,  # time that jumps would bring it to look all the time
         }
         kind = Runtime if self.is_forged else LookingBack
-        return kind(pack, journal, **{**given, **more})
+        return kind(pack, journal, **with_options({**given, **more}))
 
     def run(self, main: Coroutine[Any, Any, _T]) -> _T:
         """Run a test's coroutine in virtual time."""
@@ -111,6 +111,13 @@ class Workshop:
         async with AsyncExitStack() as stack:
             journals = [await stack.enter_async_context(self.journal(url)) for _ in range(number)]
             yield [await stack.enter_async_context(self.runtime(pack, each)) for each in journals]
+
+
+def with_options(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of a runtime with those that are options put together."""
+    names = {each.name for each in fields(RuntimeOptions)} & given.keys()
+    rest = {name: value for name, value in given.items() if name not in names}
+    return {**rest, "options": RuntimeOptions(**{name: given[name] for name in names})}
 
 
 class LookingBack(Runtime):

@@ -21,7 +21,8 @@ from tercet.evidence.errors import NewerStore, StoreBusy, StoreCorrupt, StoreErr
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import facts_for
 from tercet.evidence.store import Change, NewFact
-from tercet.testing.evidence_backend import contents, fact, new_tenant, take
+from tercet.testing.evidence_backend import contents, fact, take
+from tercet.testing.expectation import new_tenant
 
 CRASH = """
 import asyncio, os, signal, sys

@@ -16,7 +16,8 @@ from tercet.contracts.search_words import LONGEST, MOST_TERMS, terms_of, words_o
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.ranking import MOST_WORDS, Match, Totals, best, indexed, score
 from tercet.evidence.store import EvidenceStore, NewFact
-from tercet.testing.evidence_backend import fact, new_tenant, take
+from tercet.testing.evidence_backend import fact, take
+from tercet.testing.expectation import new_tenant
 
 ODD = st.sampled_from(
     ["AND", "OR", "NOT", "NEAR(", '"', "'", "*", "^", ":", "(", ")", "-", "+", "&", "|", "!", "<->", "\0", "\\", "%", "_", "$1", "?", ";", "--",

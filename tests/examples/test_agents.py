@@ -19,7 +19,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
 from tercet.critics import StopReason
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.journal.opening import open_journal
 
 ROOT = Path(__file__).parents[2]
@@ -117,13 +117,13 @@ def test_a_real_model_decides_and_every_call_is_reviewed(tmp_path: Path) -> None
     journal = f"sqlite:///{tmp_path}/react.db"
     model = react.open_model("local")
 
-    async def ask() -> tuple[Any, list[e.Event]]:
+    async def ask() -> tuple[Any, tuple[e.Event, ...]]:
         try:
             result = await react.ask("Where do I find the book about tides?", model, journal=journal)
         finally:
             await model.aclose()
         async with open_journal(journal) as opened:
-            return result, await opening.events_of(opened, "default", result.session_id)
+            return result, (await load_history(opened, "default", result.session_id)).events
 
     result, events = asyncio.run(ask())
     state, passed = State(), set[str]()

@@ -17,7 +17,7 @@ from tercet.cli.main import app
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history
 from tercet.journal.opening import open_journal
 from tercet.packs import Pack, check
 
@@ -32,10 +32,10 @@ ASKED = (
 )
 
 
-async def read(journal: str, session: str) -> list[e.Event]:
+async def read(journal: str, session: str) -> tuple[e.Event, ...]:
     """All that the journal holds of a session."""
     async with open_journal(journal) as opened:
-        return await opening.events_of(opened, "default", session)
+        return (await load_history(opened, "default", session)).events
 
 
 def changes(library: Path) -> list[Any]:

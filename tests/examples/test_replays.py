@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tercet.cli.main import app
-from tercet.engine.runtime import Runtime
+from tercet.runtime import Runtime
 
 from .conftest import journals_in, look_back, look_back_at
 

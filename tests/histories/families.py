@@ -20,8 +20,8 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.tasks import TaskLibrary
-from tercet.engine.runtime import Runtime
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 from tercet.tools.reconcile import Absent, Happened, Unknown
 

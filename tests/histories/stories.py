@@ -17,9 +17,9 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 from tercet.contracts.policy import Policy
 from tercet.critics import CriticResult, Decision, Engine, critic
-from tercet.engine.runtime import Runtime
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.tools import ToolContext
 
 FACT = Evidence.model_validate(
@@ -43,10 +43,10 @@ def runtime(workshop: Workshop, pack: Pack, journal: Journal, **more: Any) -> Na
     return Named(
         pack,
         journal,
-        clock=workshop.clock,
-        ids=lambda: f"{workshop.numbers():04}",
-        draw=lambda: 0.5,
         watchdog_ms=None,
+        options=RuntimeOptions(
+            clock=workshop.clock, ids=lambda: f"{workshop.numbers():04}", draw=lambda: 0.5
+        ),
         **more,
     )
 

@@ -19,11 +19,11 @@ from tercet.contracts.errors import NotDone, TercetError, Unusable
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal, Lease
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
+from tercet.runtime import Runtime
 from tercet.testing.clock import EPOCH_MS, VirtualClock
 from tercet.tools import Tool, ToolContext
 

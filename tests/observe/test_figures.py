@@ -15,11 +15,11 @@ from engine.test_machine import wander
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
-from tercet.engine import sessions as opening
-from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.journal.protocol import Journal
 from tercet.observe import Figures, Recorded, Sampling, Telemetry, TelemetrySettings, figures
 from tercet.observe import instruments as i
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 from .receiver import Receiver, read_page
@@ -36,8 +36,8 @@ async def recorded(journal: Journal) -> Figures:
     rows = await journal.sessions("default", limit=1000)
     found: list[Recorded] = []
     for row in rows:
-        stored = await opening.checkpoints_of(journal, "default", row.session_id)
-        events = await opening.events_of(journal, "default", row.session_id)
+        stored = await read_checkpoints(journal, "default", row.session_id)
+        events = (await load_history(journal, "default", row.session_id)).events
         found.append(Recorded(events=events, checkpoints=[(each.kind, len(each.data)) for each in stored]))
     return figures(found)
 

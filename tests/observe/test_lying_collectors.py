@@ -12,7 +12,7 @@ import pytest
 from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.errors import UsageError
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
-from tercet.observe.otlp import collector_address
+from tercet.observe.settings import collector_address
 
 from .receiver import Receiver
 

@@ -10,7 +10,7 @@ from engine.test_machine import wander
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.engine.observing import Tenure
+from tercet.engine.subscription import ReleasedSession
 from tercet.observe.spans import Span, roots, weave
 
 HISTORIES = 500
@@ -32,7 +32,7 @@ def fold(events: list[e.Event]) -> State:
 
 def everything(events: list[e.Event]) -> list[Span]:
     """The spans of a history that one process carried."""
-    return weave(Tenure(state=fold(events), events=events))
+    return weave(ReleasedSession(state=fold(events), events=events))
 
 
 @pytest.mark.req("R319")
@@ -59,10 +59,10 @@ def test_whatever_happens_is_one_tree() -> None:
     assert ended > 20
 
 
-def tenures(history: list[e.Event]) -> list[Tenure]:
+def tenures(history: list[e.Event]) -> list[ReleasedSession]:
     """The same history, carried by one process after the other; those that were in the middle of something died, and
     told nobody."""
-    found: list[Tenure] = []
+    found: list[ReleasedSession] = []
     first, state = 1, State()
     for position, event in enumerate(history, start=1):
         if isinstance(event, e.SessionResumed) and position > first:
@@ -71,10 +71,10 @@ def tenures(history: list[e.Event]) -> list[Tenure]:
                 left -= 1  # somebody else wrote that, while nobody carried the session
             resting = fold(history[:left])
             if resting.status in ("paused", "awaiting_gate") and left >= first:
-                found.append(Tenure(state=resting, events=history[:left], first=first))
+                found.append(ReleasedSession(state=resting, events=history[:left], first=first))
             first = position
         state = fold_event(state, event)
-    return [*found, Tenure(state=state, events=history, first=first)]
+    return [*found, ReleasedSession(state=state, events=history, first=first)]
 
 
 def test_processes_that_share_a_run_tell_each_span_once() -> None:

@@ -13,10 +13,10 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, Request
-from tercet.engine.runtime import Runtime
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.tools.commands import Command, command_tool
 from tercet.tools.openapi import Document, Service, openapi_tools
 from tercet.tools.tool import Tool

@@ -18,7 +18,7 @@ from tercet.executor.gateway import Gateway
 from tercet.packs import Pack, check_folder
 from tercet.packs.lock import LOCK_FILE
 from tercet.tools import ToolContext, pinned_files
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 CONTEXT = ToolContext(tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="k")
 

@@ -21,7 +21,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.quality import DefectSeverity
 from tercet.contracts.request import Actor
 from tercet.packs import Pack, check, check_folder
-from tercet.packs.model_choice import ModelChoice
+from tercet.packs.parts import ModelChoice
 from tercet.tools import Tool
 
 WritePack = Callable[..., Path]

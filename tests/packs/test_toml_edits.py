@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tuning import Value
-from tercet.packs.toml_edits import TomlPath, edit_toml, write_value
+from tercet.packs.toml import TomlPath, edit_toml, write_value
 
 PAGE = '''\
 # A pack.

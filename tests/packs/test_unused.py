@@ -16,7 +16,7 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.tasks import TaskLibrary
 from tercet.packs import Pack, check
-from tercet.packs.model_choice import ModelChoice
+from tercet.packs.parts import ModelChoice
 from tercet.tools import Tool
 
 

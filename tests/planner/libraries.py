@@ -11,7 +11,7 @@ from tercet.contracts.tasks import TaskLibrary
 from tercet.planner.alternatives import propose
 from tercet.planner.htn import Decomposition, Node, Site, Tried
 from tercet.planner.knowledge import Knowledge
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 PRIMITIVES = ("p0", "p1", "p2")
 ABSTRACT = ("t0", "t1", "t2", "t3")

@@ -13,7 +13,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.question import Reply
 from tercet.planner.answer import read_answer
 from tercet.planner.assignment import Assignment
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 from .desk import RULES, SEND, assignment
 

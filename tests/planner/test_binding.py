@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.planner.binding import bind, express
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 
 def test_a_selection_gets_its_arguments_and_the_ids_of_subtasks() -> None:

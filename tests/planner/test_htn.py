@@ -10,7 +10,7 @@ from tercet.contracts.plan import Plan
 from tercet.planner import htn
 from tercet.planner.alternatives import propose
 from tercet.planner.knowledge import Knowledge
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 from .libraries import library, planned, way
 

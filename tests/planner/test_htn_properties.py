@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tercet.contracts.plan import Plan
 from tercet.contracts.tasks import Method, TaskLibrary
 from tercet.planner.htn import Node
-from tercet.planner.network import lay_out
-from tercet.planner.placeholders import Placeholders, PlanningError
+from tercet.planner.partial_order import lay_out
+from tercet.planner.sources import Placeholders, PlanningError
 
 from .libraries import broken_down, libraries, planned
 

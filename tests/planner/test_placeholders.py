@@ -11,7 +11,7 @@ from tercet.contracts.request import Request
 from tercet.contracts.tasks import TaskLibrary
 from tercet.planner.alternatives import propose
 from tercet.planner.knowledge import Knowledge
-from tercet.planner.placeholders import Placeholders, PlanningError
+from tercet.planner.sources import Placeholders, PlanningError
 from tercet.planner.template import fill
 
 OURS = "kg:order:${input.order}#snapshot_${snapshot}"

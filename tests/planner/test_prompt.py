@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.context import KnownResult, ToolManifestEntry
-from tercet.contracts.fence import visible
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.pasted import visible
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question
@@ -19,7 +19,7 @@ from tercet.contracts.relations import Relation
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 from .desk import LETTER, RULES, assignment
 

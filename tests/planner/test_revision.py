@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tercet.contracts.plan import Plan
-from tercet.planner.revision import find_kept, find_kept_outputs
+from tercet.planner.answer import find_kept, find_kept_outputs
 
 #   a → b → c
 #   d → e

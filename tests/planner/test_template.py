@@ -13,7 +13,8 @@ from tercet.contracts.errors import PackError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Request
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError, fill
+from tercet.planner.sources import PlanningError
+from tercet.planner.template import fill
 
 JSON = st.recursive(
     st.none()

@@ -20,8 +20,7 @@ from tercet.contracts.control import (
     StopCommand,
 )
 from tercet.repair.control import closed_cost, iterations_to_reach, step
-from tercet.repair.control.controller import steer
-from tercet.repair.control.noise import mean_square_floor
+from tercet.repair.control.controller import mean_square_floor, steer
 
 PLANTS = 10_000
 SEED = 15

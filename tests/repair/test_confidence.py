@@ -13,7 +13,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import FEATURES, FeatureName, OutcomeRow, Weights
 from tercet.repair.calibration import LEAST_ROWS, cross_rate, fit, rate, reliability
 from tercet.repair.confidence import DEFAULT_WEIGHTS, estimate, sigmoid
-from tercet.repair.novelty import distance, novelty, pattern_of
+from tercet.repair.rates import distance, novelty, pattern_of
 
 GOOD: dict[FeatureName, float] = {"verify": 1.0, "evidence": 1.0, "critic": 1.0, "repairs": 0.0}
 VALUES = st.dictionaries(st.sampled_from(FEATURES), st.floats(allow_nan=False), max_size=7)

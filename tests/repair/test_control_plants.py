@@ -6,7 +6,7 @@ import pytest
 
 from tercet.contracts.control import StopReason
 from tercet.repair.control import predict
-from tercet.repair.control.noise import mean_square_floor
+from tercet.repair.control.controller import mean_square_floor
 
 from .plants import (
     PLANTS,

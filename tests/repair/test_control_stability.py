@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tercet.contracts.control import ControlSpec
 from tercet.repair.control import character_of, is_stable, kp_bound, noise_floor
-from tercet.repair.control.stability import passes_jury
+from tercet.repair.control.controller import passes_jury
 
 from .plants import growth, lots
 

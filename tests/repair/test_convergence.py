@@ -15,15 +15,13 @@ from tercet.contracts.rubric import CritiqueInput, CritiqueTask, usual_rubric
 from tercet.contracts.shape import JsonObject
 from tercet.critic.outputs.critique import critique, weigh
 from tercet.critic.outputs.verification import verify_output
-from tercet.repair.case import RepairCase
+from tercet.repair.case import Check, Checked, End, RepairCase
 from tercet.repair.causes import classify
-from tercet.repair.commands import Check, Checked, End
 from tercet.repair.escalation import Resources
 from tercet.repair.exit import ExitFacts, exit_decision
-from tercet.repair.forms import form_of
 from tercet.repair.materials import Materials
 from tercet.repair.mending import command_bound
-from tercet.repair.rechecking import gone_by
+from tercet.repair.rechecking import form_of, gone_by
 from tercet.repair.session import begin, decide, fold_event
 
 from .generated import RETURNS, Planted, letters

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairLog
 from tercet.contracts.repair import LoopBreak, LoopMemory, RepairResult, RepairRules
-from tercet.repair.case import RepairCase
-from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fetch, Fetched
-from tercet.repair.escalation import Resources
-from tercet.repair.loops import impression_of, is_like, notice, similarity
+from tercet.repair.case import Answered, Ask, Check, Checked, End, Fetch, Fetched, RepairCase
+from tercet.repair.escalation import Resources, impression_of, is_like, notice, similarity
 from tercet.repair.session import begin, decide, fold_event
 
 RULES = RepairRules(loop_window=3)

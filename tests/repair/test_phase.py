@@ -26,9 +26,8 @@ from tercet.contracts.quality import (
 from tercet.contracts.question import ModelFault, Question, Reply
 from tercet.contracts.repair import Escalation, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
-from tercet.repair.case import RepairCase
+from tercet.repair.case import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched, RepairCase
 from tercet.repair.causes import Circumstances
-from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched
 from tercet.repair.escalation import Resources
 from tercet.repair.exit import ExitFacts, exit_decision
 from tercet.repair.materials import Materials

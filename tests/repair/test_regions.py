@@ -10,8 +10,20 @@ from hypothesis import strategies as st
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.repair.edits import Edit, follow_edit, is_same_outside, splice
-from tercet.repair.regions import Region, headings, is_precise, locate, section, text_at, texts, window
+from tercet.repair.regions import (
+    Edit,
+    Region,
+    follow_edit,
+    headings,
+    is_precise,
+    is_same_outside,
+    locate,
+    section,
+    splice,
+    text_at,
+    texts,
+    window,
+)
 
 TEXT = "intro\n\n# One\n\na\nb\nc\n\n## Deep\n\nd\n\n# Two\n\ne\n"
 OUTPUT: dict[str, Any] = {

@@ -16,15 +16,14 @@ from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
 from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.repair.case import RepairCase
-from tercet.repair.edits import splice_all
 from tercet.repair.escalation import Resources
-from tercet.repair.forms import diagnose_form, form_of, is_form_mended
 from tercet.repair.materials import Materials
 from tercet.repair.mending import mend
-from tercet.repair.regions import Region, locate
+from tercet.repair.rechecking import diagnose_form, form_of, is_form_mended
+from tercet.repair.regions import Region, locate, splice_all
 from tercet.repair.rules import propose
-from tercet.repair.rules.claims import sentences
 from tercet.repair.rules.redaction import REDACTED, secrets_in
+from tercet.repair.rules.texts import sentences
 
 from .letter import drive
 

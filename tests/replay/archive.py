@@ -15,7 +15,8 @@ from tercet.journal.protocol import Append, Journal, NewCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
 from tercet.replay.bundle.layout import FIRST_LINE, ORDER
-from tercet.replay.bundle.writing import BundleWriter, Signer
+from tercet.replay.bundle.signing import PrivateKey
+from tercet.replay.bundle.writing import BundleWriter
 from tercet.tools import ToolContext
 
 TENANT = "default"
@@ -73,7 +74,7 @@ async def run_shortly(workshop: Workshop, pack: Pack, journal: Journal) -> str:
         return result.session_id
 
 
-def make_small(workshop: Workshop, path: Path, *, signer: Signer | None = None) -> Exported:
+def make_small(workshop: Workshop, path: Path, *, signer: PrivateKey | None = None) -> Exported:
     """A bundle of the shortest run."""
     pack = workshop.pack()
 
@@ -91,7 +92,7 @@ def make(
     path: Path,
     *,
     is_large: bool = False,
-    signer: Signer | None = None,
+    signer: PrivateKey | None = None,
     has_pack: bool = True,
 ) -> Exported:
     """A bundle of a completed run."""

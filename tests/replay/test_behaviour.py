@@ -16,7 +16,7 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.outputs import judging as quality
 from tercet.engine import checkpoint
-from tercet.engine.sessions import restore
+from tercet.engine.session_reader import restore
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, NewCheckpoint, StoredCheckpoint
 from tercet.packs.pack import Pack

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.workshop import Workshop
 from tercet.contracts.errors import TercetError, UsageError
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import restore
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.layout import FIRST_LINE, MAX_LINE, START, is_path
 from tercet.replay.bundle.reading import open_bundle
@@ -217,7 +217,7 @@ def test_a_fold_from_elsewhere_is_never_unpacked(workshop: Workshop, tmp_path: P
             assert await journal.newest("t", "s", "fold") is None
             assert len(await journal.checkpoints("t", "s")) == 1
             with pytest.raises(UsageError, match="no session"):
-                await opening.restore(journal, "t", "s")
+                await restore(journal, "t", "s")
 
     workshop.run(main())
 
@@ -235,7 +235,7 @@ def test_events_that_are_none_are_told(workshop: Workshop, tmp_path: Path) -> No
     async def main() -> None:
         with open_bundle(tmp_path / "it") as bundle:
             with pytest.raises(TercetError):
-                await opening.restore(bundle.journal(), "t", "s")
+                await restore(bundle.journal(), "t", "s")
             with pytest.raises(TercetError):
                 await bundle.journal().sessions("t")
 

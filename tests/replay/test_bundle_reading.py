@@ -8,8 +8,7 @@ import pytest
 
 from engine.workshop import ADA, Workshop
 from tercet.contracts.errors import NotSent, UsageError
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.streams import artifacts
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalClosed
@@ -17,7 +16,7 @@ from tercet.journal.protocol import Append, Journal
 from tercet.packs.declared import read_declarations, write_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.exporting import PackContent, export_run
-from tercet.replay.bundle.reading import is_bundle, open_bundle
+from tercet.replay.bundle.reading import open_bundle
 
 from .archive import TENANT, make, run_to_the_end, run_to_the_gate, shop
 
@@ -34,7 +33,6 @@ def test_a_bundle_tells_what_its_journal_tells(workshop: Workshop, tmp_path: Pat
             session = await run_to_the_end(workshop, pack, journal)
             path = tmp_path / "run.tercet"
             await export_run(journal, TENANT, session, path, packs=(PackContent(pack=pack),))
-            assert is_bundle(path)
             with open_bundle(path) as bundle:
                 copy = bundle.journal()
                 assert isinstance(copy, Journal)
@@ -51,8 +49,8 @@ def test_a_bundle_tells_what_its_journal_tells(workshop: Workshop, tmp_path: Pat
                 assert await copy.blob_digests(TENANT, session) == digests
                 for digest in digests:
                     assert await copy.blob(TENANT, digest) == await journal.blob(TENANT, digest)
-                state = (await opening.restore(copy, TENANT, session)).state
-                assert state == (await opening.restore(journal, TENANT, session)).state
+                state = await load_state(copy, TENANT, session)
+                assert state == await load_state(journal, TENANT, session)
                 assert await read_record(copy, TENANT, state) == await read_record(journal, TENANT, state)
                 assert await artifacts.artifact(copy, TENANT, session) == await artifacts.artifact(
                     journal, TENANT, session
@@ -101,7 +99,7 @@ def test_a_run_that_is_still_going_is_exported_as_far_as_it_is(workshop: Worksho
             exported = await export_run(journal, TENANT, session, tmp_path / "run.tercet")
             assert (exported.manifest.status, exported.manifest.is_over) == ("awaiting_gate", False)
             with open_bundle(tmp_path / "run.tercet") as bundle:
-                state = (await opening.restore(bundle.journal(), TENANT, session)).state
+                state = await load_state(bundle.journal(), TENANT, session)
                 assert list(state.gates) == [f"{session}.g1"]
                 assert bundle.pack() is None
 

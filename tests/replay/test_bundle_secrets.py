@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from acceptance.test_secrets import EACH, PLANTED, build, echo, run_once
-from tercet.engine.runtime import Runtime
 from tercet.journal.opening import open_journal
 from tercet.replay.bundle.exporting import PackContent, export_run
+from tercet.runtime import Runtime
 from tools.loopback import serving
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.workshop import ADA, Workshop, plan, step
 from tercet.contracts.request import Request
-from tercet.engine.streams.feedback import Feedback, add_feedback
+from tercet.engine.streams.experience import Feedback, add_feedback
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.insights import Blame, Placed, cluster, placed_feedback
 

@@ -24,7 +24,7 @@ from tercet.core.codec import CodecError
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import CheckpointKind, StoredCheckpoint
 from tercet.packs.pack import Pack
-from tercet.policy import schema_bounds, schemas
+from tercet.policy import schemas
 from tercet.replay.comparison import LONGEST, brief
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay, replay_recording
@@ -276,8 +276,8 @@ def test_a_recorded_pack_whose_schema_expands_without_measure_is_refused(
     async def main() -> None:
         async with workshop.runtime(workshop.pack()) as runtime:
             with monkeypatch.context() as lenient:
-                lenient.setattr(schema_bounds, "MAX_EVALUATIONS", 10**9)
-                lenient.setattr(schema_bounds, "_MAX_LISTED", 10**9)
+                lenient.setattr(schemas, "MAX_EVALUATIONS", 10**9)
+                lenient.setattr(schemas, "_MAX_LISTED", 10**9)
                 result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
             for kept in (schemas.validator, schemas._bounds):  # pyright: ignore[reportPrivateUsage]
                 kept.cache_clear()

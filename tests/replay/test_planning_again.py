@@ -16,7 +16,7 @@ from engine.test_task_planner import recovery
 from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.engine.models.templates import TemplatePlanner
+from tercet.engine.models.planners import TemplatePlanner
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.outcome import Difference, ReplayReport

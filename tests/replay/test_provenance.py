@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, PhaseCost, Provenance
+from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.state import State
@@ -30,7 +33,7 @@ from tercet.engine.checks.provenance import (
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import NewDocument, NewFact
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.reading import open_bundle
 
@@ -139,19 +142,25 @@ def test_costs_are_told_by_what_they_were_for(workshop: Workshop) -> None:
     workshop.run(main())
 
 
+def trail_of(told: Sequence[e.Event]) -> Trail:
+    """The trail of a session with these events."""
+    stored = tuple(Stored(seq, codec.encode(event), b"") for seq, event in enumerate(told, 1))
+    return Trail(session="ses_1", stored=stored, citations={})
+
+
 @pytest.mark.req("R214")
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_whatever_happens_the_phases_add_up(data: st.DataObject) -> None:
     """Over any course of events the shares are the whole."""
     told: list[e.Event] = [started()]
-    trail = Trail(events=told, citations={})
+    trail = trail_of(told)
     for _ in range(data.draw(st.integers(0, 25))):
         at = trail.state.at + data.draw(st.integers(0, 50))
         if trail.state.is_over or not (next_ones := possible(trail.state, at)):
             break
         told = [*told, data.draw(st.sampled_from(next_ones))]
-        trail = Trail(events=told, citations={})
+        trail = trail_of(told)
     used = trail.state.used
     costs = cost_by_phase(trail.states).values()
     assert sum(cost.cost_microcents for cost in costs) == used.cost
@@ -178,13 +187,11 @@ def test_every_checkpoint_from_the_beginning_on_comes_out_again(workshop: Worksh
             assert [link.checkpoint for link in chain[1:]] == [each.hash for each in points]
             for number, point in enumerate(points):
                 moved = StoredCheckpoint(point.seq - 1, point.kind, point.hash, point.data)
-                swapped = Trail(
-                    events=trail.events, checkpoints=[*points[:number], moved], citations=trail.citations
-                )
+                swapped = replace(trail, checkpoints=(*points[:number], moved))
                 with pytest.raises(ReplayError):
                     checkpoint_chain(swapped)
             with pytest.raises(ReplayError, match="at most"):
-                checkpoint_chain(Trail(events=trail.events[:-1], checkpoints=points, citations={}))
+                checkpoint_chain(replace(trail, stored=trail.stored[:-1]))
 
     workshop.run(main())
 

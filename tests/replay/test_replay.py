@@ -27,6 +27,7 @@ from tercet.replay.replay import replay, replay_many, replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
+from tercet.runtime import RuntimeOptions
 
 from .archive import run_to_the_end, shop
 
@@ -119,7 +120,9 @@ def test_the_front_page_replays(workshop: Workshop) -> None:
     pack = shop(workshop)
 
     async def main() -> None:
-        async with tercet.Runtime(pack, MemoryJournal(), clock=workshop.clock, watchdog_ms=None) as runtime:
+        async with tercet.Runtime(
+            pack, MemoryJournal(), watchdog_ms=None, options=RuntimeOptions(clock=workshop.clock)
+        ) as runtime:
             result = await runtime.run(ASK, plan=plan(step("b")), actor=ADA)
             report = await runtime.replay(result.session_id)
             assert report.is_equal

@@ -22,8 +22,8 @@ from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools import ToolContext
 from tercet.tools.commands import Command, TemplateError, command_tool
+from tercet.tools.commands.command import fill, names_in, read_template
 from tercet.tools.commands.making import Place
-from tercet.tools.commands.template import fill, names_in, read_template
 
 CONTEXT = ToolContext(
     tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="key-1", fencing_token=7

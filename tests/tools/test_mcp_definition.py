@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
-from tercet.tools.mcp.definition import Change, Definition, compare
+from tercet.tools.mcp.server import Change, Definition, compare
 
 
 def define(**said: Any) -> Definition:

@@ -22,10 +22,9 @@ from tercet.executor.clock import SystemClock
 from tercet.executor.gateway import Gateway
 from tercet.tools.mcp import stdio
 from tercet.tools.mcp.line import McpLine
-from tercet.tools.mcp.link import Link
-from tercet.tools.mcp.secrets import Secrets
+from tercet.tools.mcp.link import Link, Secrets
 from tercet.tools.mcp.server import ServerSpec
-from tercet.tools.outside import Lines
+from tercet.tools.tool import Lines
 
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
 LIMIT_S = 600

@@ -19,7 +19,7 @@ from tercet.contracts.shape import as_object
 from tercet.policy import schemas
 from tercet.tools import Tool
 from tercet.tools.openapi import Document, OpenApiError, Service, openapi_tools, read_document
-from tercet.tools.openapi.schema import SchemaWriter
+from tercet.tools.openapi.document import SchemaWriter
 
 TEXT = {"type": "string"}
 OK = {"responses": {"200": {"description": "fine"}}}

@@ -18,10 +18,10 @@ from tercet.contracts.request import Actor
 from tercet.contracts.saga import RollbackStatus
 from tercet.core import events as e
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
 from tercet.engine.streams.nesting import Place
 from tercet.journal.protocol import Journal
 from tercet.replay.replay import replay
+from tercet.runtime import Runtime, RuntimeOptions
 from upgrade.sessions import BYPASS, WAITS, make_pack
 
 RECORDED = Path(__file__).parent / "0.1.0-rules-4.db.gz"
@@ -160,7 +160,10 @@ def earlier(workshop: Workshop, journal: Journal) -> EarlierRules:
     """Such a runtime in a workshop."""
     ids = iter(range(1000))
     return EarlierRules(
-        make_pack(workshop), journal, clock=workshop.clock, ids=lambda: f"{next(ids):04}", watchdog_ms=None
+        make_pack(workshop),
+        journal,
+        watchdog_ms=None,
+        options=RuntimeOptions(clock=workshop.clock, ids=lambda: f"{next(ids):04}"),
     )
 
 

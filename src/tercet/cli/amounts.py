@@ -1,7 +1,8 @@
-"""How much more a run may use, in the words that people type: `tokens=100`."""
+"""Amounts and durations in the words that people type: `tokens=100`, `90d`, `12h`, `1h30m`, `45s`, `500ms`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tercet.contracts.errors import UsageError
@@ -23,3 +24,20 @@ def read_amounts(words: Sequence[str]) -> dict[str, int]:
             )
         amounts[name] = amounts.get(name, 0) + int(number)
     return demand_extension(amounts)
+
+
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_PART = re.compile(r"([0-9]{1,9})(ms|d|h|m|s)", re.ASCII)
+
+
+def read_duration(text: str) -> int:
+    """A duration in milliseconds; raises `UsageError` if it is none."""
+    parts = _PART.findall(text.strip())
+    total = sum(int(number) * _UNITS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != text.strip() or not total:
+        raise UsageError(
+            f"{text!r} is no duration",
+            code="duration_invalid",
+            remedy="write a number with a unit: 90d, 12h, 1h30m, 45s or 500ms",
+        )
+    return total

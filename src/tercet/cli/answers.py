@@ -6,9 +6,11 @@ that they hold, `auth: local` and their login.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -16,36 +18,30 @@ from tercet.cli.documents import read_json
 from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
-from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, Note
-from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.set_values import read_set_values
-from tercet.cli.speaking import Heard, speak
-from tercet.cli.standing import Commands, commands_for
+from tercet.cli.speaking import Heard, Voice, spoken
+from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable
+from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core import messages
 from tercet.core.events.gate import Answered
+from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
 tercet gates approve ses_0123456789abcdef.g1 --actors examples/refunds --digest sha256:4be1…
 """
-DENY_EXAMPLES = """\
-tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"
-"""
+DENY_EXAMPLES = 'tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"\n'
 MODIFY_EXAMPLES = """\
 tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
 tercet gates modify ses_0123456789abcdef.g2 --note "say in the letter when the lamp arrives"
 tercet gates modify ses_0123456789abcdef.g1 --set amount_inr=12000 --reason "half of it was used"
 tercet gates modify ses_0123456789abcdef.g1 --set /lines/0/cents=500 --reason "the price was wrong"
 """
-WITHDRAW_EXAMPLES = """\
-tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"
-"""
+WITHDRAW_EXAMPLES = 'tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"\n'
 SETTLE_EXAMPLES = """\
 tercet gates settle ses_0123456789abcdef.g2 --did-not-happen
 tercet gates settle ses_0123456789abcdef.g2 --happened --value '{"refund_id": "rf_17"}'
@@ -68,6 +64,7 @@ CHOICES: dict[str, Answered] = {
 Amount: TypeAlias = int | None
 
 
+@spoken
 def approve(
     gate: GateId,
     *,
@@ -79,12 +76,7 @@ def approve(
             show_default=False,
         ),
     ] = "",
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Approve the call or the outputs that a gate shows. The answer is appended to the journal; whoever carries the session
     makes the call or commits the outputs, else it is done when the session is resumed.
@@ -92,37 +84,24 @@ def approve(
     Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
     is approved is looked at again just before the call: if anything has changed, it is not made.
     """
-    return _answer(
-        gate,
-        "approve",
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        digest=digest,
-        as_json=as_json,
-    )
+    return _answer(gate, "approve", voice, digest=digest)
 
 
+@spoken
 def deny(
     gate: GateId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Deny the call or the outputs that a gate shows. The call is never made, the outputs are never committed, and
     the session ends rejected as soon as it is resumed.
 
     Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
     """
-    return _answer(
-        gate, "deny", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
-    )
+    return _answer(gate, "deny", voice)
 
 
+@spoken
 def modify(
     gate: GateId,
     *,
@@ -144,11 +123,7 @@ def modify(
             show_default=False,
         ),
     ] = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
     says what shall be different.
@@ -161,33 +136,20 @@ def modify(
     Approvals that the gate had are void. Without --set, a plan that the caller brought is not changed: deny the call
     instead. Outputs are judged again once they were changed.
     """
-    return _answer(
-        gate,
-        "modify",
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        set_values=set_values or (),
-        as_json=as_json,
-    )
+    return _answer(gate, "modify", msgspec.structs.replace(voice, note=note), set_values=set_values or ())
 
 
+@spoken
 def withdraw(
     gate: GateId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Take your own approval back, as long as the call has not begun. The gate is open again."""
-    return _answer(
-        gate, "withdraw", speaker_as(actors, as_, journal, is_dev=dev), journal, note=note, as_json=as_json
-    )
+    return _answer(gate, "withdraw", voice)
 
 
+@spoken
 def settle(
     gate: GateId,
     *,
@@ -205,12 +167,7 @@ def settle(
             metavar="JSON", help="What the call brought, if it happened: later steps may refer to it."
         ),
     ] = None,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Say whether a call of unknown outcome happened. Look first where it would have left its mark.
 
@@ -226,16 +183,7 @@ def settle(
         raise UsageError(
             "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
         )
-    answer = "happened" if happened else "did_not_happen"
-    return _answer(
-        gate,
-        answer,
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        value=_value(value),
-        as_json=as_json,
-    )
+    return _answer(gate, "happened" if happened else "did_not_happen", voice, value=_value(value))
 
 
 def _value(text: str | None) -> Any:
@@ -249,6 +197,7 @@ def _value(text: str | None) -> Any:
     )
 
 
+@spoken
 def decide(
     gate: GateId,
     choice: Annotated[
@@ -269,12 +218,7 @@ def decide(
     wall_clock_ms: Annotated[
         Amount, typer.Option(metavar="N", help="With extend: so many milliseconds more.")
     ] = None,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.
 
@@ -306,15 +250,7 @@ def decide(
             remedy=f"give one or more of {', '.join(map(_option, given))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
-    return _answer(
-        gate,
-        CHOICES[choice],
-        speaker_as(actors, as_, journal, is_dev=dev),
-        journal,
-        note=note,
-        value=value,
-        as_json=as_json,
-    )
+    return _answer(gate, CHOICES[choice], voice, value=value)
 
 
 def _option(amount: str) -> str:
@@ -324,32 +260,35 @@ def _option(amount: str) -> str:
 def _answer(
     gate: str,
     answer: Answered,
-    speaker: Speaker,
-    url: str,
+    voice: Voice,
     *,
-    note: str,
     value: Any = None,
     digest: str = "",
     set_values: Sequence[str] = (),
-    as_json: bool,
 ) -> ExitCode:
     """Say an answer, wait until it was heard, and tell what comes next."""
-    screen = Screen()
 
     def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
         is_listed = bool(actor.roles)
-        changes = read_set_values(set_values, state.gates.get(gate)) if set_values else None
+        changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
         return messages.reply(
-            gate, answer, actor, note=note, value=value, digest=digest, listed=is_listed, changes=changes
+            gate,
+            answer,
+            actor,
+            note=voice.note,
+            value=value,
+            digest=digest,
+            listed=is_listed,
+            changes=changes,
         )
 
-    heard = speak(url, messages.session_of(gate), speaker, words, screen=None if as_json else screen)
-    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands_for(url, speaker, heard.state))
-    if as_json:
+    heard, commands = voice.speak(messages.session_of(gate), words)
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands)
+    if voice.as_json:
         print_json(told.as_json())
     else:
-        told.show(screen)
+        told.show(Screen())
     return ExitCode.ACCEPTED
 
 
@@ -408,3 +347,43 @@ def _still(gate: OpenGate, name: str) -> str:
     need = gate.needs[name]
     more = need.quorum - len(gate.approvers(name))
     return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"
+
+
+# --- --set PARAM=VALUE ---
+
+
+def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
+    """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
+
+    A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
+    """
+    changes: dict[str, Any] = {}
+    for each in given:
+        name, is_given, text = each.partition("=")
+        if not is_given or not name:
+            raise UsageError(
+                f"{each!r} sets no parameter",
+                code="usage",
+                remedy="write --set PARAM=VALUE, such as --set cents=500",
+            )
+        place = place_of(name)
+        if place in changes:
+            raise UsageError(f"{name} is set twice", code="usage", remedy="give each parameter one value")
+        values = list(_readings(text))
+        changes[place] = next((value for value in values if _fits(gate, place, value)), values[0])
+    return changes
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """Yield what a text may mean: the JSON value that it holds, then the text itself."""
+    with suppress(UsageError):
+        yield read_json(text, "value", code="usage", remedy="write JSON")
+    yield text
+
+
+def _fits(gate: OpenGate | None, place: str, value: Any) -> bool:
+    """Whether the schema of a gate's call allows a value at a place; what cannot be checked here is checked later."""
+    try:
+        return gate is None or not faults_at(gate, place, value)
+    except (pointer.PointerError, LookupError, ValueError):
+        return True

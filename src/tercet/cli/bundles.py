@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,19 +13,18 @@ from rich.text import Text
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, SessionId
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.text import count, printable
 from tercet.packs.files import read_files
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
 from tercet.replay.bundle.keys import KeyRing, usual_folder
+from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest
-from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.signing import PREFIX, parse_key
 from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
-from tercet.replay.bundle.writing import Signer
 
 EXPORT_EXAMPLES = """\
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
@@ -74,12 +72,15 @@ def export(
     demand_place(path, is_forced=force)
     signer = keys().private(sign) if sign is not None else None
     packs = [_content(folder) for folder in pack or ()]
-    exported = asyncio.run(_export(journal, session, path, packs, signer, is_forced=force))
-    if as_json:
-        print_json({"file": str(path), **_facts(exported.manifest, exported.seal)})
-    else:
-        _show_exported(Screen(), path, exported)
-    return ExitCode.ACCEPTED
+    exported = use_journal(
+        journal,
+        lambda opened: export_run(opened, TENANT, session, path, packs=packs, signer=signer, is_forced=force),
+    )
+    return respond(
+        lambda: {"file": str(path), **_facts(exported.manifest, exported.seal)},
+        lambda screen: _show_exported(screen, path, exported),
+        as_json=as_json,
+    )
 
 
 def keys() -> KeyRing:
@@ -90,15 +91,6 @@ def keys() -> KeyRing:
 def _content(folder: Path) -> PackContent:
     loaded = load_pack(folder)
     return PackContent(pack=loaded, files=read_files(folder, loaded))
-
-
-async def _export(
-    url: str, session: str, path: Path, packs: list[PackContent], signer: Signer | None, *, is_forced: bool
-) -> Exported:
-    async with journal_at(url) as journal:
-        return await export_run(
-            journal, TENANT, session, path, packs=packs, signer=signer, is_forced=is_forced
-        )
 
 
 def _facts(manifest: Manifest, seal: Seal) -> dict[str, Any]:
@@ -163,11 +155,12 @@ def verify_file(
     """
     wanted = None if key is None else _wanted(key)
     finding = verify_bundle(file, wanted)
-    if as_json:
-        print_json(_as_json(file, finding))
-    else:
-        _show_finding(Screen(), file, finding, wanted)
-    return ExitCode.ACCEPTED if finding.answer == "intact" else ExitCode.REFUSED
+    return respond(
+        lambda: _as_json(file, finding),
+        lambda screen: _show_finding(screen, file, finding, wanted),
+        as_json=as_json,
+        code=ExitCode.ACCEPTED if finding.answer == "intact" else ExitCode.REFUSED,
+    )
 
 
 def _wanted(key: str) -> str:

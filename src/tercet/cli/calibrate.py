@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tercet.cli.calibration import Calibration
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
-from tercet.cli.journals import TENANT, journal_at
+from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force
-from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
 from tercet.cli.people import ActorsPath, speaker_by
-from tercet.cli.reliability_figure import draw_reliability
-from tercet.cli.reliability_view import show_calibration
-from tercet.cli.rows import OUTCOMES, read_rows
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
+from tercet.cli.rows import OUTCOMES, MaybeJournal, found_journal, read_rows, recall_all, task_classes
+from tercet.cli.screen import Screen, respond
 from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import Weights
 from tercet.engine.streams.experience import Experience, enforce
 from tercet.executor.clock import SystemClock
 from tercet.repair.calibration import cross_rate, fit, rate
@@ -107,13 +102,14 @@ def calibrate(
     if save is not None:
         write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
     if apply and url and chosen:
-        named = asyncio.run(_apply(found.weights, url, chosen, speaker_by(actors).actor.id))
-        found = replace(found, applied=named)
-    if as_json:
-        print_json(found.as_json())
-    else:
-        show_calibration(Screen(), found)
-    return ExitCode.ACCEPTED
+        by, now = speaker_by(actors).actor.id, SystemClock().now()
+        lesson = use_journal(
+            url,
+            lambda opened: enforce(opened, TENANT, chosen, found.weights, by=by, now=now),
+            is_written=True,
+        )
+        found = replace(found, applied=lesson.session)
+    return respond(found.as_json, lambda screen: show_calibration(screen, found), as_json=as_json)
 
 
 def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> str | None:
@@ -148,9 +144,3 @@ def _journal(given: str | None, *, is_needed: bool) -> str | None:
             remedy="name one with --journal URL, or give --outcomes FILE",
         )
     return url
-
-
-async def _apply(weights: Weights, url: str, task_class: str, by: str) -> str:
-    async with journal_at(url, is_written=True) as journal:
-        lesson = await enforce(journal, TENANT, task_class, weights, by=by, now=SystemClock().now())
-    return lesson.session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +14,6 @@ from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
@@ -23,20 +22,18 @@ from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
 from tercet.cli.standing import EXIT_CODES, Commands, standing
 from tercet.cli.stores import StoreUrl
+from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.text import printable
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.executor.clock import SystemClock
-from tercet.observe.sampling import DEFAULT_RATE
-from tercet.observe.settings import TelemetrySettings
+from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
 """
-MIGRATE_EXAMPLES = """\
-tercet sessions migrate ses_0123456789abcdef --pack examples/refunds
-"""
+MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples/refunds\n"
 
 
 def resume(
@@ -69,10 +66,9 @@ def resume(
     more = read_amounts(extend) if extend else None
     loaded = load_pack(pack)
     actor = local_actor(loaded)
-    return _carry(
+    return carry(
         loaded,
         pack,
-        session,
         journal,
         lambda runtime: runtime.resume(session, extend=more, actor=actor),
         store=store,
@@ -99,10 +95,9 @@ def migrate(
     observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)
     actor = local_actor(loaded)
-    return _carry(
+    return carry(
         loaded,
         pack,
-        session,
         journal,
         lambda runtime: runtime.migrate(session, actor=actor),
         store=store,
@@ -111,27 +106,32 @@ def migrate(
     )
 
 
-def _carry(
+def carry(
     loaded: Pack,
     folder: Path,
-    session: str,
     journal: str,
     act: Callable[[Runtime], Awaitable[RunResult]],
     *,
     store: str,
     telemetry: TelemetrySettings,
     as_json: bool,
+    is_new: bool = False,
+    evidence: Sequence[str] = (),
 ) -> ExitCode:
+    """Carry a session in this process, and tell how it stands then; `evidence` is what a request could have asked for."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
     foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
-    story = foreground.carry(act, is_new=False)
+    story = foreground.carry(act, is_new=is_new)
+    state = story.state
     if as_json:
         print_json(session_json(story, commands) | foreground.telemetry_json)
     else:
         if not progress.has_told:
-            screen.say(f"· session {printable(session)} is over: nothing was done")
+            sent, session = "this request was sent before, and is session", printable(state.start.session)
+            screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
         screen.say()
-        show_ending(screen, story.state, commands, now=SystemClock().now(), rollback=story.rollback)
-    return EXIT_CODES[standing(story.state)]
+        now = SystemClock().now()
+        show_ending(screen, state, commands, now=now, rollback=story.rollback, evidence=evidence)
+    return EXIT_CODES[standing(state)]

@@ -8,27 +8,28 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
 from tercet.cli.stores import open_library, read_shelf
-from tercet.cli.unknown_evidence import addressed
+from tercet.cli.text import listed
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.contracts.verdict import Code, CriticReport, Verdict
 from tercet.core.config import RunConfig
 from tercet.critic.consolidate import consolidate
 from tercet.critic.verify import verify
 from tercet.critic.waits import Wait, find_waits
 from tercet.engine.evidence.library import Library
-from tercet.engine.models.templates import fill_template
+from tercet.engine.models.planners import fill_template
 from tercet.engine.preview import preview_retrieval
 from tercet.engine.sessions import setting_of
 from tercet.executor.clock import SystemClock
@@ -174,3 +175,35 @@ def recognised(actors: Sequence[Actor], user: str) -> Actor:
     Their login is kept with it: under whatever name they come back, it is the same person.
     """
     return actor_for(actors, user).model_copy(update={"os_user": user, "auth": "local"})
+
+
+_MOST_NAMED = 5
+
+
+def addressed(verdict: Verdict, evidence: Iterable[str]) -> Verdict:
+    """The verdict with a remedy for whoever typed the input, who cannot pin evidence, where the evidence is not there."""
+    if verdict.code is not Code.EVIDENCE_UNRESOLVED or not verdict.refusals:
+        return verdict
+    first, *others = verdict.refusals
+    remedy = _remedy_for(first.reason, evidence)
+    if remedy is None:
+        return verdict
+    told = (first.model_copy(update={"remedy": remedy}), *others)
+    return verdict.model_copy(update={"remedy": remedy, "refusals": told})
+
+
+def _remedy_for(reason: str, evidence: Iterable[str]) -> str | None:
+    wanted = next((ref for word in reason.split() if (ref := parse_ref(word.rstrip(",")))), None)
+    if wanted is None:
+        return None
+    refs = filter(None, map(parse_ref, evidence))
+    same = sorted(
+        ref.key
+        for ref in refs
+        if (ref.classification, ref.snapshot) == (wanted.classification, wanted.snapshot)
+    )
+    if not same:
+        return f"there is no {wanted.classification} in this snapshot: add such evidence to the pack, or name a snapshot with --snapshot"
+    return (
+        f"there is no {wanted.classification} {wanted.key}: ask with --input for {listed(same, _MOST_NAMED)}"
+    )

@@ -10,7 +10,7 @@ from tercet.cli.documents import check_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, PackFolder
 from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.text import count, printable
 from tercet.contracts.problem import Problem
 
@@ -27,12 +27,13 @@ def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
     """
     problems = check_pack(pack)
     is_ok = all(problem.severity != "error" for problem in problems)
-    if as_json:
-        listed = [problem.model_dump(mode="json") for problem in problems]
-        print_json({"ok": is_ok, "folder": str(pack), "problems": listed})
-    else:
-        _show(Screen(), str(pack), problems)
-    return ExitCode.ACCEPTED if is_ok else ExitCode.WRONG_USE
+    listed = [problem.model_dump(mode="json") for problem in problems]
+    return respond(
+        lambda: {"ok": is_ok, "folder": str(pack), "problems": listed},
+        lambda screen: _show(screen, str(pack), problems),
+        as_json=as_json,
+        code=ExitCode.ACCEPTED if is_ok else ExitCode.WRONG_USE,
+    )
 
 
 def _show(screen: Screen, name: str, problems: Sequence[Problem]) -> None:

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from tercet.cli.case import local_actor
-from tercet.cli.context_view import show_context
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.stores import StoreUrl, open_library, read_shelf
+from tercet.cli.text import count, listed, printable
 from tercet.context import compile as compile_context
 from tercet.context import measure
-from tercet.contracts.buckets import BucketUse
-from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.buckets import BucketUse, TruncationEntry
+from tercet.contracts.context import CompiledContext, LedgerEntry, LedgerKind, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
 from tercet.engine import sessions as opening
 from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.session_reader import load_state
 from tercet.packs import Pack
 
 EXAMPLES = """\
@@ -115,18 +118,7 @@ def context(
         )
         shelf = asyncio.run(_shelf(store, asked, request))
         view = View.of(loaded, frame, request, snapshot, shelf=shelf)
-    if as_json:
-        print_json(_as_json(view))
-    else:
-        show_context(
-            Screen(),
-            view.frame,
-            view.decision,
-            view.compiled,
-            view.uses,
-            is_recorded=view.recorded is not None,
-        )
-    return ExitCode.ACCEPTED
+    return respond(lambda: _as_json(view), lambda screen: _show_context(screen, view), as_json=as_json)
 
 
 async def _shelf(store: str, spec: DecisionSpec, request: Request) -> Shelf:
@@ -146,7 +138,7 @@ def _demand_alone(*others: object) -> None:
 async def _recorded(pack: Pack, url: str, session: str) -> View:
     """The context of a session, compiled from what the journal has of it."""
     async with journal_at(url) as journal:
-        state = (await opening.restore(journal, TENANT, session)).state
+        state = await load_state(journal, TENANT, session)
         if pack.hash != state.start.pack_hash:
             raise UsageError(
                 f"session {session} was given {state.start.pack} with hash {state.start.pack_hash[:20]}…, and this pack is {pack.ref} with {pack.hash[:20]}…",
@@ -192,3 +184,102 @@ def _as_json(view: View) -> dict[str, Any]:
         "truncation": [entry.model_dump(mode="json") for entry in compiled.truncation],
         "ledger": [entry.model_dump(mode="json") for entry in compiled.ledger],
     }
+
+
+# --- on the screen ---
+
+
+MOST = 20
+"""How many things of one kind are shown."""
+BAR = 20
+_TITLES: dict[LedgerKind, str] = {
+    "decision": "decisions",
+    "tool": "tools",
+    "evidence": "evidence",
+    "policy": "policies",
+    "gate": "gates",
+}
+_Mark = tuple[str, str]
+
+
+def _show_context(screen: Screen, view: View) -> None:
+    compiled = view.compiled
+    _show_frame(screen, view)
+    for kind, title in _TITLES.items():
+        found = [entry for entry in compiled.ledger if entry.kind == kind]
+        if found:
+            screen.say()
+            _show_entries(screen, title, found, compiled)
+    screen.say()
+    _show_uses(screen, view.uses)
+    for entry in compiled.truncation:
+        _show_truncation(screen, entry)
+    screen.say()
+    screen.say(Text("Nothing was run.", style="dim"))
+
+
+def _show_frame(screen: Screen, view: View) -> None:
+    frame, decision, compiled = view.frame, view.decision, view.compiled
+    snapshot = f", snapshot {printable(compiled.snapshot, 80)}" if compiled.snapshot else ", no evidence"
+    roles = f", {listed(frame.actor.roles)}" if frame.actor.roles else ", no role"
+    rows = {
+        "pack": f"{printable(compiled.pack, 120)}{snapshot}",
+        "decision": f"{printable(decision.id, 120)}, risk {decision.risk_tier}, safety mode {frame.safety_mode}",
+        "for": f"{printable(frame.actor.id, 80)}{roles}, tenant {printable(frame.tenant, 80)}",
+        "context": f"{compiled.hash}{' as the session has recorded it' if view.recorded is not None else ''}",
+    }
+    for label, text in rows.items():
+        screen.put(text, first=f"{label:<9}")  # leaves 71 of 80 columns: a hash stays on one line
+
+
+def _show_entries(
+    screen: Screen, title: str, entries: Sequence[LedgerEntry], compiled: CompiledContext
+) -> None:
+    admitted = sum(entry.admitted for entry in entries)
+    screen.say(Text.assemble((title, "bold"), f" {admitted:,} of {len(entries):,}"))
+    shown = [(entry, printable(entry.name, 120), printable(entry.reason)) for entry in entries[:MOST]]
+    width = max(len(name) for _, name, _ in shown)
+    is_narrow = any(width + len(reason) + 6 > screen.width for _, _, reason in shown)
+    for entry, name, reason in shown:
+        if is_narrow:
+            screen.put(Text.assemble(_mark(entry, compiled), name), first="  ", rest="    ")
+            screen.put(Text(reason, style="dim"), first="    ")
+        else:
+            line = Text.assemble(_mark(entry, compiled), f"{name:<{width}}  ", (reason, "dim"))
+            screen.put(line, first="  ", rest="    ")
+    if len(entries) > MOST:
+        screen.put(
+            Text(f"… {count(len(entries) - MOST, 'more')}; --json lists them", style="dim"), first="  "
+        )
+
+
+def _mark(entry: LedgerEntry, compiled: CompiledContext) -> _Mark:
+    """Admitted, not admitted, or a tool that is known to the critic and offered to no planner."""
+    if not entry.admitted:
+        return "✗ ", "red"
+    if entry.kind == "tool" and entry.name not in compiled.offered:
+        return "○ ", "yellow"
+    return "✓ ", "green"
+
+
+def _show_uses(screen: Screen, uses: Sequence[BucketUse]) -> None:
+    screen.say(Text.assemble(("tokens", "bold"), " about four bytes each"))
+    width = max(len(f"{use.used:,}") for use in uses)
+    for use in uses:
+        limit = "no limit" if use.limit is None else f"of {use.limit:,}"
+        line = Text.assemble(f"{use.bucket:<14}", (_bar(use), "cyan"), f"  {use.used:>{width},} {limit}")
+        screen.put(line, first="  ")
+
+
+def _bar(use: BucketUse) -> str:
+    if use.limit is None:
+        return " " * BAR
+    full = min(BAR, -(-use.used * BAR // use.limit))
+    return "■" * full + "·" * (BAR - full)
+
+
+def _show_truncation(screen: Screen, entry: TruncationEntry) -> None:
+    more = entry.left_out_count - len(entry.left_out)
+    names = f"{listed(entry.left_out, 6)}{f' and {more:,} more' if more else ''}"
+    told = f"{entry.bucket}: {entry.left_out_count:,} of {entry.left_out_count + entry.admitted:,} left out, all would need {entry.needed:,}: {names}"
+    screen.put(Text.assemble(("✗ ", "red"), told), first="  ", rest="    ")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tercet.cli.control_figure import draw_controls
-from tercet.cli.control_reading import Reading, read_control
+from tercet.cli.control_reading import read_control
 from tercet.cli.control_view import show_controls
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.options import AsJson, Force, PackFolder
-from tercet.cli.past_runs import MaybeJournal, found_journal, recall_all, task_classes
-from tercet.cli.rows import REPAIRS, read_rows
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.rows import REPAIRS, MaybeJournal, found_journal, read_rows, recall_all, task_classes
+from tercet.cli.screen import Screen, respond
 from tercet.cli.text import printable
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
@@ -84,11 +83,15 @@ def control(
         write_file(svg, DRAWING + draw_controls(loaded.ref, readings).encode())
         if not as_json:
             Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
-    if as_json:
-        print_json(_as_json(loaded, readings))
-    else:
-        show_controls(Screen(), loaded.ref, readings)
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: {
+            "pack": loaded.ref,
+            "pack_hash": loaded.hash,
+            "classes": [reading.as_json() for reading in readings],
+        },
+        lambda screen: show_controls(screen, loaded.ref, readings),
+        as_json=as_json,
+    )
 
 
 def _recorded(url: str, classes: Sequence[str]) -> Iterator[RepairObservation]:
@@ -113,11 +116,3 @@ def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
             remedy=f"choose one of {', '.join(sorted(pack.control))}",
         )
     return [task_class]
-
-
-def _as_json(pack: Pack, readings: Sequence[Reading]) -> dict[str, Any]:
-    return {
-        "pack": pack.ref,
-        "pack_hash": pack.hash,
-        "classes": [reading.as_json() for reading in readings],
-    }

@@ -121,19 +121,6 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return _answered(event)
         case e.PlanningFailed():
             return _unplanned(state, event)
-        case _:
-            return _about_session(event)
-
-
-def _unplanned(state: State, event: e.PlanningFailed) -> Text:
-    """Why there is no plan, without what the critic said, which stands in a line of its own above."""
-    said = "; ".join(str(reason) for reason in state.verdict.get("reasons", ()))
-    return _line("✗", "red", f"no plan: {_short(event.reason.removeprefix(f'{said}; '))}")
-
-
-def _about_session(event: e.Event) -> Text | None:
-    """The line of an event that is about no single step."""
-    match event:
         case e.PlanReviewed():
             return _reviewed(event)
         case e.OutputsProduced() if event.missing:
@@ -159,54 +146,16 @@ def _about_session(event: e.Event) -> Text | None:
             return _line("✓", "bold green", "completed")
         case e.SessionEnded():
             return _line("✗", "bold red", f"{printable(event.status)}: {_short(event.reason)}")
-        case _:
-            return _about_planning(event)
-
-
-def _about_planning(event: e.Event) -> Text | None:
-    """The line of an event on the way to a plan, or to the next turn of an agent."""
-    match event:
-        case e.ModelAsked() | e.ModelAnswered():
-            return _about_model(event)
+        case e.ModelAsked():
+            again = f", attempt {event.attempt}" if event.attempt > 1 else ""
+            return _line("·", "dim", f"asked {printable(event.model, 80)}{again}")
+        case e.ModelAnswered() if event.code:
+            return _line("✗", "yellow", f"no answer: {_short(event.error)}")
+        case e.ModelAnswered():
+            tokens = count(event.tokens_in + event.tokens_out, "token")
+            return _line("·", "dim", f"answered after {took(event.latency)}, {tokens}")
         case e.TurnJudged():
             return turn_line(event)
-        case _:
-            return _about_people(event)
-
-
-def _about_model(event: e.ModelAsked | e.ModelAnswered) -> Text:
-    """The line of a question to a language model, or of what came of it."""
-    if isinstance(event, e.ModelAsked):
-        again = f", attempt {event.attempt}" if event.attempt > 1 else ""
-        return _line("·", "dim", f"asked {printable(event.model, 80)}{again}")
-    if event.code:
-        return _line("✗", "yellow", f"no answer: {_short(event.error)}")
-    tokens = event.tokens_in + event.tokens_out
-    return _line("·", "dim", f"answered after {took(event.latency)}, {count(tokens, 'token')}")
-
-
-_TURNS: dict[TurnAction, tuple[str, str, str]] = {
-    "continue": ("·", "dim", "goes on"),
-    "retry": ("↻", "yellow", "is undone and decided again"),
-    "replan": ("↻", "yellow", "stands, and the agent decides otherwise"),
-    "stop": ("✗", "red", "is the last"),
-    "escalate": ("✗", "red", "goes to a person"),
-    "limit": ("✗", "red", "is the last"),
-    "final": ("✓", "green", "answers"),
-}
-
-
-def turn_line(event: e.TurnJudged) -> Text:
-    """The line of a turn of an agent."""
-    mark, style, what = _TURNS[event.action]
-    by = f" by {printable(event.critic, 80)}" if event.critic and event.reason else ""
-    why = f"{by}: {_short(event.reason)}" if event.reason else ""
-    return _line(mark, style, f"turn {event.turn} {what}{why}")
-
-
-def _about_people(event: e.Event) -> Text | None:
-    """The line of an event that an operator, or the time, brought about."""
-    match event:
         case e.SessionCancelled():
             note = f": {_short(event.reason)}" if event.reason else ""
             who = f"{printable(event.by, 80)}{login_words('', event.simulated_by)}"
@@ -229,6 +178,31 @@ def _about_people(event: e.Event) -> Text | None:
             return _line("·", "yellow", "what was done is kept")
         case _:
             return None
+
+
+def _unplanned(state: State, event: e.PlanningFailed) -> Text:
+    """Why there is no plan, without what the critic said, which stands in a line of its own above."""
+    said = "; ".join(str(reason) for reason in state.verdict.get("reasons", ()))
+    return _line("✗", "red", f"no plan: {_short(event.reason.removeprefix(f'{said}; '))}")
+
+
+_TURNS: dict[TurnAction, tuple[str, str, str]] = {
+    "continue": ("·", "dim", "goes on"),
+    "retry": ("↻", "yellow", "is undone and decided again"),
+    "replan": ("↻", "yellow", "stands, and the agent decides otherwise"),
+    "stop": ("✗", "red", "is the last"),
+    "escalate": ("✗", "red", "goes to a person"),
+    "limit": ("✗", "red", "is the last"),
+    "final": ("✓", "green", "answers"),
+}
+
+
+def turn_line(event: e.TurnJudged) -> Text:
+    """The line of a turn of an agent."""
+    mark, style, what = _TURNS[event.action]
+    by = f" by {printable(event.critic, 80)}" if event.critic and event.reason else ""
+    why = f"{by}: {_short(event.reason)}" if event.reason else ""
+    return _line(mark, style, f"turn {event.turn} {what}{why}")
 
 
 def _line(mark: str, style: str, text: str) -> Text:

@@ -7,18 +7,25 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
-from tercet.cli.durations import read_duration
+from tercet.cli.amounts import read_duration
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.import_progress import ImportProgress
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson
 from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, respond
 from tercet.cli.stores import StoreUrl, store_at
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
@@ -108,25 +115,22 @@ def add(
         trust_field=trust_field,
         expires_field=expires_field,
     )
-    screen = Screen()
-    with (
-        _whole_or_nothing(is_quiet=as_json),
-        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
-    ):
+    with _importing(is_quiet=as_json) as progress:
         report = Report(skips_bad=skip_bad, on_bytes=progress.read)
         added, draft = asyncio.run(_add(files, labels, report, progress, store))
-    if as_json:
-        print_json(_added_json(added, draft, report))
-    else:
-        _show_added(screen, added, draft, report)
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: _added_json(added, draft, report),
+        lambda screen: _show_added(screen, added, draft, report),
+        as_json=as_json,
+    )
 
 
 @contextmanager
-def _whole_or_nothing(*, is_quiet: bool) -> Generator[None]:
-    """Says what an interruption has left."""
+def _importing(*, is_quiet: bool) -> Generator[ImportProgress]:
+    """Show how far an import is, and say what an interruption has left."""
     try:
-        yield
+        with ImportProgress(Screen(stderr=True), is_shown=not is_quiet) as progress:
+            yield progress
     except KeyboardInterrupt:
         if not is_quiet:
             Screen(stderr=True).say("· interrupted: nothing was done in part, and no snapshot was changed")
@@ -215,26 +219,20 @@ def snapshot(
 
     It holds all that the snapshot before it held, with the changes of the draft.
     """
-    screen = Screen()
-    with (
-        _whole_or_nothing(is_quiet=as_json),
-        ImportProgress(Screen(stderr=True), is_shown=not as_json) as progress,
-    ):
+    with _importing(is_quiet=as_json) as progress:
         head, counts = asyncio.run(_freeze(name, progress, store))
-    if as_json:
-        print_json({"snapshot": head_json(head), "changes": counts})
-    else:
-        changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
-        screen.say(
-            Text.assemble(
-                ("✓ ", "green"),
-                "snapshot ",
-                (printable(head.name), "bold"),
-                f" has {count(head.facts, 'fact')}: {changes}",
-            )
-        )
-        screen.say(Text(head.hash, style="dim"))
-    return ExitCode.ACCEPTED
+    return respond(
+        lambda: {"snapshot": head_json(head), "changes": counts},
+        lambda screen: _show_frozen(screen, head, counts),
+        as_json=as_json,
+    )
+
+
+def _show_frozen(screen: Screen, head: SnapshotHead, counts: dict[str, int]) -> None:
+    changes = ", ".join(f"{number:,} {kind}" for kind, number in counts.items()) or "nothing changed"
+    told = f" has {count(head.facts, 'fact')}: {changes}"
+    screen.say(Text.assemble(("✓ ", "green"), "snapshot ", (printable(head.name), "bold"), told))
+    screen.say(Text(head.hash, style="dim"))
 
 
 async def _freeze(
@@ -279,3 +277,57 @@ def head_json(head: SnapshotHead) -> dict[str, Any]:
         "facts" if head.is_frozen else "changes": head.facts,
         "pins": head.pins,
     }
+
+
+# --- progress ---
+
+
+class ImportProgress:
+    """A bar over bytes while files are read, and one over facts while their words are indexed."""
+
+    def __init__(self, screen: Screen, *, is_shown: bool) -> None:
+        is_off = not (is_shown and screen.is_terminal)
+        self._reading = Progress(
+            TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), TextColumn("{task.fields[facts]}"),
+            console=screen, transient=True, disable=is_off,
+        )  # fmt: skip
+        self._freezing = Progress(
+            TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=screen, transient=True, disable=is_off,
+        )  # fmt: skip
+        self._shown: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+    def begin_reading(self, size: int) -> None:
+        """Show a bar over so many bytes."""
+        self._show(self._reading)
+        self._reading.add_task("", total=size, facts="")
+
+    def read(self, count: int) -> None:
+        """So many bytes more were read."""
+        self._reading.advance(self._reading.task_ids[0], count)
+
+    def count(self, facts: int) -> None:
+        """So many facts were found."""
+        self._reading.update(self._reading.task_ids[0], facts=f"{facts:,} facts")
+
+    def begin_freezing(self, facts: int) -> None:
+        """Show a bar over so many facts."""
+        self._show(self._freezing)
+        self._freezing.add_task("", total=max(1, facts))
+
+    def freeze(self, facts: int) -> None:
+        """So many facts were indexed."""
+        self._freezing.update(self._freezing.task_ids[0], completed=facts)
+
+    def _show(self, bar: Progress) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+        self._shown = bar
+        bar.start()

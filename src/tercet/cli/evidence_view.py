@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -13,8 +12,8 @@ from tercet.cli.evidence import DRAFT, head_json
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson
-from tercet.cli.screen import Screen, print_json
-from tercet.cli.stores import StoreUrl, store_at
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.stores import StoreUrl, use_store
 from tercet.cli.text import ago, ahead, clock_time, count, printable
 from tercet.cli.values import value_text
 from tercet.contracts.errors import UsageError
@@ -24,12 +23,8 @@ from tercet.contracts.shape import as_object
 from tercet.evidence.store import Difference, EvidenceStore, Fact, Hit, SnapshotHead
 from tercet.executor.clock import SystemClock
 
-LIST_EXAMPLES = """\
-tercet evidence list
-"""
-DIFF_EXAMPLES = """\
-tercet evidence diff 2026-04 2026-05
-"""
+LIST_EXAMPLES = "tercet evidence list\n"
+DIFF_EXAMPLES = "tercet evidence diff 2026-04 2026-05\n"
 SHOW_EXAMPLES = """\
 tercet evidence show 2026-05
 tercet evidence show "kg:policy:handbook/refunds.md/0#snapshot_2026-05"
@@ -49,7 +44,7 @@ Limit = Annotated[int, typer.Option(metavar="N", min=1, max=1_000, help="How man
 
 def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> ExitCode:
     """List the snapshots, newest first, and the draft: at most 200."""
-    heads = asyncio.run(_heads(store))
+    heads = use_store(store, lambda opened: opened.heads(TENANT, limit=MOST))
     if as_json:
         print_json({"snapshots": [head_json(head) for head in heads]})
         return ExitCode.ACCEPTED
@@ -62,11 +57,6 @@ def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> ExitCode
         name, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
         screen.say(Text.assemble((name, "bold" if head.is_frozen else "yellow"), "".join(others).rstrip()))
     return ExitCode.ACCEPTED
-
-
-async def _heads(url: str) -> list[SnapshotHead]:
-    async with store_at(url) as store:
-        return await store.heads(TENANT, limit=MOST)
 
 
 def _cells(head: SnapshotHead, now: int) -> tuple[str, ...]:
@@ -90,7 +80,7 @@ def diff(
     as_json: AsJson = False,
 ) -> ExitCode:
     """Show in which facts two snapshots differ. That is what was added, changed and removed from A to B."""
-    found = asyncio.run(_diff(store, before, after))
+    found = use_store(store, lambda opened: opened.diff(TENANT, before, after))
     if as_json:
         print_json(
             {"before": before, "after": after, "differences": [_difference_json(each) for each in found]}
@@ -105,11 +95,6 @@ def diff(
     if len(found) > MOST:
         screen.say(f"… {len(found) - MOST:,} more; --json lists them all")
     return ExitCode.ACCEPTED
-
-
-async def _diff(url: str, before: str, after: str) -> list[Difference]:
-    async with store_at(url) as store:
-        return await store.diff(TENANT, before, after)
 
 
 def _difference_json(each: Difference) -> dict[str, Any]:
@@ -136,29 +121,19 @@ def show(
 ) -> ExitCode:
     """Show a fact whole, or a snapshot with its first facts. A fact comes with where it came from."""
     if parse_ref(what) is not None:
-        fact = asyncio.run(_fact(store, what))
-        if as_json:
-            print_json(fact_json(fact))
-        else:
-            _show_fact(Screen(), fact)
-        return ExitCode.ACCEPTED
-    head, facts = asyncio.run(_snapshot(store, what, limit))
-    if as_json:
-        print_json({"snapshot": head_json(head), "facts": [fact_json(fact) for fact in facts]})
-    else:
-        _show_snapshot(Screen(), head, facts)
-    return ExitCode.ACCEPTED
+        fact = use_store(store, lambda opened: opened.fact(TENANT, what))
+        return respond(lambda: fact_json(fact), lambda screen: _show_fact(screen, fact), as_json=as_json)
+    head, facts = use_store(store, lambda opened: _snapshot(opened, what, limit))
+    return respond(
+        lambda: {"snapshot": head_json(head), "facts": [fact_json(fact) for fact in facts]},
+        lambda screen: _show_snapshot(screen, head, facts),
+        as_json=as_json,
+    )
 
 
-async def _fact(url: str, ref: str) -> Fact:
-    async with store_at(url) as store:
-        return await store.fact(TENANT, ref)
-
-
-async def _snapshot(url: str, name: str, limit: int) -> tuple[SnapshotHead, list[Fact]]:
-    async with store_at(url) as store:
-        head = await store.head(TENANT, name)
-        return head, await store.facts(TENANT, name, limit=limit) if head.is_frozen else []
+async def _snapshot(store: EvidenceStore, name: str, limit: int) -> tuple[SnapshotHead, list[Fact]]:
+    head = await store.head(TENANT, name)
+    return head, await store.facts(TENANT, name, limit=limit) if head.is_frozen else []
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
@@ -261,7 +236,7 @@ def search(
     as_json: AsJson = False,
 ) -> ExitCode:
     """Search a snapshot by words, best first. The same snapshot always gives the same answer."""
-    chosen, hits = asyncio.run(_search(store, query, classes, snapshot, limit))
+    chosen, hits = use_store(store, lambda opened: _search(opened, query, classes, snapshot, limit))
     if as_json:
         found = [{"score": hit.score, **fact_json(hit.fact)} for hit in hits]
         print_json({"snapshot": chosen, "query": query, "hits": found})
@@ -275,11 +250,10 @@ def search(
 
 
 async def _search(
-    url: str, query: str, classes: list[str] | None, snapshot: str | None, limit: int
+    store: EvidenceStore, query: str, classes: list[str] | None, snapshot: str | None, limit: int
 ) -> tuple[str, list[Hit]]:
-    async with store_at(url) as store:
-        chosen = snapshot or await _newest(store)
-        return chosen, await store.search(TENANT, chosen, query, classes=classes or None, limit=limit)
+    chosen = snapshot or await _newest(store)
+    return chosen, await store.search(TENANT, chosen, query, classes=classes or None, limit=limit)
 
 
 async def _newest(store: EvidenceStore) -> str:

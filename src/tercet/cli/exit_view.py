@@ -9,16 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.text import printable
-from tercet.contracts.exit import Disposition, ExitDecision, ExitOutcome, HumanTrigger, ThresholdResult
+from tercet.contracts.exit import Disposition, ExitDecision, ExitOutcome, ThresholdResult
+from tercet.repair.exit import TRIGGERS
 
-TRIGGERS: dict[HumanTrigger, str] = {
-    HumanTrigger.LOW_CONFIDENCE: "confidence is too low to commit without asking",
-    HumanTrigger.IRREVERSIBLE: "it leads to something that cannot be taken back",
-    HumanTrigger.REQUIRED: "the decision wants a person to accept it",
-    HumanTrigger.NOVEL: "nothing like it was run before",
-    HumanTrigger.PARTIAL: "it is only a part of what was asked for",
-    HumanTrigger.UNSAFE: "safety is below its limit",
-}
 DISPOSITIONS: dict[Disposition, str] = {
     Disposition.AUTO_COMMIT: "enough to commit without asking",
     Disposition.HUMAN_REVIEW: "a person is asked",

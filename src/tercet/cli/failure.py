@@ -65,32 +65,16 @@ def understand(error: Exception) -> Failure:
         # The parser's own exceptions. Their classes differ between versions of typer, this method does not.
         return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error))
     match error:
-        case PlanError() | PackError() | BadFiles():
-            return Failure(
-                code=error.code, message=error.message, remedy=error.remedy or "", problems=error.problems
-            )
         case InternalError():
             return _bug(error.message)
-        case NewerJournal():
-            return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
-        case BundleDamaged():
-            # What was looked back at is not what was recorded, as when a replay differs.
-            return Failure(
-                code=error.code,
-                message=error.message,
-                remedy=error.remedy or "",
-                exit_code=ExitCode.REFUSED,
-            )
-        case JournalError() | StoreError() | ReplayError() | IllegalEvent() | GatewayError():
-            # Nobody typed anything wrong: what was under way could not go on.
-            return Failure(
-                code=error.code,
-                message=error.message,
-                remedy=error.remedy or "",
-                exit_code=ExitCode.FAILED,
-            )
         case TercetError():
-            return Failure(code=error.code, message=error.message, remedy=error.remedy or "")
+            return Failure(
+                code=error.code,
+                message=error.message,
+                remedy=error.remedy or "",
+                problems=error.problems if isinstance(error, PlanError | PackError | BadFiles) else (),
+                exit_code=_exit_code(error),
+            )
         case OSError(filename=str() | bytes() | os.PathLike()):
             remedy = "check its permissions" if isinstance(error, PermissionError) else ""
             message = f"cannot read {os.fsdecode(error.filename)}: {error.strerror}"
@@ -104,6 +88,18 @@ def understand(error: Exception) -> Failure:
             )
         case _:
             return _bug(f"{type(error).__name__}: {error}")
+
+
+def _exit_code(error: TercetError) -> ExitCode:
+    match error:
+        case NewerJournal():
+            return ExitCode.WRONG_USE
+        case BundleDamaged():
+            return ExitCode.REFUSED  # not what was recorded, as when a replay differs
+        case JournalError() | StoreError() | ReplayError() | IllegalEvent() | GatewayError():
+            return ExitCode.FAILED  # nothing was typed wrong: what was under way could not go on
+        case _:
+            return ExitCode.WRONG_USE
 
 
 def report(failure: Failure, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,23 +11,20 @@ from rich.text import Text
 
 from tercet.cli.documents import read_input
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.feedback_view import show_feedback, show_insights
 from tercet.cli.files import demand_place, make_folder, write_file
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force
 from tercet.cli.people import ActorsPath, speaker_by
-from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import printable
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.text import count, json_text, listed, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.shape import JsonObject
-from tercet.engine import sessions as opening
-from tercet.engine.streams.feedback import Feedback, add_feedback, find_feedback, read_feedback
+from tercet.engine.session_reader import list_rows, load_state
+from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.golden import SUFFIX, Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
-from tercet.replay.sources import list_rows
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
@@ -64,7 +61,14 @@ def add(
     """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
     wanted = read_input(expected, "--expected") if expected is not None else {}
     author = speaker_by(actors).actor.id
-    made = asyncio.run(_add(journal, run, author, note, wanted))
+    now = SystemClock().now()
+    made = use_journal(
+        journal,
+        lambda opened: add_feedback(
+            opened, TENANT, run, author=author, correction=note, expected=wanted, now=now
+        ),
+        is_written=True,
+    )
     if as_json:
         print_json(made.model_dump(mode="json"))
         return ExitCode.ACCEPTED
@@ -76,14 +80,6 @@ def add(
     return ExitCode.ACCEPTED
 
 
-async def _add(url: str, run: str, author: str, note: str, expected: JsonObject) -> Feedback:
-    async with journal_at(url, is_written=True) as journal:
-        now = SystemClock().now()
-        return await add_feedback(
-            journal, TENANT, run, author=author, correction=note, expected=expected, now=now
-        )
-
-
 def list_feedback(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="Only what was said about this session.")
@@ -93,21 +89,17 @@ def list_feedback(
     as_json: AsJson = False,
 ) -> ExitCode:
     """List what people have said about runs, the newest runs first."""
-    found = asyncio.run(_list(journal, run))
-    if as_json:
-        print_json({"feedback": [each.model_dump(mode="json") for each in found]})
-    else:
-        show_feedback(Screen(), found)
-    return ExitCode.ACCEPTED
+    found = use_journal(journal, lambda opened: _list(opened, run))
+    told = {"feedback": [each.model_dump(mode="json") for each in found]}
+    return respond(lambda: told, lambda screen: _show_feedback(screen, found), as_json=as_json)
 
 
-async def _list(url: str, run: str | None) -> list[Feedback]:
-    async with journal_at(url) as journal:
-        if run is not None:
-            await opening.restore(journal, TENANT, run)  # raises if there is no such session
-            return await read_feedback(journal, TENANT, run)
-        sessions = [row.session_id async for row in list_rows(journal, TENANT)]
-        return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
+async def _list(journal: Journal, run: str | None) -> list[Feedback]:
+    if run is not None:
+        await load_state(journal, TENANT, run)  # raises if there is no such session
+        return await read_feedback(journal, TENANT, run)
+    sessions = [row.session_id async for row in list_rows(journal, TENANT)]
+    return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
 
 
 def insights(
@@ -122,19 +114,15 @@ def insights(
     """Put corrections together that are about the same thing. That is the same decision, refusal or output, in
     similar words.
     """
-    found = asyncio.run(_insights(journal, pack))
-    if as_json:
-        print_json({"insights": [each.model_dump(mode="json") for each in found]})
-    else:
-        show_insights(Screen(), found)
-    return ExitCode.ACCEPTED
+    found = use_journal(journal, lambda opened: _insights(opened, pack))
+    told = {"insights": [each.model_dump(mode="json") for each in found]}
+    return respond(lambda: told, lambda screen: _show_insights(screen, found), as_json=as_json)
 
 
-async def _insights(url: str, pack: str | None) -> tuple[Insight, ...]:
-    async with journal_at(url) as journal:
-        if pack is not None:
-            await _demand_pack(journal, pack)
-        return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
+async def _insights(journal: Journal, pack: str | None) -> tuple[Insight, ...]:
+    if pack is not None:
+        await _demand_pack(journal, pack)
+    return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
 
 
 async def _demand_pack(journal: Journal, name: str) -> None:
@@ -162,12 +150,12 @@ def golden(
 
     `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
     """
-    found, wanted = asyncio.run(_found(journal, feedback))
+    found, wanted = use_journal(journal, lambda opened: _found(opened, feedback))
     file = to / f"{found.session_id}{SUFFIX}"
     make_folder(to)
     for target in (file, expected_beside(file)):
         demand_place(target, is_forced=force)
-    asyncio.run(_export(journal, found.session_id, file))
+    use_journal(journal, lambda opened: export_run(opened, TENANT, found.session_id, file, is_forced=True))
     write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
     if as_json:
         print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
@@ -180,20 +168,10 @@ def golden(
     return ExitCode.ACCEPTED
 
 
-async def _found(url: str, feedback: str) -> tuple[Feedback, Expected]:
-    async with journal_at(url) as journal:
-        found = await find_feedback(journal, TENANT, feedback)
-        return found, await _expected(journal, found)
-
-
-async def _export(url: str, session: str, file: Path) -> None:
-    async with journal_at(url) as journal:
-        await export_run(journal, TENANT, session, file, is_forced=True)
-
-
-async def _expected(journal: Journal, found: Feedback) -> Expected:
-    state = (await opening.restore(journal, TENANT, found.session_id)).state
-    return Expected(
+async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:
+    found = await find_feedback(journal, TENANT, feedback)
+    state = await load_state(journal, TENANT, found.session_id)
+    return found, Expected(
         feedback=found.id,
         session_id=found.session_id,
         author=found.entry.author,
@@ -201,3 +179,42 @@ async def _expected(journal: Journal, found: Feedback) -> Expected:
         expected=found.entry.expected,
         is_accepted=state.status != "completed",
     )
+
+
+# --- on the screen ---
+
+
+def _show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:
+    """Show each correction with who said it."""
+    for each in found:
+        entry = each.entry
+        who = f"  {printable(entry.author, 60)}, {entry.given_at:%Y-%m-%d %H:%M} UTC"
+        screen.say(Text.assemble((printable(each.id, 80), "bold"), who))
+        screen.put(printable(entry.correction), first="  · ")
+        if entry.expected:
+            screen.put(printable(json_text(entry.expected, indent=None)), first="    expected  ")
+    if not found:
+        screen.say("Nobody has said anything yet: tercet feedback add RUN --note TEXT")
+
+
+def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
+    """Show what corrections come to, the most frequent first."""
+    for each in found:
+        screen.say(Text.assemble((f"{each.count:,} × ", "bold"), printable(_headline(each), 200)))
+        for said in each.examples:
+            screen.put(printable(said), first="  · ")
+        screen.put(listed(each.sessions), first="    in  ")
+    total = sum(each.count for each in found)
+    screen.say(f"{count(total, 'correction')}, {count(len(found), 'insight')}")
+
+
+def _headline(insight: Insight) -> str:
+    """What it is about: the decision, and the place that is blamed."""
+    if insight.kind:
+        refusal = f"refused as {insight.code or insight.kind}"
+    elif insight.outputs:
+        refusal = f"wrong {listed(insight.outputs)}"
+    else:
+        refusal = "in general"
+    at = f" at {insight.step} ({insight.tool})" if insight.step and insight.tool else ""
+    return f"{insight.decision}: {refusal}{at}"

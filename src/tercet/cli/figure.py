@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
+
+import msgspec
 
 from tercet.cli.text import printable
 
@@ -16,14 +17,13 @@ LEFT, TOP, RIGHT, BOTTOM = 56.0, 44.0, 16.0, 46.0
 INK, FAINT, PAPER = "#1f2933", "#d5dbe1", "#ffffff"
 _LETTER = 6.3
 """About how wide a small letter is."""
-_STYLE = (
+STYLE = (
     f"text{{font-family:system-ui,sans-serif;font-size:12px;fill:{INK}}}"
     ".title{font-size:14px;font-weight:600}.small{font-size:11px}"
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Points joined by a line."""
 
     points: Sequence[Point]
@@ -35,8 +35,7 @@ class Line:
     """How the legend calls it; nameless ones are not in it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dots:
+class Dots(msgspec.Struct, frozen=True, kw_only=True):
     """Points by themselves, with a radius each."""
 
     points: Sequence[Point]
@@ -46,8 +45,7 @@ class Dots:
     name: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Band:
+class Band(msgspec.Struct, frozen=True, kw_only=True):
     """What lies between two lines."""
 
     lower: Sequence[Point]
@@ -60,8 +58,7 @@ class Band:
 Mark: TypeAlias = Line | Dots | Band
 
 
-@dataclass(frozen=True, kw_only=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One chart."""
 
     title: str
@@ -89,14 +86,14 @@ def draw(panels: Sequence[Panel], *, columns: int, size: tuple[int, int] = (420,
     width, height = wide * min(columns, max(1, len(panels))), high * rows
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     paper = f'<rect width="{width}" height="{height}" fill="{PAPER}"/>'
-    return "\n".join([head, f"<style>{_STYLE}</style>", paper, *body, "</svg>"]) + "\n"
+    return "\n".join([head, f"<style>{STYLE}</style>", paper, *body, "</svg>"]) + "\n"
 
 
 def _panel(panel: Panel, wide: int, high: int) -> str:
     frame = _Frame(panel, wide, high)
     parts = [
-        _text(LEFT, 18, panel.title, kind="title"),
-        _text(LEFT, 34, panel.note, kind="small"),
+        draw_text(LEFT, 18, panel.title, kind="title"),
+        draw_text(LEFT, 34, panel.note, kind="small"),
         *_axes(panel, frame),
         *[_mark(mark, frame) for mark in panel.marks],
         *_legend(panel, frame),
@@ -125,14 +122,14 @@ def _axes(panel: Panel, frame: _Frame) -> list[str]:
     drawn: list[str] = []
     for value, label in panel.x_ticks.items():
         x = frame.x(value)
-        drawn.append(_rule(x, TOP, x, frame.bottom) + _text(x, frame.bottom + 16, label, anchor="middle"))
+        drawn.append(_rule(x, TOP, x, frame.bottom) + draw_text(x, frame.bottom + 16, label, anchor="middle"))
     for value, label in panel.y_ticks.items():
         y = frame.y(value)
-        drawn.append(_rule(LEFT, y, frame.right, y) + _text(LEFT - 6, y + 4, label, anchor="end"))
+        drawn.append(_rule(LEFT, y, frame.right, y) + draw_text(LEFT - 6, y + 4, label, anchor="end"))
     middle = (LEFT + frame.right) / 2
-    drawn.append(_text(middle, frame.bottom + 34, panel.x_label, anchor="middle"))
+    drawn.append(draw_text(middle, frame.bottom + 34, panel.x_label, anchor="middle"))
     upright = f'<g transform="translate(14,{(TOP + frame.bottom) / 2:.1f}) rotate(-90)">'
-    drawn.append(f"{upright}{_text(0, 0, panel.y_label, anchor='middle')}</g>")
+    drawn.append(f"{upright}{draw_text(0, 0, panel.y_label, anchor='middle')}</g>")
     return drawn
 
 
@@ -159,7 +156,7 @@ def _legend(panel: Panel, frame: _Frame) -> list[str]:
     drawn = [_ground(frame.right, foot, [mark.name for mark in named])] if named else []
     for place, mark in enumerate(reversed(named)):
         y = foot - 10 - place * 16
-        drawn.append(_text(frame.right - 26, y, mark.name, anchor="end", kind="small"))
+        drawn.append(draw_text(frame.right - 26, y, mark.name, anchor="end", kind="small"))
         drawn.append(_sample(mark, frame.right - 20, y - 4))
     return drawn
 
@@ -186,7 +183,8 @@ def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{FAINT}"/>'
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
+def draw_text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
+    """Return a text at a place; nothing where there are no words."""
     if not words:
         return ""
     name = f' class="{kind}"' if kind else ""

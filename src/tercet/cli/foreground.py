@@ -20,19 +20,19 @@ import typer
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import Story, journal_at, read_story
-from tercet.cli.observing import observing
 from tercet.cli.progress import Progress, Silence, show_cursor
 from tercet.cli.standing import Commands
 from tercet.cli.stores import library_at
+from tercet.cli.telemetry import open_telemetry
 from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.driver import GRACE_MS
-from tercet.engine.runtime import RunResult, Runtime
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime, RuntimeOptions
 
 T = TypeVar("T")
 
@@ -89,14 +89,14 @@ class Foreground:
         async with (
             journal_at(url, is_new=is_new, is_written=True) as journal,
             library_at(self._store, url) as evidence,
-            observing(self._telemetry, self._progress.say, self._undelivered) as observers,
+            open_telemetry(self._telemetry, self._progress.say, self._undelivered) as observers,
         ):
             # In the foreground one session is carried: others are looked after by whoever stays.
             self._runtime = Runtime(
                 self._pack,
                 journal,
                 tell=self._tell,
-                held=self._held,
+                options=RuntimeOptions(held=self._held),
                 watchdog_ms=None,
                 evidence=evidence,
                 observers=observers,
@@ -148,10 +148,9 @@ class Foreground:
 class Patience:
     """Waits for the lease of another process, and gives up when that process turns out to be alive."""
 
-    def __init__(self, progress: Progress | Silence, commands: Commands, *, gives_up: bool = True) -> None:
+    def __init__(self, progress: Progress | Silence, commands: Commands) -> None:
         self._progress = progress
         self._commands = commands
-        self._gives_up = gives_up
         self._first: LeaseHeld | None = None
 
     def wait_for(self, found: LeaseHeld) -> None:
@@ -162,7 +161,7 @@ class Patience:
             self._progress.say(
                 f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
             )
-        elif found.lease != self._first.lease and self._gives_up:
+        elif found.lease != self._first.lease:
             raise UsageError(
                 f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
                 code="session_running",

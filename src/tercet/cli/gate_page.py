@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
 from tercet.cli.event_view import answer_word, changes_text, login_words
-from tercet.cli.exit_view import TRIGGERS, confidence_text, threshold_text
+from tercet.cli.exit_view import confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
     approval_rows,
@@ -23,10 +22,9 @@ from tercet.cli.gate_view import (
     show_rows,
     undo_rows,
 )
-from tercet.cli.samples import sample
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, clock_time, json_text, listed, printable
-from tercet.cli.values import WHOLE, amount_text, name_text, value_text, with_reading
+from tercet.cli.values import WHOLE, amount_text, name_text, sample, value_text, with_reading
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
@@ -35,6 +33,7 @@ from tercet.core.events import EarlierCall
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
+from tercet.repair.exit import TRIGGERS
 
 MARKS = {
     "pending": ("·", "dim"),
@@ -48,8 +47,7 @@ MARKS = {
 """How far a step is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GatePage:
+class GatePage(msgspec.Struct, frozen=True, kw_only=True):
     """A gate, the session that it belongs to, and what was fetched for it."""
 
     gate: OpenGate

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import question
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at, read_story
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
 from tercet.cli.options import AsJson
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import gate_json
+from tercet.cli.sessions import damage_exit, damage_json, show_damage
 from tercet.cli.standing import Commands, commands_for
 from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
@@ -25,10 +24,11 @@ from tercet.contracts.gate import HandOff
 from tercet.core import events as e
 from tercet.core.messages import session_of
 from tercet.core.state import OpenGate, State
-from tercet.engine.checks.damage import DamagedSession
+from tercet.engine.checks.journal import DamagedSession
 from tercet.engine.lists import open_gates
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal
 
 MOST = 200
 
@@ -52,7 +52,7 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     Damaged sessions are listed last, and the exit code is then 5.
     """
     unreadable: list[DamagedSession] = []
-    found = asyncio.run(_open_gates(journal, unreadable))
+    found = use_journal(journal, lambda opened: open_gates(opened, TENANT, MOST, unreadable=unreadable))
     if as_json:
         gates = [{**gate_json(gate), "session_id": state.start.session} for state, gate in found]
         print_json({"gates": gates, "damaged": damage_json(unreadable)})
@@ -89,11 +89,6 @@ def _deadline(gate: OpenGate, now: int) -> str:
     return f"expires {ahead(gate.expires - now)}" if gate.expires > now else "expired"
 
 
-async def _open_gates(url: str, unreadable: list[DamagedSession]) -> list[tuple[State, OpenGate]]:
-    async with journal_at(url) as journal:
-        return await open_gates(journal, TENANT, MOST, unreadable=unreadable)
-
-
 def show(
     gate: GateId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> ExitCode:
@@ -105,7 +100,7 @@ def show(
     its score and its limit, confidence, what asks for a person, what is advised, and what repairs left. A run that was handed over shows what is known
     of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
     """
-    page = asyncio.run(_page(journal, gate))
+    page = use_journal(journal, lambda opened: _page(opened, gate))
     commands = commands_for(journal, speaker_by(actors), page.state)
     answers = commands.answers(page.gate, page.state) if page.is_open else []
     if as_json:
@@ -124,32 +119,28 @@ def show(
     return ExitCode.ACCEPTED
 
 
-async def _page(url: str, gate: str) -> GatePage:
+async def _page(journal: Journal, gate: str) -> GatePage:
     session = session_of(gate)
-    async with journal_at(url) as journal:
-        story = await read_story(journal, session)
-        state = story.state
-        opened = [event for event in story.events if isinstance(event, e.GateOpened) and event.gate == gate]
-        if not opened:
-            raise UsageError(
-                f"session {session} has no gate {gate}",
-                code="gate_not_open",
-                remedy="tercet gates list names the gates that wait",
-            )
-        found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
-        digest = found.shown.get("packet")
-        packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
-        recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
+    story = await read_story(journal, session)
+    state = story.state
+    opened = [event for event in story.events if isinstance(event, e.GateOpened) and event.gate == gate]
+    if not opened:
+        raise UsageError(
+            f"session {session} has no gate {gate}",
+            code="gate_not_open",
+            remedy="tercet gates list names the gates that wait",
+        )
+    found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
+    digest = found.shown.get("packet")
+    packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
+    recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
     return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
 
 
 def _closed(event: e.GateOpened) -> OpenGate:
     """A gate that is not open any more, as it was opened."""
-    fields = {name: getattr(event, name) for name in _FIELDS}
-    return OpenGate(id=event.gate, **fields)
-
-
-_FIELDS = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+    return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
 
 
 def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -14,12 +13,12 @@ from rich.text import Text
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place, make_folder
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force
 from tercet.cli.recordings import is_file, read_runs
 from tercet.cli.replay import progress_over
 from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
-from tercet.cli.screen import Screen, print_json
+from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
@@ -78,7 +77,7 @@ def add(
         if is_file(name):
             _copy(Path(name), target)
         else:
-            asyncio.run(_keep(journal, recording, target))
+            _keep(journal, recording, target)
     if as_json:
         unfinished = [
             str(target) for target, report in zip(targets, reports, strict=True) if not _is_over(report)
@@ -120,9 +119,8 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfileobj(given, file)
 
 
-async def _keep(url: str, recording: Recording, target: Path) -> None:
-    async with journal_at(url) as journal:
-        await export_run(journal, TENANT, recording.session, target, is_forced=True)
+def _keep(url: str, recording: Recording, target: Path) -> None:
+    use_journal(url, lambda opened: export_run(opened, TENANT, recording.session, target, is_forced=True))
 
 
 def check(
@@ -148,15 +146,9 @@ def check(
     other = load_pack(pack) if pack is not None else None
     with progress_over(total, is_shown=not as_json) as told:
         report = check_folder(folder, other, workers=workers, progress=told)
-    if as_json:
-        print_json(_as_json(report))
-    else:
-        _show(Screen(), report)
-    return ExitCode.ACCEPTED if report.is_same else ExitCode.REFUSED
-
-
-def _as_json(report: GoldenReport) -> dict[str, Any]:
-    return report.model_dump(mode="json")
+    code = ExitCode.ACCEPTED if report.is_same else ExitCode.REFUSED
+    document = report.model_dump(mode="json")
+    return respond(lambda: document, lambda screen: _show(screen, report), as_json=as_json, code=code)
 
 
 def _show(screen: Screen, report: GoldenReport) -> None:

@@ -17,7 +17,7 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.checks.journal import JournalProblem, JournalReport, check_journal
-from tercet.engine.streams.lost_history import LostHistory, mark_lost
+from tercet.engine.streams.kinds import LostHistory, mark_lost
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import accept_loss, open_to_inspect
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import typer
@@ -16,11 +17,13 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history, load_state
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
+
+T = TypeVar("T")
 
 DEFAULT = "sqlite:///tercet.db"
 VARIABLE = "TERCET_JOURNAL"
@@ -76,6 +79,16 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
         await journal.close()
 
 
+def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written: bool = False) -> T:
+    """Open the journal at an address, do one thing with it, and close it; see `journal_at`."""
+
+    async def use() -> T:
+        async with journal_at(url, is_written=is_written) as journal:
+            return await act(journal)
+
+    return asyncio.run(use())
+
+
 def demand_file(url: str) -> None:
     """Raise `UsageError` if an address names a file that is not there."""
     prefix = "sqlite:///"
@@ -89,16 +102,10 @@ def demand_file(url: str) -> None:
 
 async def read_story(journal: Journal, session: str) -> Story:
     """A session with its events; raises `UsageError` if it is not there."""
-    state = (await opening.restore(journal, TENANT, session)).state
-    events = await opening.events_of(journal, TENANT, session)
-    if len(events) < state.position:
-        raise UsageError(
-            f"session {session} was forgotten while it was read",
-            code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
-        )
+    state = await load_state(journal, TENANT, session)
+    history = await load_history(journal, TENANT, session)
     rollback = await rollback_result(journal, TENANT, state)
-    return Story(state=state, events=tuple(events[: state.position]), rollback=rollback)
+    return Story(state=state, events=history.events[: state.position], rollback=rollback)
 
 
 def journal_words(url: str) -> tuple[str, ...]:

@@ -5,45 +5,42 @@ Whoever carries a session, in this terminal or elsewhere, hears it from the sess
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.text import Text
 
-from tercet.cli.amounts import read_amounts
+from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.documents import load_pack
-from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, SessionId
-from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as, speaker_by
+from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.speaking import Heard, Words, speak
-from tercet.cli.standing import Commands, commands_for, left_over, standing
+from tercet.cli.speaking import Voice, Words, spoken
+from tercet.cli.standing import Commands, left_over, standing
 from tercet.cli.text import count, listed, printable
 from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.request import SIMULATED, Actor
-from tercet.contracts.saga import RollbackResult
 from tercet.core import messages
 from tercet.core.messages import Cancel, Extend, Pause
 from tercet.core.state import State
-from tercet.engine.runtime import Runtime
-from tercet.engine.watchdog import Swept
+from tercet.engine.subscription import Signal
+from tercet.journal.protocol import Journal
 from tercet.packs import Pack
+from tercet.runtime import Runtime
 
-PAUSE_EXAMPLES = """\
-tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"
-"""
+T = TypeVar("T")
+
+PAUSE_EXAMPLES = 'tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"\n'
 CANCEL_EXAMPLES = """\
 tercet sessions cancel ses_0123456789abcdef --note "the customer called: no refund wanted"
 """
-EXTEND_EXAMPLES = """\
-tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000
-"""
+EXTEND_EXAMPLES = "tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000\n"
 SETTLE_EXAMPLES = """\
 tercet sessions settle ses_0123456789abcdef letter --note "called the customer and apologised"
 """
@@ -51,20 +48,14 @@ PRUNE_EXAMPLES = """\
 tercet sessions prune --older-than 90d
 tercet sessions prune --pack examples/refunds
 """
-SWEEP_EXAMPLES = """\
-tercet sessions sweep --pack examples/refunds
-"""
+SWEEP_EXAMPLES = "tercet sessions sweep --pack examples/refunds\n"
 
 
+@spoken
 def pause(
     session: SessionId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Let a session come to rest, so that it can be resumed. Calls under way end first, and no other begins.
 
@@ -72,28 +63,16 @@ def pause(
     """
 
     def words(_: State, actor: Actor) -> Pause:
-        return Pause(session=session, note=storable(note), **messages.by(actor))
+        return Pause(session=session, note=storable(voice.note), **messages.by(actor))
 
-    return _order(
-        "pause",
-        "is paused",
-        journal,
-        session,
-        speaker_as(actors, as_, journal, is_dev=dev),
-        words,
-        as_json=as_json,
-    )
+    return _order("pause", "is paused", session, voice, words)
 
 
+@spoken
 def cancel(
     session: SessionId,
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """End a run without success. Nothing of its plan begins any more.
 
@@ -102,19 +81,12 @@ def cancel(
     """
 
     def words(_: State, actor: Actor) -> Cancel:
-        return Cancel(session=session, note=storable(note), **messages.by(actor))
+        return Cancel(session=session, note=storable(voice.note), **messages.by(actor))
 
-    return _order(
-        "cancel",
-        "is cancelled",
-        journal,
-        session,
-        speaker_as(actors, as_, journal, is_dev=dev),
-        words,
-        as_json=as_json,
-    )
+    return _order("cancel", "is cancelled", session, voice, words)
 
 
+@spoken
 def extend(
     session: SessionId,
     amounts: Annotated[
@@ -125,12 +97,7 @@ def extend(
         ),
     ],
     *,
-    note: Note = "",
-    actors: ActorsPath = None,
-    as_: ActAs = "",
-    dev: Dev = False,
-    journal: JournalUrl = DEFAULT,
-    as_json: AsJson = False,
+    voice: Voice,
 ) -> ExitCode:
     """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
     more = read_amounts(amounts)
@@ -138,37 +105,21 @@ def extend(
     def words(state: State, actor: Actor) -> messages.Message:
         for gate in state.gates.values():
             if gate.kind == "escalation":
-                return messages.reply(gate.id, "extend", actor, note=note, value=more)
-        return Extend(session=session, more=more, note=storable(note), **messages.by(actor))
+                return messages.reply(gate.id, "extend", actor, note=voice.note, value=more)
+        return Extend(session=session, more=more, note=storable(voice.note), **messages.by(actor))
 
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
-    return _order(
-        "extend",
-        f"may use {told} more",
-        journal,
-        session,
-        speaker_as(actors, as_, journal, is_dev=dev),
-        words,
-        as_json=as_json,
-    )
+    return _order("extend", f"may use {told} more", session, voice, words)
 
 
-def _order(
-    order: str, done: str, url: str, session: str, speaker: Speaker, words: Words, *, as_json: bool
-) -> ExitCode:
+def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> ExitCode:
     """Say what somebody orders, wait until it was heard, and tell what comes next."""
-    heard = speak(url, session, speaker, words, screen=None if as_json else Screen())
-    return _tell(heard, commands_for(url, speaker, heard.state), order, done, as_json=as_json)
-
-
-def _tell(heard: Heard, commands: Commands, order: str, done: str, *, as_json: bool) -> ExitCode:
-    """Say what came of it, and what comes next."""
+    heard, commands = voice.speak(session, words)
     state = heard.state
-    session = state.start.session
     lines = [commands.show(session) if state.is_over else commands.resume(session)]
     is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
     lines = [commands.watch(session)] if is_carried else lines
-    if as_json:
+    if voice.as_json:
         answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
         print_json({**answer, "status": state.status, "standing": standing(state), "next": lines})
         return ExitCode.ACCEPTED
@@ -211,7 +162,10 @@ def settle(
     `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
     """
     actor = speaker_by(actors).actor
-    left = left_over(asyncio.run(_settle(journal, session, step, actor, note)))
+    result = _use_runtime(
+        journal, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
+    )
+    left = left_over(result)
     commands = Commands(journal=journal)
     if as_json:
         answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
@@ -224,12 +178,16 @@ def settle(
     return ExitCode.ACCEPTED
 
 
-async def _settle(url: str, session: str, step: str, actor: Actor, note: str) -> RollbackResult:
-    async with (
-        journal_at(url, is_written=True) as journal,
-        Runtime(_no_pack(), journal, watchdog_ms=None) as runtime,
-    ):
-        return await runtime.settle_rollback(session, step, actor=actor, note=note)
+def _use_runtime(
+    url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal | None = None
+) -> T:
+    """Open a runtime on the journal at an address, do one thing with it, and close it."""
+
+    async def use(journal: Journal) -> T:
+        async with Runtime(pack, journal, watchdog_ms=None, options=RuntimeOptions(signal=signal)) as runtime:
+            return await act(runtime)
+
+    return use_journal(url, use, is_written=True)
 
 
 def prune(
@@ -261,7 +219,13 @@ def prune(
         )
     ms = None if older_than is None else read_duration(older_than)
     stay: list[dict[str, Any]] = []
-    gone = asyncio.run(_prune(journal, _no_pack() if pack is None else load_pack(pack), ms, stay))
+
+    def signal(name: str, told: dict[str, Any]) -> None:
+        if name == "prune_failed":
+            stay.append(told)
+
+    loaded = _no_pack() if pack is None else load_pack(pack)
+    gone = _use_runtime(journal, loaded, lambda runtime: runtime.prune(older_than_ms=ms), signal)
     if as_json:
         print_json({"pruned": gone, "unreadable": stay})
         return ExitCode.ACCEPTED
@@ -270,20 +234,6 @@ def prune(
     for each in stay:
         screen.say(f"! {each['session_id']} cannot be read, and stays: {printable(each['reason'])}")
     return ExitCode.ACCEPTED
-
-
-async def _prune(url: str, pack: Pack, older_than_ms: int | None, stay: list[dict[str, Any]]) -> int:
-    """How many were forgotten; those that cannot be read are put into a list."""
-
-    def signal(name: str, told: dict[str, Any]) -> None:
-        if name == "prune_failed":
-            stay.append(told)
-
-    async with (
-        journal_at(url, is_written=True) as journal,
-        Runtime(pack, journal, watchdog_ms=None, signal=signal) as runtime,
-    ):
-        return await runtime.prune(older_than_ms=older_than_ms)
 
 
 def sweep(
@@ -301,7 +251,7 @@ def sweep(
     An open runtime does this by itself, all the time. At the command line every command does it for the session that it
     is about; let a timer call this one for the others. Sessions of other packs are expired or paused, and left there.
     """
-    swept = asyncio.run(_sweep(journal, load_pack(pack)))
+    swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
     if as_json:
         print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.carried})
         return ExitCode.ACCEPTED
@@ -316,14 +266,6 @@ def sweep(
     if not (swept.expired or swept.paused or swept.carried):
         screen.say("Nothing was due.")
     return ExitCode.ACCEPTED
-
-
-async def _sweep(url: str, pack: Pack) -> Swept:
-    async with (
-        journal_at(url, is_written=True) as journal,
-        Runtime(pack, journal, watchdog_ms=None) as runtime,
-    ):
-        return await runtime.sweep()
 
 
 def _no_pack() -> Pack:

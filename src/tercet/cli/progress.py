@@ -13,7 +13,6 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -58,9 +57,7 @@ class Progress:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._running.clear()
         with _unbroken(self.screen):
             self._stack.close()
@@ -196,9 +193,7 @@ class Silence:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return
 
     def tell(self, state: State, event: e.Event) -> None:

@@ -5,25 +5,34 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tercet.cli.asked_models import Asked, ModelCost, ask_models
+import msgspec
+
 from tercet.cli.case import Case, asked, for_input, judged, setting_for
-from tercet.cli.schedule_view import schedule_json
+from tercet.cli.revision_view import schedule_json
 from tercet.cli.stores import open_library
 from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan
+from tercet.contracts.question import ModelFault
+from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject
+from tercet.core import events as e
 from tercet.core.config import RunConfig
+from tercet.core.plans import read_plan
+from tercet.core.state import State
 from tercet.engine.evidence.library import Library
-from tercet.engine.models.planners import ASKING, TaskPlanner, pack_planner, usual_planner
+from tercet.engine.models.planners import ASKING, PLANNER_NAMES, TaskPlanner, pack_planner, usual_planner
+from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
 from tercet.planner.flexibility import Flexibility, flexibility
 from tercet.planner.partial_order import Arrangement, Link, Ordering, Threat, arrange
 from tercet.planner.schedule import Schedule, schedule
+from tercet.planner.sources import PlanningError
+from tercet.runtime import Runtime
 
 LARGEST = 10**15
 """A larger number of orders is given by its size alone: JSON readers could not tell it from its neighbours."""
@@ -57,7 +66,7 @@ class Proposal:
             "plan": print_plan(self.plan, PlanFormat.NAMED),
             "plan_hash": self.plan.hash,
             "planner": self.planner,
-            **({"cost": asdict(self.cost)} if self.cost else {}),
+            **({"cost": msgspec.structs.asdict(self.cost)} if self.cost else {}),
             "verify": self.case.verdict.published().model_dump(mode="json"),
             "verdict": self.case.verdict.model_dump(mode="json"),
             "analysis": {
@@ -96,15 +105,7 @@ def propose(
             )
             chosen = usual_planner(pack, request.intent, planner, models)
             if chosen in ASKING:
-                question = Asked(
-                    pack=pack,
-                    request=request,
-                    setting=setting,
-                    library=library,
-                    planner=chosen,
-                    models=models,
-                )
-                plan, cost = await ask_models(question)
+                plan, cost = await _ask_models(pack, request, setting, library, chosen, models)
                 return await _looked_at(
                     chosen, _answering(setting), plan, _standing(plan, setting), (), library, cost
                 )
@@ -176,3 +177,74 @@ def _flexibility_json(found: Flexibility) -> dict[str, Any]:
         "low_log10": round(math.log10(found.low), 6) if found.low else None,
         "high_log10": round(math.log10(found.high), 6) if found.high else None,
     }
+
+
+# --- asking a language model ---
+
+
+class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What asking language models took."""
+
+    models: tuple[str, ...]
+    """The models that answered."""
+    calls: int
+    tokens: int
+    cost_microcents: int
+
+
+async def _ask_models(
+    pack: Pack,
+    request: Request,
+    setting: RunConfig,
+    library: Library | None,
+    planner: str,
+    models: Sequence[str],
+) -> tuple[Plan, ModelCost]:
+    """Return the plan that a model proposes, and what that took, from a rehearsal in a journal in memory.
+
+    The rehearsal is a run like any other until its plan is reviewed, so the model is asked within the same budgets,
+    timeouts and fail-over. No tool is called, and a refused plan is not planned again.
+    Raises `ModelFault` if no model answers, and `PlanningError` if what they answer is not a plan.
+    """
+    budget = pack.budget.model_copy(update={"max_replans": 0})
+    once, store = pack.model_copy(update={"budget": budget}), library.store if library else None
+    async with Runtime(once, "memory:", evidence=store, watchdog_ms=None) as runtime:
+        result = await runtime.run(
+            request,
+            planner=next(name for name in PLANNER_NAMES if name == planner),
+            models=models,
+            safety_mode=setting.ctx.safety_mode,
+            snapshot=setting.compiled.snapshot or None,
+            actor=setting.ctx.actor,
+            shadow=True,
+        )
+        events = (await load_history(runtime.journal, runtime.tenant, result.session_id)).events
+        state = await runtime.state(result.session_id)
+    if result.code:
+        raise ModelFault(
+            result.reason, remedy="start the model or correct its key, or name another with --model"
+        )
+    proposed = [event for event in events if isinstance(event, e.PlanProposed)]
+    if not proposed:
+        raise _no_plan(events, state)
+    return read_plan(proposed[0].plan), _cost_of(events, state)
+
+
+def _no_plan(events: Sequence[e.Event], state: State) -> PlanningError:
+    failed = next((event for event in events if isinstance(event, e.PlanningFailed)), None)
+    spent = f"; asking took {state.used.model_tokens:,} tokens"
+    if failed is None:
+        return PlanningError(f"{state.reason}{spent}")
+    return PlanningError(
+        f"{failed.reason}{spent}", code=failed.code, remedy="ask again, or name another model with --model"
+    )
+
+
+def _cost_of(events: Sequence[e.Event], state: State) -> ModelCost:
+    answers = [event for event in events if isinstance(event, e.ModelAnswered)]
+    return ModelCost(
+        models=tuple(dict.fromkeys(event.model for event in answers if event.model)),
+        calls=len(answers),
+        tokens=state.used.model_tokens,
+        cost_microcents=state.used.cost,
+    )

@@ -20,7 +20,6 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import Citation
 from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
 from tercet.core.state import State
-from tercet.engine import sessions as opening
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 
 EXAMPLES = """\
@@ -42,7 +41,6 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
 
 async def _tell(run: str, url: str, *, as_json: bool) -> None:
     async with run_at(run, url) as source:
-        await opening.restore(source.journal, source.tenant, source.session)  # says if it is not there
         trail = await read_trail(source.journal, source.tenant, source.session)
         _print(trail, as_json=as_json)
 

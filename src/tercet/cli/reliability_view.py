@@ -3,15 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.calibration import Calibration
+from tercet.cli.figure import FAINT, INK, STYLE, draw_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.exit import FEATURES, Weights
 from tercet.repair.calibration import Bin, Reliability
 from tercet.repair.confidence import DEFAULT_WEIGHTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What was learned, and how good it is."""
+
+    weights: Weights
+    before: Reliability
+    """With the usual weights."""
+    after: Reliability
+    """With fitted weights, each on outcomes that it was not fitted to."""
+    task_class: str | None = None
+    in_force: Weights | None = None
+    """What runs of the task class went by until now, if somebody had put other than the usual weights into force."""
+    applied: str = ""
+    """Under which name the fitted weights were put into force; empty where they were not."""
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as one JSON object."""
+        return {
+            "task_class": self.task_class,
+            "weights": self.weights.model_dump(mode="json"),
+            "before": asdict(self.before),
+            "after": asdict(self.after),
+            "in_force": self.in_force.model_dump(mode="json") if self.in_force else None,
+            "applied": self.applied or None,
+        }
+
 
 BAR = 40
 _HEAD = f"{'confidence':<12}{'outputs':>8}{'said':>7}{'right':>7}  "
@@ -91,3 +121,68 @@ def _verdict(before: Reliability, after: Reliability) -> Text:
             ("✓ ", "green"), "the fitted weights do better on outcomes that they have not seen"
         )
     return Text.assemble(("✗ ", "red"), "the fitted weights do no better: record more before you use them")
+
+
+# --- as SVG ---
+
+
+_WIDTH, _HEIGHT = 520, 420
+_LEFT, _TOP, _RIGHT, _BOTTOM = 56, 40, 496, 330
+_BEFORE, _AFTER = "#9aa5b1", "#0b7285"
+
+
+def draw_reliability(before: Reliability, after: Reliability) -> str:
+    """The share that was right for each confidence, before and after; on the dashed line it keeps its word."""
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">',
+        f"<style>{STYLE}</style>",
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
+        draw_text(_LEFT, 22, f"Confidence and what happened: {after.count:,} outputs", kind="title"),
+        *_grid(),
+        f'<line x1="{_LEFT}" y1="{_BOTTOM}" x2="{_RIGHT}" y2="{_TOP}" stroke="{INK}" stroke-dasharray="5 4"/>',
+        *_curve(before, _BEFORE),
+        *_curve(after, _AFTER),
+        *_legend(before, after),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _x(value: float) -> float:
+    return _LEFT + value * (_RIGHT - _LEFT)
+
+
+def _y(value: float) -> float:
+    return _BOTTOM - value * (_BOTTOM - _TOP)
+
+
+def _grid() -> Iterator[str]:
+    for step in range(6):
+        value = step / 5
+        x, y = _x(value), _y(value)
+        yield f'<line x1="{x:.1f}" y1="{_TOP}" x2="{x:.1f}" y2="{_BOTTOM}" stroke="{FAINT}"/>'
+        yield f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_RIGHT}" y2="{y:.1f}" stroke="{FAINT}"/>'
+        yield draw_text(x, _BOTTOM + 16, f"{value:.1f}", anchor="middle")
+        yield draw_text(_LEFT - 6, y + 4, f"{value:.1f}", anchor="end")
+    yield draw_text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "confidence", anchor="middle")
+    yield f'<g transform="translate(16,{(_TOP + _BOTTOM) / 2:.1f}) rotate(-90)">{draw_text(0, 0, "share that was right", anchor="middle")}</g>'
+
+
+def _curve(found: Reliability, colour: str) -> Iterator[str]:
+    points = " ".join(f"{_x(each.confidence):.1f},{_y(each.accuracy):.1f}" for each in found.bins)
+    yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    for each in found.bins:
+        # The area of a dot grows with the outputs in its bin.
+        radius = 2.5 + 9 * (each.count / found.count) ** 0.5
+        yield (
+            f'<circle cx="{_x(each.confidence):.1f}" cy="{_y(each.accuracy):.1f}" r="{radius:.1f}" fill="{colour}" '
+            'fill-opacity="0.55"/>'
+        )
+
+
+def _legend(before: Reliability, after: Reliability) -> Iterator[str]:
+    for row, (name, found, colour) in enumerate((("before", before, _BEFORE), ("fitted", after, _AFTER))):
+        y = _HEIGHT - 30 + 18 * row
+        yield f'<circle cx="{_LEFT + 6}" cy="{y - 4}" r="5" fill="{colour}"/>'
+        told = f"{name}: Brier score {found.brier:.4f}, calibration error {found.ece:.4f}"
+        yield draw_text(_LEFT + 18, y, told, kind="small")

@@ -146,10 +146,10 @@ def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> 
 
 
 @contextmanager
-def progress_over(total: int, *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar over runs on stderr while it lasts, on a terminal; told how many are done."""
+def progress_over(total: int, verb: str = "judging", *, is_shown: bool) -> Generator[Callable[[int], None]]:
+    """A bar on stderr while it lasts, on a terminal; told how many are done."""
     screen = Screen(stderr=True)
-    columns = TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     is_off = not (is_shown and screen.is_terminal)
     with Progress(*columns, console=screen, transient=True, disable=is_off) as bar:
         task = bar.add_task("", total=total)

@@ -1,19 +1,25 @@
-"""Recorded figures on the command line: one JSON object a line, in a file or on stdin."""
+"""Recorded figures to learn from: one JSON object a line, in a file or on stdin, or what a journal holds."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 
+import typer
 from pydantic import BaseModel, ValidationError
 
 from tercet.cli.documents import STDIN
+from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import OutcomeRow
+from tercet.engine.streams.experience import RECENT, Experience, recall
+from tercet.journal.protocol import Journal
+from tercet.packs import Pack
 
 MOST_ROWS = 200_000
 LONGEST_LINE = 10_000
@@ -93,4 +99,42 @@ def _row(kind: Kind[Row], place: str, line: bytes) -> Row:
         f"{place} is no {kind.name}: {fault}",
         code=f"{kind.file}_invalid",
         remedy=f"write one object a line: {kind.sample}",
+    )
+
+
+# --- what runs have taught ---
+
+
+MaybeJournal: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--journal",
+        metavar="URL",
+        help=f"Where runs are kept, of which the last {RECENT} of each task class count: by default {VARIABLE}, else tercet.db in this folder if it is there.",
+        show_default=False,
+    ),
+]
+
+
+def found_journal(given: str | None) -> str | None:
+    """The journal that is named, else the usual one; None if nothing is named and the usual one is not there."""
+    url = given or os.environ.get(VARIABLE)
+    if url:
+        return url
+    return DEFAULT if Path(DEFAULT.removeprefix("sqlite:///")).exists() else None
+
+
+def recall_all(url: str, classes: Iterable[str]) -> dict[str, Experience]:
+    """What the runs of each kind have taught."""
+
+    async def recalled(journal: Journal) -> dict[str, Experience]:
+        return {name: await recall(journal, TENANT, name) for name in dict.fromkeys(classes)}
+
+    return use_journal(url, recalled)
+
+
+def task_classes(pack: Pack) -> tuple[str, ...]:
+    """The kinds of task that the decisions of a pack name."""
+    return tuple(
+        dict.fromkeys(spec.quality.task_class for spec in pack.decisions if spec.quality is not None)
     )

@@ -9,7 +9,6 @@ from rich.text import Text
 from tercet.cli.case import Case
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
-from tercet.critic.irreversible import EarlyEffect
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 
 MOST = 30
@@ -34,16 +33,10 @@ def rules_json(report: RuleReport) -> dict[str, Any]:
     """Return the rules and the warnings as JSON."""
     return {
         "rules": [use.model_dump(mode="json") for use in report.rules],
-        "warnings": [_warning_json(early) for early in report.early_effects],
-    }
-
-
-def _warning_json(early: EarlyEffect) -> dict[str, Any]:
-    return {
-        "code": "irreversible_before_gate",
-        "step": early.step,
-        "message": early.message,
-        "remedy": early.remedy,
+        "warnings": [
+            {"code": "irreversible_before_gate", "step": e.step, "message": e.message, "remedy": e.remedy}
+            for e in report.early_effects
+        ],
     }
 
 

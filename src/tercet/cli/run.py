@@ -6,25 +6,19 @@ from typing import Annotated
 
 import typer
 
+from tercet.cli.amounts import read_duration
+from tercet.cli.carrying import carry
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
-from tercet.cli.durations import read_duration
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.observing import SampleRate, TelemetryWords, settings_of
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
-from tercet.cli.people import ActAs, Dev, acting_as, actors_of, demand_local
-from tercet.cli.progress import Progress, Silence
-from tercet.cli.screen import Screen, print_json
-from tercet.cli.session_json import as_json as session_json
-from tercet.cli.session_view import show_ending
-from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.cli.people import ActAs, Dev, acting_as, demand_local
 from tercet.cli.stores import StoreUrl
+from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
-from tercet.executor.clock import SystemClock
-from tercet.observe.sampling import DEFAULT_RATE
+from tercet.observe.settings import DEFAULT_RATE
 
 EXAMPLES = """\
 tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
@@ -125,11 +119,10 @@ def run(
     )
     has_template = any(each.intent == request.intent for each in loaded.templates)
     is_filled = given is None and has_template and not model and planner in (None, "template")
-    commands = Commands(journal=journal, pack=str(pack), actors=actors_of(pack))
-    screen = Screen()
-    progress = Silence() if as_json else Progress(screen, SystemClock())
-    foreground = Foreground(loaded, progress, commands, store=store, telemetry=observed)
-    story = foreground.carry(
+    return carry(
+        loaded,
+        pack,
+        journal,
         lambda runtime: runtime.run(
             request,
             plan=given,
@@ -144,20 +137,9 @@ def run(
             dev=dev,
             folder=str(pack),
         ),
+        store=store,
+        telemetry=observed,
+        as_json=as_json,
         is_new=True,
+        evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
     )
-    if as_json:
-        print_json(session_json(story, commands) | foreground.telemetry_json)
-    else:
-        if not progress.has_told:
-            screen.say(f"· this request was sent before, and is session {story.state.start.session}")
-        screen.say()
-        show_ending(
-            screen,
-            story.state,
-            commands,
-            now=SystemClock().now(),
-            rollback=story.rollback,
-            evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
-        )
-    return EXIT_CODES[standing(story.state)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from tercet.cli.exit_code import ExitCode
 from tercet.cli.text import json_text, printable
 
 MAX_WIDTH = 110
@@ -86,6 +88,21 @@ _ASCII = str.maketrans(
         "≥": ">",
     }
 )
+
+
+def respond(
+    document: Callable[[], Any],
+    show: Callable[[Screen], object],
+    *,
+    as_json: bool,
+    code: ExitCode = ExitCode.ACCEPTED,
+) -> ExitCode:
+    """Answer a program with one JSON document, or a person on the screen, and return the exit code."""
+    if as_json:
+        print_json(document())
+    else:
+        show(Screen())
+    return code
 
 
 def print_json(value: Any, *, is_line: bool = False) -> None:

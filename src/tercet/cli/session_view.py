@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
+from tercet.cli.case import addressed
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import SKIPPED, Columns, answer_word, login_words, scores, step_text
+from tercet.cli.event_view import SKIPPED, Columns, answer_word, login_words, scores, step_text, turn_line
 from tercet.cli.gate_page import MARKS
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
@@ -19,16 +20,17 @@ from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
 from tercet.cli.standing import Commands, Standing, left_over, standing
-from tercet.cli.text import ago, count, listed, printable, took
-from tercet.cli.turn_view import show_turns
-from tercet.cli.unknown_evidence import addressed
+from tercet.cli.text import ago, count, json_text, listed, printable, took
 from tercet.contracts import graph
-from tercet.contracts.plan import Plan
+from tercet.contracts.plan import Plan, Step
+from tercet.contracts.references import LITERAL
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.saga import RollbackResult, RollbackStatus
+from tercet.contracts.shape import as_object
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
 from tercet.core.budget import budget_of
+from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 
@@ -321,3 +323,44 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
 def _approved(answers: list[dict[str, Any]]) -> set[tuple[str, str]]:
     """Who approved which step: a record also holds what people denied or took back, and one answer for each gate."""
     return {(a["approver"], a["step_id"]) for a in answers if a["decision"] in ("approve", "grant")}
+
+
+# --- turns of an agent ---
+
+
+_MOST_TURNS = 40
+"""How many turns are shown, the last ones; `--json` has all of them."""
+
+
+def show_turns(screen: Screen, story: Story) -> None:
+    """Prints what the agent decided in each turn, and what its critics made of that."""
+    lines = [line for event in story.events for line in _turn_lines(event)]
+    hidden = max(0, len(lines) - 2 * _MOST_TURNS)
+    if hidden:
+        screen.say(f"· {hidden} earlier lines are left out")
+    for line in lines[hidden:]:
+        screen.put(line, first="")
+
+
+def _turn_lines(event: e.Event) -> list[Text]:
+    match event:
+        case e.PlanProposed():
+            return [Text(f"▸ {_decided(step)}") for step in read_plan(event.plan).steps]
+        case e.PlanReviewed() if event.verdict.get("outcome") != "ok":
+            reasons = "; ".join(event.verdict.get("reasons", ()))
+            return [Text(f"  ✗ refused: {printable(reasons, 300)}", style="red")]
+        case e.TurnJudged():
+            return [Text("  ") + turn_line(event)]
+        case _:
+            return []
+
+
+def _decided(step: Step) -> str:
+    said = {name: _literal(value) for name, value in step.params.items()}
+    what, value = ("answers", said.get("final_answer")) if step.tool is None else (step.tool, said)
+    return f"{step.id}  {printable(what, 120)} {printable(json_text(value, indent=None), 300)}"
+
+
+def _literal(value: Any) -> Any:
+    fields = as_object(value)
+    return value if fields is None else fields.get(LITERAL, value)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import typer
 from rich.text import Text
 
-from tercet.cli.damage_view import damage_exit, damage_json, show_damage
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
 from tercet.cli.options import AsJson, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.progress import Progress, Silence
@@ -23,20 +23,16 @@ from tercet.cli.standing import EXIT_CODES, Commands, Standing, commands_for, st
 from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
-from tercet.core import codec
 from tercet.core import effects as undoing
 from tercet.core import events as e
-from tercet.core.fold.apply import fold_event
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
-from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import DamagedSession, legible, row_fault
-from tercet.engine.records import read_record
+from tercet.engine.checks.journal import DamagedSession, legible, row_fault
 from tercet.engine.rows import details_of
+from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.journal.side_stream import read_all
 
 POLL_S = 0.2
 MOST = 200
@@ -78,7 +74,8 @@ def list_sessions(
             code="unknown_status",
             remedy=f"choose one of {', '.join(STATES)}",
         )
-    found = asyncio.run(_rows(journal, status))
+    recorded = "paused" if status == ESCALATED else status
+    found = use_journal(journal, lambda opened: opened.sessions(TENANT, status=recorded, limit=MOST))
     unreadable = [each for row in found if (each := damaged_row(row)) is not None]
     rows = [row for row in found if damaged_row(row) is None]
     rows = [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
@@ -91,12 +88,6 @@ def list_sessions(
         _show_rows(screen, rows, SystemClock().now())
         show_damage(screen, unreadable, journal)
     return damage_exit(unreadable)
-
-
-async def _rows(url: str, status: str | None) -> list[SessionRow]:
-    recorded = "paused" if status == ESCALATED else status
-    async with journal_at(url) as journal:
-        return await journal.sessions(TENANT, status=recorded, limit=MOST)
 
 
 def damaged_row(row: SessionRow) -> DamagedSession | None:
@@ -173,7 +164,7 @@ def show(
     the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
     are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
-    story, record, lease = asyncio.run(_look(journal, session))
+    story, record, lease = use_journal(journal, lambda opened: _look(opened, session))
     commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
@@ -184,11 +175,10 @@ def show(
     return ExitCode.ACCEPTED
 
 
-async def _look(url: str, session: str) -> tuple[Story, Any, Lease | None]:
-    async with journal_at(url) as journal:
-        story = await read_story(journal, session)
-        record = await read_record(journal, TENANT, story.state) if story.state.record else None
-        return story, record, await journal.lease(TENANT, session)
+async def _look(journal: Journal, session: str) -> tuple[Story, Any, Lease | None]:
+    story = await read_story(journal, session)
+    record = await read_record(journal, TENANT, story.state) if story.state.record else None
+    return story, record, await journal.lease(TENANT, session)
 
 
 def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
@@ -235,8 +225,6 @@ async def _follow(url: str, session: str, progress: Progress | Silence, *, as_js
         drawing = asyncio.ensure_future(progress.keep_fresh())
         try:
             state = await _read_on(journal, session, State(), progress, as_json=as_json)
-            if not state.is_started:
-                await read_story(journal, session)  # says that it is not there
             while not state.is_over:
                 await asyncio.sleep(POLL_S)
                 state = await _read_on(journal, session, state, progress, as_json=as_json)
@@ -249,11 +237,32 @@ async def _read_on(
     journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
 ) -> State:
     """Read and show what has been appended since; the state after it."""
-    for stored in await read_all(journal, TENANT, session, after=state.position):
-        event = codec.decode(stored.data)
-        opening.demand_own(TENANT, session, [event])
-        state = fold_event(state, event)
+    for event, after in (await load_history(journal, TENANT, session, after=state)).walk():
+        state = after
         progress.tell(state, event)
         if as_json:
-            print_json({"seq": stored.seq, "event": msgspec.to_builtins(event)}, is_line=True)
+            print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
     return state
+
+
+# --- sessions that cannot be read ---
+
+
+def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:
+    """Return the exit code of a list: 5 if something in it could not be read."""
+    return ExitCode.FAILED if unreadable else ExitCode.ACCEPTED
+
+
+def damage_json(unreadable: Sequence[DamagedSession]) -> list[dict[str, str]]:
+    """Return the sessions that could not be read as JSON."""
+    return [msgspec.to_builtins(each) for each in unreadable]
+
+
+def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) -> None:
+    """Print the sessions that could not be read, and the command that says more."""
+    for each in unreadable:
+        line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
+        screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
+    if unreadable:
+        screen.say(Text("What is damaged, and what to do about it:", style="dim"))
+        screen.show_command(Commands(journal=url).check_journal())

@@ -13,12 +13,8 @@ from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 
-NEW_EXAMPLES = """\
-tercet signing-keys new release
-"""
-LIST_EXAMPLES = """\
-tercet signing-keys list
-"""
+NEW_EXAMPLES = "tercet signing-keys new release\n"
+LIST_EXAMPLES = "tercet signing-keys list\n"
 SHOW_EXAMPLES = """\
 tercet signing-keys show release
 tercet signing-keys show release --json

@@ -7,22 +7,28 @@ Here one only waits until it has been heard, in order to tell what came of it.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import wraps
+from typing import Any, get_type_hints
 
+import msgspec
 from rich.text import Text
 
+from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
-from tercet.cli.journals import TENANT, journal_at
-from tercet.cli.people import Speaker
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, Note
+from tercet.cli.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
 from tercet.cli.screen import Screen
+from tercet.cli.standing import Commands, commands_for
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox as mail
-from tercet.engine import sessions as opening
 from tercet.engine.leases import Desk
+from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 
@@ -30,8 +36,7 @@ Words = Callable[[State, Actor], Message]
 """What is said to a session as it stands, by somebody."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """What came of it."""
 
     state: State
@@ -40,19 +45,49 @@ class Heard:
     """The process that carries the session, where one does."""
 
 
-def speak(url: str, session: str, speaker: Speaker, words: Words, *, screen: Screen | None) -> Heard:
-    """Say something, and wait until it was heard; `screen` is told for whom is waited."""
-    waiting = _Waiting(screen)
-    try:
-        return asyncio.run(_speak(url, session, speaker, words, waiting))
-    except KeyboardInterrupt:
-        waiting.give_up()
-        raise
+class Voice(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of whoever says something to a session: why, who they are, and where the session is."""
+
+    note: Note = ""
+    actors: ActorsPath = None
+    as_: ActAs = ""
+    dev: Dev = False
+    journal: JournalUrl = DEFAULT
+    as_json: AsJson = False
+
+    def speak(self, session: str, words: Words) -> tuple[Heard, Commands]:
+        """Say something, wait until it was heard, and return what came of it and what may be typed next."""
+        speaker = speaker_as(self.actors, self.as_, self.journal, is_dev=self.dev)
+        waiting = _Waiting(None if self.as_json else Screen())
+        try:
+            heard = asyncio.run(_speak(self.journal, session, speaker, words, waiting))
+        except KeyboardInterrupt:
+            waiting.give_up()
+            raise
+        return heard, commands_for(self.journal, speaker, heard.state)
+
+
+def spoken(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """Give a command the options of a `Voice`, which it takes as `voice`; an option of its own stays as it is."""
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    del own["voice"]
+    types = get_type_hints(Voice, include_extras=True)
+    options = inspect.signature(Voice).parameters.items()
+    shared = {name: each.replace(annotation=types[name]) for name, each in options if name not in own}
+
+    @wraps(command)
+    def run(**given: Any) -> ExitCode:
+        voice = Voice(**{name: given.pop(name) for name in shared})
+        return command(**given, voice=voice)
+
+    vars(run)["__signature__"] = inspect.Signature([*own.values(), *shared.values()])
+    run.__annotations__ = {name: each.annotation for name, each in (own | shared).items()}
+    return run
 
 
 async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
     async with journal_at(url, is_written=True) as journal:
-        before = (await opening.restore(journal, TENANT, session)).state
+        before = await load_state(journal, TENANT, session)
         actor = speaker.facing(before)
         desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())
         try:

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, assert_never
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
 from tercet.cli.people import Speaker, actors_words
-from tercet.cli.samples import sample
 from tercet.cli.text import json_text
+from tercet.cli.values import sample
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import SessionStatus
 from tercet.core.fold.gate import has_set_values

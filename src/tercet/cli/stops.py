@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Annotated, Any, cast, get_args
 
+import msgspec
 import orjson
 import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
@@ -23,27 +23,19 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
 from tercet.core.transcript import timestamp
+from tercet.engine.session_reader import list_rows
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
-_PAGE = 500
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
-TOOL_EXAMPLES = """\
-tercet stop tool adp_payments.issue_refund --note "double payments reported"
-"""
-PACK_EXAMPLES = """\
-tercet stop pack refunds --note "wrong rules since this morning"
-"""
-TENANT_EXAMPLES = """\
-tercet stop tenant --note "incident 12"
-"""
-LIST_EXAMPLES = """\
-tercet stop list
-"""
+TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
+PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning"\n'
+TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
+LIST_EXAMPLES = "tercet stop list\n"
 LIFT_EXAMPLES = """\
 tercet stop lift tool adp_payments.issue_refund --note "mended"
 tercet stop lift tenant
@@ -111,7 +103,7 @@ def lift(
 
 def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
     """List what is stopped, since when, by whom, and why."""
-    stops = asyncio.run(_active(journal))
+    stops = use_journal(journal, _active)
     if as_json:
         print_json({"stops": [_json(stop) for stop in stops]})
         return ExitCode.ACCEPTED
@@ -126,11 +118,10 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     return ExitCode.ACCEPTED
 
 
-async def _active(url: str) -> tuple[Stop, ...]:
-    async with journal_at(url) as journal:
-        board = EmergencyStops(journal, TENANT, pack="")
-        await board.refresh()
-        return board.active()
+async def _active(journal: Journal) -> tuple[Stop, ...]:
+    board = EmergencyStops(journal, TENANT, pack="")
+    await board.refresh()
+    return board.active()
 
 
 def _write(
@@ -146,7 +137,7 @@ def _write(
     _demand_name(kind, name)
     by = speaker_by(actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
-    names = asyncio.run(_post(url, stop))
+    names = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
     is_known = names is None or name in names
     if as_json:
         print_json({**_json(stop), **({} if is_lifted else {"known": is_known})})
@@ -195,26 +186,24 @@ def _demand_name(kind: StopKind, name: str) -> None:
         )
 
 
-async def _post(url: str, stop: Stop) -> frozenset[str] | None:
+async def _post(journal: Journal, stop: Stop) -> frozenset[str] | None:
     """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
-    async with journal_at(url, is_written=True) as journal:
-        await EmergencyStops(journal, TENANT, pack="").write(stop)
-        return None if stop.is_lifted else await _known(journal, stop)
+    await EmergencyStops(journal, TENANT, pack="").write(stop)
+    return None if stop.is_lifted else await _known(journal, stop)
 
 
 async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
     """The tools, the packs or the tenant of the runs in a journal, read until the one is found that is stopped."""
     names: set[str] = set()
     read: set[str] = set()
-    before: str | None = None
-    while stop.name not in names and (page := await journal.sessions(TENANT, limit=_PAGE, before=before)):
-        for row in page:
-            if stop.kind != "tool":
-                names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
-            elif row.pack_hash not in read:
-                read.add(row.pack_hash)
-                names |= await _tools(journal, row.pack_hash)
-        before = page[-1].session_id
+    async for row in list_rows(journal, TENANT):
+        if stop.kind != "tool":
+            names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
+        elif row.pack_hash not in read:
+            read.add(row.pack_hash)
+            names |= await _tools(journal, row.pack_hash)
+        if stop.name in names:
+            break
     return frozenset(names)
 
 
@@ -227,11 +216,4 @@ async def _tools(journal: Journal, pack_hash: str) -> set[str]:
 
 
 def _json(stop: Stop) -> dict[str, Any]:
-    return {
-        "kind": stop.kind,
-        "name": stop.name,
-        "by": stop.by,
-        "at": timestamp(stop.at),
-        "note": stop.note,
-        "is_lifted": stop.is_lifted,
-    }
+    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}

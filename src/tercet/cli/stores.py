@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
@@ -20,6 +21,8 @@ from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import SystemClock
+
+T = TypeVar("T")
 
 VARIABLE = "TERCET_EVIDENCE"
 FILE = "evidence.db"
@@ -88,6 +91,16 @@ async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[Eviden
         yield store
     finally:
         await store.close()
+
+
+def use_store(url: str, act: Callable[[EvidenceStore], Awaitable[T]]) -> T:
+    """Open the store at an address, do one thing with it, and close it; see `store_at`."""
+
+    async def use() -> T:
+        async with store_at(url) as store:
+            return await act(store)
+
+    return asyncio.run(use())
 
 
 def _is_missing(url: str) -> bool:

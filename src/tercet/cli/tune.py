@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.recordings import Everything, Intent, Status, demand_runs, is_file, read_runs
-from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import printable
-from tercet.cli.tune_view import show_nothing, show_proposal
+from tercet.cli.replay import progress_over
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
-from tercet.engine.streams.feedback import read_feedback
+from tercet.engine.streams.experience import read_feedback
+from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.acceptance import accept as accept_proposal
 from tercet.replay.tuning.evaluation import Evaluation
-from tercet.replay.tuning.proposal import demand_folder, propose, read_proposal, write_proposal
-from tercet.replay.tuning.search import demand_optuna
+from tercet.replay.tuning.expectation import Expectation
+from tercet.replay.tuning.proposal import Proposal, demand_folder, propose, read_proposal, write_proposal
+from tercet.replay.tuning.scoring import Interval, Score
+from tercet.replay.tuning.search import Found, demand_optuna
 from tercet.replay.tuning.search import search as look
 
 SEARCH_EXAMPLES = """\
@@ -40,9 +39,7 @@ SHOW_EXAMPLES = """\
 tercet tune show letters-proposal
 tercet tune show letters-proposal --json
 """
-ACCEPT_EXAMPLES = """\
-tercet tune accept letters-proposal --pack examples/letters
-"""
+ACCEPT_EXAMPLES = "tercet tune accept letters-proposal --pack examples/letters\n"
 
 ProposalPath = Annotated[
     Path, typer.Argument(metavar="PROPOSAL", help="The folder that tercet tune wrote, or its proposal.json.")
@@ -92,9 +89,12 @@ def search(
     folder = out or Path(f"{loaded.name}-proposal")
     demand_folder(folder, is_forced=force)
     found = read_runs(journal, runs or (), is_all=everything, intent=intent, status=status)
-    corrected = asyncio.run(_corrected(journal, found, has_journal=everything or not _are_files(runs or ())))
+    has_journal = everything or not all(map(is_file, runs or ()))
+    corrected = (
+        use_journal(journal, lambda opened: _corrected(opened, found)) if has_journal else frozenset[str]()
+    )
     evaluation = Evaluation(loaded, found, corrected=corrected, workers=workers)
-    with _progress(trials, is_shown=not as_json) as told:
+    with progress_over(trials, "trying", is_shown=not as_json) as told:
         result = look(evaluation, trials=trials, seed=seed, progress=told)
     proposal = propose(pack, evaluation, result, trials=trials, seed=seed)
     if proposal is None:
@@ -111,29 +111,9 @@ def search(
     return ExitCode.ACCEPTED
 
 
-def _are_files(runs: list[str] | tuple[str, ...]) -> bool:
-    return all(is_file(name) for name in runs)
-
-
-async def _corrected(url: str, found: list[Recording], *, has_journal: bool) -> frozenset[str]:
+async def _corrected(journal: Journal, found: list[Recording]) -> frozenset[str]:
     """The runs that people have corrected; bundles do not tell."""
-    if not has_journal:
-        return frozenset()
-    async with journal_at(url) as journal:
-        return frozenset(
-            [each.session for each in found if await read_feedback(journal, TENANT, each.session)]
-        )
-
-
-@contextmanager
-def _progress(total: int, *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar over candidates on stderr while it lasts, on a terminal."""
-    screen = Screen(stderr=True)
-    columns = TextColumn("trying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    is_off = not (is_shown and screen.is_terminal)
-    with Progress(*columns, console=screen, transient=True, disable=is_off) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
+    return frozenset([each.session for each in found if await read_feedback(journal, TENANT, each.session)])
 
 
 def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
@@ -141,11 +121,10 @@ def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
     to.
     """
     found = read_proposal(proposal)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    else:
-        show_proposal(Screen(), found, str(proposal))
-    return ExitCode.ACCEPTED
+    document = found.model_dump(mode="json")
+    return respond(
+        lambda: document, lambda screen: show_proposal(screen, found, str(proposal)), as_json=as_json
+    )
 
 
 def accept(
@@ -183,3 +162,105 @@ def accept(
     for change in done.changes:
         screen.put(printable(f"{change.id}: {change.old} → {change.new}"), first="  · ")
     return ExitCode.ACCEPTED
+
+
+# --- on the screen ---
+
+
+MOST = 5
+"""How many runs are shown."""
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+_ROWS = {
+    "pass rate": ("pass_rate", 1.0, ".1%"),
+    "utility": ("utility", 1.0, ".3f"),
+    "escalations": ("escalations", 1.0, ".1%"),
+    "loop-guard trips": ("trips", 1.0, ".3f"),
+    "cost, cents": ("cost_microcents", 1e-6, ",.6g"),
+    "open, seconds": ("held_ms", 1e-3, ",.1f"),
+    "risky calls": ("risky_calls", 1.0, ".2f"),
+}
+
+
+def show_nothing(screen: Screen, found: Found) -> None:
+    """Say that the pack stays as it is."""
+    tried = f"{count(found.tried, 'candidate')} tried of {found.space:,}, {found.refused:,} of them refused"
+    screen.say(Text.assemble(("✗ ", "bold red"), "nothing better was found that keeps every rule"))
+    screen.put(tried, first="  · ")
+
+
+def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "PACK") -> None:
+    """Show what is proposed, what it rests on, and how to accept it."""
+    headline = f"{proposal.id} for {proposal.pack} → {proposal.new_version}"
+    screen.say(Text.assemble(("✓ ", "bold green"), printable(headline, 200)))
+    for change in proposal.changes:
+        told = f"{change.id}: {change.old} → {change.new}"
+        screen.put(printable(f"{told}  ({change.surface})"), first="  · ")
+    screen.say()
+    _show_diff(screen, proposal.diff)
+    _show_scores(screen, proposal)
+    _show_basis(screen, proposal)
+    _show_guardrails(screen, proposal)
+    _show_runs(screen, proposal)
+    screen.say()
+    screen.say(Text("A person applies it, or nobody does:", style="dim"))
+    screen.show_command(f"tercet tune accept {where} --pack {pack}")
+
+
+def _show_diff(screen: Screen, diff: str) -> None:
+    for line in diff.splitlines():
+        colour = "bold" if line.startswith(("---", "+++")) else _COLOURS.get(line[:1], "")
+        screen.print(screen.legible(Text(f"    {printable(line, 400)}", style=colour)), soft_wrap=True)
+    screen.say()
+
+
+def _show_scores(screen: Screen, proposal: Proposal) -> None:
+    screen.say(Text(f"  {'':18}{'now':>24}  {'proposed':>24}", style="dim"))
+    for name, (field, factor, form) in _ROWS.items():
+        cells = [_cell(_interval(side, field), factor, form) for side in (proposal.before, proposal.after)]
+        style = "bold" if cells[0] != cells[1] else ""
+        screen.say(Text(f"  {name:18}{cells[0]:>24}  {cells[1]:>24}", style=style))
+    gain = _cell(proposal.gain, 1.0, "+.4f")
+    sure = "" if proposal.is_sure else ", which may be chance"
+    screen.say(f"  better by {gain}{sure}; in brackets, 95 of 100 sets of such runs")
+
+
+def _interval(score: Score, field: str) -> Interval:
+    return Interval.model_validate(getattr(score, field))
+
+
+def _cell(interval: Interval, factor: float, form: str) -> str:
+    value, low, high = (format(each * factor, form) for each in (interval.value, interval.low, interval.high))
+    return value if low == high else f"{value} [{low}, {high}]"
+
+
+def _show_basis(screen: Screen, proposal: Proposal) -> None:
+    basis = proposal.basis
+    told = f"it rests on {basis.told:,} of {count(basis.given, 'run')}, {count(proposal.after.cases, 'case')}"
+    corrected = f"; people have corrected {basis.corrected:,} of them" if basis.corrected else ""
+    screen.put(f"{told}{corrected}", first="  · ")
+    for why, number in basis.untold.items():
+        screen.put(printable(f"{number:,} not told: {why}"), first="    ")
+    tried = f"{count(proposal.tried, 'candidate')} tried, {proposal.refused:,} refused, seed {proposal.seed}"
+    screen.put(tried, first="  · ")
+
+
+def _show_guardrails(screen: Screen, proposal: Proposal) -> None:
+    kept = [each.name for each in proposal.guardrails if each.passed]
+    screen.put(f"keeps {', '.join(kept)}", first="  · ")
+
+
+def _show_runs(screen: Screen, proposal: Proposal) -> None:
+    for each in proposal.expectations[:MOST]:
+        _show_run(screen, each)
+    more = proposal.changed_runs - min(MOST, len(proposal.expectations))
+    if more > 0:
+        screen.put(f"and {count(more, 'run')} more: --json shows them", first="  · ")
+
+
+def _show_run(screen: Screen, run: Expectation) -> None:
+    cost = f", {run.old_cost_microcents:,} → {run.new_cost_microcents:,} micro-cents"
+    is_cheaper = run.old_cost_microcents != run.new_cost_microcents
+    told = f"{run.session_id}: {run.old_status} → {run.new_status}{cost if is_cheaper else ''}"
+    screen.put(printable(told), first="  · ")
+    if run.why:
+        screen.put(printable(run.why), first="    ")

@@ -3,7 +3,9 @@
 This room is pure: it reads no clock and no file, and the same inputs always give the same context.
 """
 
-from tercet.context.buckets import measure
-from tercet.context.compiler import compile  # noqa: A004 - the name that the design gives it
+from tercet.context.compiler import (
+    compile,  # noqa: A004 - the name that the design gives it
+    measure,
+)
 
 __all__ = ["compile", "measure"]

@@ -8,13 +8,21 @@ that this owner or tenant may not use do not, since nobody who may not use them 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tercet.context.admission import admit, demand_distinct, is_expired, snapshot_of
-from tercet.context.packing import demand_room
-from tercet.context.surface import surface_of
+from tercet.context.admission import (
+    Packed,
+    admit,
+    demand_distinct,
+    demand_room,
+    fill,
+    is_expired,
+    overflow,
+    snapshot_of,
+)
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.buckets import estimate_tokens
+from tercet.contracts.buckets import BUCKETS, Bucket, BucketUse, TokenLimits, estimate_tokens
 from tercet.contracts.context import (
     USUAL_TIERS,
     CompiledContext,
@@ -22,14 +30,100 @@ from tercet.contracts.context import (
     LedgerKind,
     Manifests,
     RunContext,
+    ToolManifestEntry,
 )
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
-from tercet.contracts.shown import shown_instructions, shown_request
+from tercet.contracts.shown import shown_evidence, shown_instructions, shown_request, shown_tool
 from tercet.packs.pack import Pack
+from tercet.tools.tool import Tool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """The tools of a run by name, and why the others are not among them."""
+
+    manifest: tuple[ToolManifestEntry, ...]
+    ledger: tuple[LedgerEntry, ...]
+    packed: Packed
+
+
+def surface_of(
+    tools: Sequence[Tool], decision: DecisionSpec, run_context: RunContext, limit: int | None
+) -> Surface:
+    """The surface of a run; raises `UsageError` if the limit leaves none of the tools that it would be offered."""
+    ordered = sorted(tools, key=lambda tool: tool.name)
+    barred = {tool.name: reason for tool in ordered if (reason := _bar(tool, decision, run_context))}
+    offered = [tool for tool in ordered if tool.name not in barred and _is_within(tool, run_context)]
+    packed = fill("tools", limit, _sizes(offered, decision, limit))
+    if offered and len(packed.left_out) == len(offered):
+        raise overflow(
+            "tools", f"none of the tools of decision {decision.id} fits into {limit:,} tokens", "describe them in fewer words"
+        )  # fmt: skip
+    excluded = {**barred, **packed.left_out}
+    return Surface(
+        manifest=tuple(ToolManifestEntry.of(tool.spec) for tool in ordered if tool.name not in excluded),
+        ledger=tuple(_entries(ordered, excluded, decision, run_context)),
+        packed=packed,
+    )
+
+
+def _bar(tool: Tool, decision: DecisionSpec, run_context: RunContext) -> str | None:
+    """Why a tool is no part of a run's surface; None if it may be.
+
+    Who is named in a reason is never a person or a tenant: frames are shared by all whom they are the same for, and
+    one tenant's context says nothing of another.
+    """
+    if tool.name in decision.prohibited_tools:
+        return f"decision {decision.id} prohibits it"
+    if decision.tools is not None and tool.name not in decision.tools:
+        return f"decision {decision.id} does not list it"
+    if not tool.serves(run_context.tenant):
+        return "it is not for the tenant of this run"
+    if not tool.is_open_to(run_context.actor.roles):
+        return f"the actor holds none of the roles {', '.join(tool.roles)}"
+    return None
+
+
+def _is_within(tool: Tool, run_context: RunContext) -> bool:
+    return MODE_RANK[tool.mode] <= MODE_RANK[run_context.safety_mode]
+
+
+def _sizes(offered: Sequence[Tool], decision: DecisionSpec, limit: int | None) -> dict[str, int]:
+    """The tokens of each tool, in the order in which the decision lists them, else by name.
+
+    Tools above the safety mode are shown to nobody, and take no room.
+    """
+    if limit is None:
+        return {}
+    listed = {name: place for place, name in enumerate(decision.tools or ())}
+    ordered = sorted(offered, key=lambda tool: (listed.get(tool.name, len(listed)), tool.name))
+    return {tool.name: estimate_tokens(shown_tool(tool)) for tool in ordered}
+
+
+def _entries(
+    tools: Sequence[Tool], excluded: dict[str, str], decision: DecisionSpec, run_context: RunContext
+) -> Iterator[LedgerEntry]:
+    for tool in tools:
+        reason = excluded.get(tool.name)
+        if reason is not None:
+            yield LedgerEntry(kind="tool", name=tool.name, admitted=False, reason=reason)
+        elif _is_within(tool, run_context):
+            yield LedgerEntry(
+                kind="tool", name=tool.name, admitted=True, reason=f"decision {decision.id} may use it"
+            )
+        else:
+            yield LedgerEntry(
+                kind="tool",
+                name=tool.name,
+                admitted=True,
+                reason=f"not offered to a planner: its mode {tool.mode} is above the safety mode "
+                f"{run_context.safety_mode}; kept so that a step that calls it is refused for this reason",
+            )
 
 
 def compile(  # noqa: A001 - the name that the design gives it
@@ -222,3 +316,25 @@ def _application(policy: Policy) -> str:
 
 def _entry(kind: LedgerKind, name: str, reason: str, *, admitted: bool = True) -> LedgerEntry:
     return LedgerEntry(kind=kind, name=name, admitted=admitted, reason=reason)
+
+
+def measure(compiled: CompiledContext, decision: DecisionSpec, limits: TokenLimits) -> tuple[BucketUse, ...]:
+    """How many tokens each part of a context takes of those that the pack gives it."""
+    return tuple(
+        BucketUse(bucket=bucket, used=_used(bucket, compiled, decision), limit=limits.of(bucket))
+        for bucket in BUCKETS
+    )
+
+
+def _used(bucket: Bucket, compiled: CompiledContext, decision: DecisionSpec) -> int:
+    match bucket:
+        case "instructions":
+            return estimate_tokens(shown_instructions(decision, compiled.gates, compiled.policies))
+        case "tools":
+            return sum(estimate_tokens(shown_tool(tool)) for tool in compiled.offered.values())
+        case "evidence":
+            return sum(
+                estimate_tokens(shown_evidence(fact)) for fact in compiled.evidence.values() if fact.is_shown
+            )
+        case "request":
+            return 0 if compiled.request is None else estimate_tokens(shown_request(compiled.request))

@@ -59,7 +59,8 @@ def is_small(value: Any) -> bool:
             if left < 0:
                 return False
             if kind is dict:
-                left -= sum(len(key) >> 6 if type(key) is str else _SMALL for key in item)
+                for key in item:
+                    left -= len(key) >> 6 if type(key) is str else _SMALL
                 stack.extend(item.values())
             else:
                 stack.extend(item)

@@ -220,7 +220,7 @@ class Plan(Authored):
     def referenced(self) -> frozenset[str]:
         """The steps whose results a parameter, a condition, an output or a memory refers to."""
         found = [item for step in self.steps for item in step.found]
-        found += references.scan(self.outputs) + references.scan(self.memory)
+        found += self.found_outputs + references.scan(self.memory)
         conditions = (references.names(step.when) for step in self.steps if step.when is not None)
         return _names_in(found).union(*conditions)
 

@@ -50,3 +50,11 @@ def follow(value: Any, pointer: str) -> Any:
         else:
             raise PointerError(f"there is nothing at {pointer!r}")
     return value
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """The part of `value` that `pointer` names; None if there is none."""
+    try:
+        return follow(value, pointer)
+    except PointerError:
+        return None

@@ -12,6 +12,7 @@ from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.plan import Compensation
+from tercet.contracts.schema_tree import SchemaTree
 from tercet.contracts.shape import Authored, as_list, as_object
 
 AdapterKind = Literal["python", "mcp", "http", "command", "model"]
@@ -181,6 +182,11 @@ class ToolSpec(Authored):
     def has_formats(self) -> bool:
         """Whether a schema of the tool gives a `format` to anything."""
         return '"format"' in self.parameters_text or '"format"' in self.result_text
+
+    @cached_property
+    def parameters_schema(self) -> SchemaTree:
+        """The parameters' schema, with what has been worked out about its parts."""
+        return SchemaTree(self.parameters)
 
     @cached_property
     def may_have_defaults(self) -> bool:

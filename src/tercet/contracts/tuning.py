@@ -6,7 +6,7 @@ policy or a plan, so none can be proposed.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
@@ -35,45 +35,42 @@ MOST_VALUES = 1_000
 Values = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_VALUES)]
 
 
-class TemplateSurface(Authored):
+class _Surface(Authored):
+    surface: ClassVar[SurfaceName]
+    """Which of the five it is."""
+    label: ClassVar[str]
+
+    @property
+    def id(self) -> str:
+        """What it is called in candidates and proposals."""
+        return self.label.format(self)
+
+
+class TemplateSurface(_Surface):
     """A parameter of a step of the pack's own template: one of the values that a person has listed."""
 
+    surface = "planner_templates"
+    label = "template {0.intent} {0.step}.{0.param}"
     intent: Name
     step: Name
     param: Name
     choices: Values
 
-    @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "planner_templates"
 
-    @property
-    def id(self) -> str:
-        """What it is called in candidates and proposals."""
-        return f"template {self.intent} {self.step}.{self.param}"
-
-
-class MethodSurface(Authored):
+class MethodSurface(_Surface):
     """Which of the pack's own methods for a task is taken first: the cheapest one is."""
 
+    surface = "planner_templates"
+    label = "method {0.task}"
     task: Name
     choices: Annotated[tuple[StrictStr, ...], Field(min_length=1, max_length=MOST_VALUES)]
 
-    @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "planner_templates"
 
-    @property
-    def id(self) -> str:
-        """What it is called in candidates and proposals."""
-        return f"method {self.task}"
-
-
-class ReplanSurface(Authored):
+class ReplanSurface(_Surface):
     """How often a run may plan anew, call again, repair or go round."""
 
+    surface = "replan_budgets"
+    label = "replan {0.budget}"
     budget: ReplanBudget
     low: int = Field(ge=0, le=10_000)
     high: int = Field(ge=0, le=10_000)
@@ -83,20 +80,11 @@ class ReplanSurface(Authored):
         _demand_range(self.low, self.high, 1)
         return self
 
-    @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "replan_budgets"
 
-    @property
-    def id(self) -> str:
-        """What it is called in candidates and proposals."""
-        return f"replan {self.budget}"
-
-
-class RubricSurface(Authored):
+class RubricSurface(_Surface):
     """A weight, a minimum or a threshold by which the outputs of a decision are judged."""
 
+    surface = "critic_rubrics"
     decision: Name
     value: RubricValue
     name: ThresholdName | Name | None = None
@@ -113,19 +101,16 @@ class RubricSurface(Authored):
         return self
 
     @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "critic_rubrics"
-
-    @property
     def id(self) -> str:
         """What it is called in candidates and proposals."""
         return f"rubric {self.decision} {self.value}{f' {self.name}' if self.name else ''}"
 
 
-class LaneSurface(Authored):
+class LaneSurface(_Surface):
     """Which lanes may run, and for how long. It is declared and checked; nothing searches it before lanes exist."""
 
+    surface = "subagent_lanes"
+    label = "lane {0.value}"
     value: Literal["risk_tier", "timeout_ms"]
     choices: Values
 
@@ -140,34 +125,16 @@ class LaneSurface(Authored):
                 raise ValueError(f"{choice!r} is not {wanted}")
         return self
 
-    @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "subagent_lanes"
 
-    @property
-    def id(self) -> str:
-        """What it is called in candidates and proposals."""
-        return f"lane {self.value}"
-
-
-class SessionSurface(Authored):
+class SessionSurface(_Surface):
     """How long a session lives, or how often it must give a sign of life."""
 
+    surface = "background_sessions"
+    label = "session {0.value}"
     value: SessionValue
     choices: Annotated[
         tuple[Annotated[StrictInt, Field(ge=1)], ...], Field(min_length=1, max_length=MOST_VALUES)
     ]
-
-    @property
-    def surface(self) -> SurfaceName:
-        """Which of the five it is."""
-        return "background_sessions"
-
-    @property
-    def id(self) -> str:
-        """What it is called in candidates and proposals."""
-        return f"session {self.value}"
 
 
 Surface: TypeAlias = (

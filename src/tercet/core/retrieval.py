@@ -20,7 +20,7 @@ from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.repair.causes import TYPICAL, Circumstances, classify
-from tercet.repair.loops import LADDER
+from tercet.repair.escalation import LADDER
 from tercet.repair.regions import locate, text_at
 
 

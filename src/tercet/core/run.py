@@ -94,6 +94,8 @@ class Run:
         self._facts = facts
         """The evidence that plans have found, by its digest."""
         self._base = self._config = config
+        self._config_at: State | None = None
+        """The state for which the configuration was last looked at."""
         self._config_of: tuple[object, ...] = (None,) * 6
         """The parts of the state that the configuration was made from: each is another object once it has changed."""
         self._plan: ExecutionPlan | None = None
@@ -108,6 +110,9 @@ class Run:
     def config(self) -> RunConfig:
         """What the run is judged and executed under, with the facts and results that it has learned since its start."""
         state = self.state
+        if state is self._config_at:
+            return self._config
+        self._config_at = state
         made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
         if not all(map(is_, made_of, self._config_of)):
             self._config_of = made_of

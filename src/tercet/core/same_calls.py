@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.canonical import canonical_dump, digest, hash_bytes
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
@@ -51,7 +51,7 @@ def call_hash(tool: str, params: dict[str, Any]) -> str:
 
 def _hashed(value: list[Any]) -> str:
     try:
-        return digest(value)
+        return hash_bytes(canonical_dump(value))  # parameters of a call are built-in types only
     except UsageError:
         # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
         return hash_bytes(_sorted(value))
@@ -75,14 +75,15 @@ _END = 10**14
 # --- what a call is compared by ---
 
 
-def marks_of(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> e.CallMarks | None:
-    """Return what a call is compared by; None for one that only reads, and under earlier rules."""
+def marks_of(setting: RunConfig, call: EffectiveStep, compared: dict[str, Any]) -> e.CallMarks | None:
+    """Return the marks of a call with these `canonical_params`; None for one that only reads, and under earlier rules."""
     if call.mode is ApprovalMode.READ_ONLY or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
         return None
     tool = call.tool
-    identity, names = repeat_params(tool, params), _names(tool)
-    first = {names[0]: canonical_params(tool, params).get(names[0])} if names else identity
-    return e.CallMarks(same=_short(tool, identity), like=_short(tool, first), names=names)
+    names = _names(tool)
+    same = _short(tool, repeat_params(tool, compared))
+    like = _short(tool, {names[0]: compared.get(names[0])}) if names else same
+    return e.CallMarks(same=same, like=like, names=names)
 
 
 def _names(tool: ToolSpec) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
 
 def shown_marks(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
     """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown."""
-    marks = marks_of(setting, call, params)
+    marks = marks_of(setting, call, canonical_params(call.tool, params))
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
 
@@ -112,12 +113,17 @@ class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
     """The position of its INTENT."""
 
 
-def recent_claim(event: e.Event, session: str, seq: int) -> str | None:
-    """Return the key by which other runs find a call, of its INTENT and the position of that; None if they need not."""
+def recent_claim(event: e.Event, by: str, seq: int) -> str | None:
+    """Return the key by which other runs find a call of the session `by`, as `shorten_session` names it, from its INTENT
+    and the position of that; None if they need not find it."""
     if not isinstance(event, e.Intent) or event.marks is None:
         return None
-    who = sha256(session.encode()).hexdigest()[:16]
-    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{who}"
+    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{by}"
+
+
+def shorten_session(session: str) -> str:
+    """Return the session's part of the keys of its recent calls."""
+    return sha256(session.encode()).hexdigest()[:16]
 
 
 def recent_prefix(marks: e.CallMarks) -> str:

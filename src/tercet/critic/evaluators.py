@@ -19,7 +19,6 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
-from tercet.contracts.references import LITERAL
 from tercet.contracts.run import Outcome, Run, TranscriptEntry
 from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import Json, JsonObject
@@ -118,8 +117,7 @@ def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:
     """A step with the parameters that it ran with; the step itself where those are the ones that are written."""
     if refs == step.evidence_refs and step.is_written_out and _is_printed_alike(step.params, params):
         return step
-    literals = {name: {LITERAL: value} for name, value in params.items()}
-    return step.model_copy(update={"params": literals, "evidence_refs": refs})
+    return step.resolved_to(params, refs)
 
 
 def _is_without_repeats(refs: tuple[str, ...]) -> bool:

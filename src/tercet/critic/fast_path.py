@@ -8,8 +8,6 @@ means nothing: the checks decide.
 
 from __future__ import annotations
 
-from itertools import chain
-
 from tercet.contracts import references
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
@@ -53,10 +51,9 @@ def certainly_passes(worth: Worth) -> bool:
         _are_steps_sound(review)
         and _find_needed(review, plan.found_outputs) is not None
         and _is_evidence_pinned(review)
-        and not any(chain.from_iterable(check(review) for check in _PLAN_CHECKS))
         and find_oversized_arguments(review) is None
-        and not any(find_faults(review.reading, call) for call in review.calls)
-        and not any(any(find_unbound(worth, call)) for call in review.calls)
+        and _are_arguments_sound(worth)
+        and not any(refusal for check in _PLAN_CHECKS for refusal in check(review))
         and hold_together(review)
     )
 
@@ -91,6 +88,18 @@ def _are_steps_sound(review: Review) -> bool:
     return all(differ_by_text(calls, is_strict=True) for calls in effects.values())
 
 
+def _are_arguments_sound(worth: Worth) -> bool:
+    """Whether the arguments of every call fit its tool's schema, and those that carry authority are trusted."""
+    reading = worth.review.reading
+    for call in reading.calls:
+        if find_faults(reading, call):
+            return False
+    for call in reading.calls:
+        for _ in find_unbound(worth, call):
+            return False
+    return True
+
+
 def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
     """Return the steps that values refer to; None if one is computed, or refers to something that is not there."""
     needed: list[str] = []
@@ -99,11 +108,11 @@ def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
             continue
         if type(item) is not Reference or item.kind == "cel" or item.kind == "select":
             return None
-        is_step = item.target in review.position
-        is_unknown = item.kind == "from" and not is_step and item.target != references.REQUEST
-        if is_unknown or find_fault(review, item) is not None:
+        if find_fault(review, item) is not None:
             return None
-        if item.kind == "from" and is_step:
+        if item.kind == "from" and item.target != references.REQUEST:
+            if item.target not in review.position:
+                return None
             needed.append(item.target)
     return needed
 

@@ -236,7 +236,7 @@ def _unbound(
         if names is None or found.place[0] in names:
             if not worth.is_trusted_argument(tool, found, at, own):
                 yield _origin(worth, tool, found, at, own)
-            if len(found.place) > 1 or found.place[0] not in tool.known_keys:
+            if found.place[0] not in tool.known_keys or len(found.place) > 1:
                 for key in worth.untrusted_keys(tool, found.place, at):
                     yield _origin(worth, None, Leaf(key, found.place), at, own)
 

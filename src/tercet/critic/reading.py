@@ -79,7 +79,6 @@ class Reading:
                 found = references.scan(call.params)
             self.calls.append(call)
             self.call_at[position] = call
-            self._find_open(position, found)
             tokens = max(tokens, tool.estimated_tokens)
             duration_ms = tool.estimated_ms if duration_ms is None else duration_ms
             self.cost_microcents += tool.cost_microcents
@@ -89,27 +88,29 @@ class Reading:
         self.duration_ms += duration_ms or 0
         self.position[step.id] = position
         self.found.append(found)
-        self.pinned.append(pinned(step))
+        self.pinned.append(self._read_values(position, step, found))
         if step.when is not None:
             condition = references.parse("cel", step.when, ("when",))
             if isinstance(condition, Reference):
                 self.conditions[position] = condition
 
-    def _find_open(self, position: int, found: list[Found]) -> None:
-        """Note which values of a call are open, and whether the others differ from what is written."""
+    def _read_values(self, position: int, step: Step, found: list[Found]) -> tuple[str, ...]:
+        """Note which values of a call are open and which are known; return the evidence that the step pins."""
         places: list[Place] = []
-        is_known = False
+        is_known = is_pinning = False
         for each in found:
             if type(each) is not Reference:
                 is_known |= references.LITERAL in each.place
             elif is_open(each):
                 places.append(each.place)
+                is_pinning |= each.kind == "select"
             else:
-                is_known = True
-        if places:
+                is_known = is_pinning = True
+        if places and position in self.call_at:
             self.open_places[position] = places
         if is_known:
             self.resolvable.add(position)
+        return pinned(step) if is_pinning else step.evidence_refs
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import EPISODE, meets
 from tercet.contracts.gate import GateDemand
@@ -65,8 +65,6 @@ class Review:
         """Rules that are decided at dispatch."""
         self.undecided: list[str] = []
         """The names of the policies over the plan that cannot be decided yet."""
-        self.checks = compiled.checks(spec.risk_tier)
-        """The optional checks that the decision's risk tier asks for."""
         if reading is None or not reading.is_of(compiled, plan):
             reading = Reading(compiled, plan)
         self.reading = reading
@@ -85,6 +83,11 @@ class Review:
     def graph(self) -> graph.Graph:
         """Who waits for whom."""
         return self.plan.graph
+
+    @property
+    def checks(self) -> frozenset[Check]:
+        """The optional checks that the decision's risk tier asks for."""
+        return self.compiled.checks(self.spec.risk_tier)
 
     @cached_property
     def hosts(self) -> dict[int, str]:

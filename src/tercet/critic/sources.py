@@ -196,13 +196,13 @@ class Sources:
         return declared_among(declared, place) or named_kind(place)
 
     def _index_request(self) -> dict[Scalar, list[Holder]]:
-        leaves = (
-            leaf
-            for leaf in scalars(self._review.compiled.input())
-            if not self.is_marked(leaf.place) and not self.is_sentence(leaf.place)
-        )
+        leaves = scalars(self._review.compiled.input())
+        if self._review.input_marks or self._review.spec.fields:
+            leaves = [
+                each for each in leaves if not self.is_marked(each.place) and not self.is_sentence(each.place)
+            ]
         return _by_value(
-            (leaf, Holder(REQUEST, leaf.place, self.request_kind(leaf.place))) for leaf in leaves
+            [(leaf, Holder(REQUEST, leaf.place, self.request_kind(leaf.place))) for leaf in leaves]
         )
 
     def _in_evidence(self, key: Scalar, index: int | None) -> list[Holder]:

@@ -1,5 +1,6 @@
 """`verify`: the review of a plan, before anything happens.
 
+An ordinary plan is decided in one pass (`critic/fast_path.py`), all others by the checks.
 Each check is a generator of refusals. The five published checks come first, then the rest of the feasibility matrix,
 in an order in which each may rely on those before it: nothing asks a cyclic graph for an order. The first refusal
 decides; the others are kept, so that a planner can mend everything at once.
@@ -122,7 +123,7 @@ def verify(
             deferred=tuple(review.deferred),
             sources=literal_sources(worth),
             unchecked=review.relations.unchecked(),
-            effects=tuple(_effect(call) for call in review.calls if not call.leaves_nothing),
+            effects=tuple([_effect(call) for call in review.calls if not call.leaves_nothing]),
         )
     first = refusals[0]
     return Verdict(

@@ -284,7 +284,7 @@ class Worth:
                 is_default = self.is_strict and self._is_default(tool, item)
                 if is_default or self.is_changed(call.position, item):
                     continue
-            if (len(item.place) > 1 or item.place[0] not in tool.known_keys) and self.untrusted_keys(
+            if (item.place[0] not in tool.known_keys or len(item.place) > 1) and self.untrusted_keys(
                 tool, item.place, call.position
             ):
                 return None

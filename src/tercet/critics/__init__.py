@@ -42,10 +42,9 @@ from tercet.critic.pluggable.stop import (
     first_stop,
     step_signature,
 )
-from tercet.critics.agent import Agent
 from tercet.critics.decision import Action, Decision, DecisionError
 from tercet.critics.engine import Engine
-from tercet.critics.hooks import AnyHook, Hook, HookError, Moment, Stage
+from tercet.critics.hooks import Agent, AnyHook, Hook, HookError, Moment, Stage
 from tercet.critics.result import CriticTrace, EngineResult, StepRecord
 
 __all__ = [

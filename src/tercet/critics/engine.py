@@ -23,21 +23,20 @@ from tercet.core.turns import Turn, turns_of
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
 from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
-from tercet.critics.agent import Agent, asks_models, demand_agent
-from tercet.critics.hooks import AnyHook, Hooks, Moment
+from tercet.critics.hooks import Agent, AnyHook, Hooks, Moment, asks_models, demand_agent
 from tercet.critics.result import EngineResult, tell
 from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, RecalledSteps, task_of
 from tercet.critics.toolbox import demand_tools, pack_of
-from tercet.engine import sessions as opening
 from tercet.engine.leases import LEASE_MS
-from tercet.engine.observing import Observer
 from tercet.engine.result import RunResult
-from tercet.engine.runtime import Runtime
+from tercet.engine.session_reader import load_history
+from tercet.engine.subscription import Observer
 from tercet.executor.clock import Clock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 
 MAX_STEPS = 50
 """How many steps a run takes at most where nobody gives stop criteria."""
@@ -100,11 +99,10 @@ class Engine:
             self.pack,
             self.journal,
             tenant=self._tenant,
-            clock=self._clock,
-            ids=self._ids,
-            lease_ms=self._lease_ms,
-            crash=self._crash,
             observers=self._observers,
+            options=RuntimeOptions(
+                clock=self._clock, ids=self._ids, lease_ms=self._lease_ms, crash=self._crash
+            ),
             watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
         )
 
@@ -139,11 +137,10 @@ class Engine:
         self, session_id: str, carry: Callable[[Runtime, AnySteps], Awaitable[RunResult]]
     ) -> EngineResult:
         async with self._at_work(), self.runtime() as runtime:
-            events = await opening.events_of(runtime.journal, self._tenant, session_id)
+            events = (await load_history(runtime.journal, self._tenant, session_id)).events
             steps = self._live.get(session_id) or self._steps()
             steps.hooks = self._hooks.again()
-            if events:
-                await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
+            await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
             return await self._told(runtime, await carry(runtime, steps), steps)
 
     # --- looking back ---
@@ -201,7 +198,7 @@ class Engine:
         return turns_of(events, blobs)
 
     async def _told(self, runtime: Runtime, result: RunResult, steps: AnySteps) -> EngineResult:
-        events = await opening.events_of(runtime.journal, self._tenant, result.session_id)
+        events = (await load_history(runtime.journal, self._tenant, result.session_id)).events
         told = tell(result, await self._turns(runtime, events), steps.state)
         ending = Moment(
             run_id=steps.run_id,

@@ -10,9 +10,8 @@ from tercet.core.events.plan import TurnAction
 from tercet.core.state import OpenGate
 from tercet.core.turns import Turn
 from tercet.critic.pluggable.stop import StopReason
-from tercet.critics.decision import Decision
+from tercet.critics.decision import Decision, decision_of
 from tercet.critics.hooks import HookError
-from tercet.critics.proposal import decision_of
 from tercet.engine.result import RunResult
 
 

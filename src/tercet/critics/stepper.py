@@ -24,14 +24,11 @@ from tercet.core.turns import Reflection, Sofar, Turn
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.patches import copy_state
 from tercet.critic.pluggable.stop import StopCriterion, StopReason, step_signature
-from tercet.critics.agent import Agent, prompted, settled
-from tercet.critics.decision import Decision, DecisionError, is_readable, read_decision
-from tercet.critics.hooks import Hooks, Moment
-from tercet.critics.judging import Judging, Turned
-from tercet.critics.memory import changed_fields, mark_stopped, recall_metadata
-from tercet.critics.proposal import decision_of, plan_of
+from tercet.critics.decision import Decision, DecisionError, decision_of, is_readable, plan_of, read_decision
+from tercet.critics.hooks import Agent, Hooks, Moment, prompted, settled
+from tercet.critics.judging import Judging, Turned, changed_fields, mark_stopped, recall_metadata
 from tercet.models.model import Model
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 TASK = "task"
 """The field of a request that holds a task that is a text."""

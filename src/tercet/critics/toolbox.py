@@ -16,7 +16,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Reversibility, stronger
 from tercet.contracts.session import RoleLimit
-from tercet.critics.agent import Agent
+from tercet.critics.hooks import Agent
 from tercet.packs.pack import Pack
 from tercet.tools import Tool
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import extra_missing
 from tercet.database.schema import StoreKind
 
 SQLITE = "sqlite:///"

@@ -13,15 +13,13 @@ from tercet.core.attempt import Ended, NotHappened
 from tercet.core.fold.base import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.core.transcript import moment
 from tercet.engine.leases import Tenure
-from tercet.engine.observing import call_traceparent
 from tercet.engine.services import Services
-from tercet.engine.spectators import unmeasured
 from tercet.engine.streams import nesting
 from tercet.engine.streams.stops import Stop
 from tercet.executor.gateway import Attempt, takes_context
 from tercet.journal.errors import JournalError, LeaseLost
 from tercet.tools import ToolContext
-from tercet.tools.context import unheard
+from tercet.tools.tool import unheard
 
 Stopping: TypeAlias = Callable[[Stop | None], None]
 """Told that nothing more may be called: the lease is lost, or an operator says so."""
@@ -105,8 +103,8 @@ class Calls:
             root_session=start.root,
             owners=nesting.owners_of(start),
             depth=start.depth,
-            traceparent=call_traceparent(start, position, self._services.observers),
-            progress=unheard if self._services.signal is unmeasured else self._teller(start.run, step),
+            traceparent=self._services.subscription.traceparent(start, position),
+            progress=self._teller(start.run, step) if self._services.subscription.has_signal else unheard,
         )
 
     def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
@@ -116,7 +114,7 @@ class Calls:
         def tell(done: float, total: float | None = None, message: str = "") -> None:
             told = {"loop_id": run, "action": step, "done": done, "total": total, "message": message[:500]}
             with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
-                loop.call_soon_threadsafe(self._services.signal, "tool_progress", told)
+                loop.call_soon_threadsafe(self._services.subscription.signal, "tool_progress", told)
 
         return tell
 

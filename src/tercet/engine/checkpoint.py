@@ -47,6 +47,8 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
     summary: bytes
 
 
+_encode_json = msgspec.json.Encoder().encode
+_encode_point = msgspec.msgpack.Encoder().encode
 _fold_decoder = msgspec.msgpack.Decoder(State)
 _point_decoder = msgspec.msgpack.Decoder(Point)
 
@@ -64,7 +66,7 @@ def summary(state: State) -> bytes:
         state.used,
         tuple(state.gates),
     ]
-    return sha256(msgspec.json.encode(parts)).digest()
+    return sha256(_encode_json(parts)).digest()
 
 
 def point(state: State, verdict: str) -> NewCheckpoint:
@@ -80,7 +82,7 @@ def point(state: State, verdict: str) -> NewCheckpoint:
         results=_digest(state.head),
         summary=summary(state),
     )
-    return NewCheckpoint(kind="point", seq=state.position, data=msgspec.msgpack.encode(taken))
+    return NewCheckpoint(kind="point", seq=state.position, data=_encode_point(taken))
 
 
 def _digest(text: str) -> bytes:

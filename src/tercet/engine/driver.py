@@ -9,9 +9,10 @@ is called. No rule is decided here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import CoroutineType
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,10 +36,8 @@ from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
 from tercet.engine.leases import Tenure
-from tercet.engine.ledger import Ledger, Unit
-from tercet.engine.progress import envelope
-from tercet.engine.services import Services, untold
-from tercet.engine.spectators import spectate
+from tercet.engine.ledger import Ledger
+from tercet.engine.services import Services
 from tercet.engine.streams.stops import Stop
 from tercet.engine.values import encode_value
 from tercet.engine.wakeup import Wakeup
@@ -50,7 +49,7 @@ _T = TypeVar("_T")
 _OUTPUT_COMMANDS = (
     c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs, c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
-_BEGINNING = (c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *_OUTPUT_COMMANDS)
+_BEGINNING = frozenset({c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that are not begun once the process is to stop."""
 _LONG = frozenset({c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that may take long: the inbox is read after them."""
@@ -217,19 +216,28 @@ class Driver:
         """Do all that is due; return the time at which more will be, if that is known."""
         if self._has_messages:
             await self._read_inbox()
-        if find_expired(self.state, self.now()) is not None:
-            self.record(c.Expire(), Now(at=self.now()))
+        if find_expired(self.state, now := self.now()) is not None:
+            self.record(c.Expire(), Now(at=now))
         run = self.run
         while True:
             wake: int | None = None
             position = run.state.position
-            is_light = self._blob_bytes <= HEAVY
-            for command in decide(run) if is_light else await self._in_thread(lambda: tuple(decide(run))):
+            for command in (
+                await self._in_thread(lambda: tuple(decide(run))) if self._is_heavy() else decide(run)
+            ):
                 not_before: int = getattr(command, "not_before", 0)
                 if not_before and not_before > self.services.clock.now():
                     wake = not_before if wake is None else min(wake, not_before)
-                elif self.halt is None or not isinstance(command, _BEGINNING):
-                    await self._carry_out(command)
+                elif self.halt is None or type(command) not in _BEGINNING:
+                    answering = self._world.answer(self, command)
+                    answer = await answering if isinstance(answering, CoroutineType) else answering
+                    if answer is not None and self._is_heavy(command):
+                        made = await self._in_thread(partial(resolve, run, command, answer))
+                        self._record(made, answer)
+                    elif answer is not None:
+                        self._record(resolve(run, command, answer), answer)
+                    if type(command) in _LONG:
+                        await self._read_inbox()
                     break
             if run.state.position == position or self._is_all_under_way():
                 return wake
@@ -238,18 +246,6 @@ class Driver:
         """Whether every step that could be looked at is being called, so that nothing can be due."""
         begun = self.ledger.unit.begin
         return bool(begun) and len(self.calls) + len(begun) == len(self.state.frontier)
-
-    async def _carry_out(self, command: c.Command) -> None:
-        """Let the world answer a command, and record the events of the answer."""
-        answering = self._world.answer(self, command)
-        answer = await answering if isinstance(answering, Awaitable) else answering
-        if answer is not None:
-            work = partial(resolve, self.run, command, answer)
-            log_bytes = self.ledger.weight if type(command) in _LOOKS_BACK else 0
-            is_heavy = self._blob_bytes + log_bytes > HEAVY
-            self._record(await self._in_thread(work) if is_heavy else work(), answer)
-        if type(command) in _LONG:
-            await self._read_inbox()
 
     def record(self, command: c.Command, answer: Answer) -> None:
         """Resolve a command and record its events; the next flush makes them durable."""
@@ -261,6 +257,11 @@ class Driver:
         for event in made.events:
             self.ledger.record(event)
         self.ledger.unit.blobs += made.blobs
+
+    def _is_heavy(self, command: c.Command | None = None) -> bool:
+        """Whether deciding, or resolving a command, works on so much that it would block the event loop."""
+        log_bytes = self.ledger.weight if type(command) in _LOOKS_BACK else 0
+        return self._blob_bytes + log_bytes > HEAVY
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await self.services.gateway.threads.work(work)
@@ -381,37 +382,22 @@ class Driver:
 
     async def _flush(self, *, is_folded: bool = False) -> None:
         """Write what was recorded, then begin the calls whose INTENT is now durable."""
-        unit = await self.ledger.write(aside=self._aside, is_folded=is_folded)
-        if unit is None:
+        if not self.ledger.unit.events:
             return
+        in_thread = self._in_thread if self._is_heavy() else None
+        unit = await self.ledger.write(in_thread=in_thread, is_folded=is_folded)
         if self.ledger.bell != self._changes:
             # Something changed for the tenant: an emergency stop is noticed before a call begins.
             self._changes = self.ledger.bell
             self._has_messages = True
             await self.services.stops.refresh(self._changes)
-        before = self.state.position - len(unit.events)
-        for intent in unit.begin:
-            position = before + unit.events.index(intent) + 1
-            self.calls.begin(intent, self.state.start, self.now(), stop=self.stop_for, position=position)
+        if unit.begin:
+            start, now, stop = self.state.start, self.now(), self.stop_for
+            for position, intent in unit.begin:
+                self.calls.begin(intent, start, now, stop=stop, position=position)
         if self._readers:
             self._answer_readers()
-        self._publish(unit)
-
-    def _publish(self, unit: Unit) -> None:
-        """Tell subscribers what became durable."""
-        services, state = self.services, self.state
-        contained = partial(spectate, services.signal)
-        if services.tell is not untold:
-            for event in unit.events:
-                contained("tell_failed", state.start.run, partial(services.tell, state, event))
-        if services.observers is not None:
-            services.observers.wrote(state, unit.events, unit.checkpoints)
-        if (show := services.progress) is not None:
-            contained("progress_failed", state.start.run, lambda: show(envelope(state, self.now())))
-
-    async def _aside(self, work: Callable[[], _T]) -> _T:
-        """Run pure work, in a thread if the session's values are large, so that leases are renewed meanwhile."""
-        return work() if self._blob_bytes <= HEAVY else await self._in_thread(work)
+        self.services.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     async def _aside_with_log(self, work: Callable[[], _T]) -> _T:
         is_heavy = self._blob_bytes + self.ledger.weight > HEAVY
@@ -455,4 +441,5 @@ class Driver:
         for digest in {*digests} - {"", *self._blobs}:
             data = await self.blob(digest)
             self._blob_bytes += len(data)
-            self._blobs[digest] = await self._aside(partial(msgspec.json.decode, data))
+            work = partial(msgspec.json.decode, data)
+            self._blobs[digest] = await self._in_thread(work) if self._is_heavy() else work()

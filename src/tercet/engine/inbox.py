@@ -21,9 +21,9 @@ from tercet.core.fold.gate import DROPPED_KEPT
 from tercet.core.messages import Message, inbox_of
 from tercet.core.resolve.sessions import ForeignMessage, receive_message
 from tercet.core.state import State
-from tercet.engine import sessions as opening
 from tercet.engine.leases import POLL_MS, Desk, Held
 from tercet.engine.rows import row_of
+from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, LeaseHeld
 from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, name_owner, read_all
@@ -69,8 +69,8 @@ async def answer_to(journal: Journal, tenant: str, state: State, position: int) 
     dropped = state.dropped
     if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
         # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
-        said = await opening.events_of(journal, tenant, str(state.start.session))
-        dropped = tuple((d.inbox, d.code, d.reason) for d in said if isinstance(d, e.MessageDropped))
+        said = await load_history(journal, tenant, str(state.start.session))
+        dropped = tuple((d.inbox, d.code, d.reason) for d in said.events if isinstance(d, e.MessageDropped))
     for inbox, code, reason in dropped:
         if inbox == position:
             raise UsageError(reason, code=code, remedy="look at the session again: it has moved on")
@@ -97,7 +97,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
         except LeaseHeld as found:
             held(found)
             await desk.clock.sleep(POLL_MS)
-            state = (await opening.restore(desk.journal, desk.tenant, session)).state
+            state = await load_state(desk.journal, desk.tenant, session)
         if state.inbox >= position:
             return await answer_to(desk.journal, desk.tenant, state, position)
         if state.is_over:
@@ -107,7 +107,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
 async def absorb(desk: Desk, session: str) -> State:
     """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
     async with desk.holding(session) as lease:
-        state = before = (await opening.restore(desk.journal, desk.tenant, session)).state
+        state = before = await load_state(desk.journal, desk.tenant, session)
         events: list[e.Event] = []
         now = max(desk.clock.now(), state.at)
         if (late := find_expired(state, now, outside=True)) is not None:
@@ -133,7 +133,7 @@ async def absorb(desk: Desk, session: str) -> State:
 
 async def touch(desk: Desk, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
-    state = (await opening.restore(desk.journal, desk.tenant, session)).state
+    state = await load_state(desk.journal, desk.tenant, session)
     if find_expired(state, desk.clock.now()) is not None:
         with suppress(LeaseHeld):
             return await absorb(desk, session)

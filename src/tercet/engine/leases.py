@@ -23,7 +23,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from tercet.core.state import TERMINAL
-from tercet.engine.spectators import Signal, unmeasured
+from tercet.engine.subscription import Signal
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import FirstLease, Journal, Lease
@@ -125,7 +125,7 @@ class Desk:
     tenant: str
     clock: Clock
     lease_ms: int = LEASE_MS
-    signal: Signal = unmeasured
+    signal: Signal = lambda _name, _fields: None
     """Given `lease_wait` when another process turns out to hold a lease, and each time that it has renewed it."""
     _name: str = field(default_factory=_name)
     _leases: Iterator[int] = field(default_factory=lambda: count(1))

@@ -7,7 +7,7 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -15,21 +15,19 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from tercet.contracts.errors import InternalError
-from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.run import Run
-from tercet.core.same_calls import recent_claim
+from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
 from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
-from tercet.engine.spectators import unmeasured
+from tercet.engine.session_reader import load_history
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow, Stored
+from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
@@ -53,7 +51,8 @@ class Unit:
     events: list[e.Event] = field(default_factory=list[e.Event])
     blobs: list[bytes] = field(default_factory=list[bytes])
     claims: list[str] = field(default_factory=list[str])
-    begin: list[e.Intent] = field(default_factory=list[e.Intent])
+    begin: list[tuple[int, e.Intent]] = field(default_factory=list[tuple[int, e.Intent]])
+    """The calls with the positions of their INTENT."""
     verdict: str = ""
     """What was decided last: such a unit ends in a checkpoint."""
     checkpoints: tuple[NewCheckpoint, ...] = ()
@@ -73,6 +72,7 @@ class Ledger:
         self._around = around
         self._tenure = tenure
         self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
+        self._by = shorten_session(self._stream)
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
         self._tail_bytes = self.weight = tail_bytes
@@ -108,17 +108,19 @@ class Ledger:
         """Claim the action of a call, which begins once the unit is durable."""
         unit = self.unit
         unit.claims.append(intent.key)
-        if (recent := recent_claim(intent, self._stream, self.state.position)) is not None:
+        position = self.run.state.position
+        if (recent := recent_claim(intent, self._by, position)) is not None:
             unit.claims.append(recent)
-        unit.begin.append(intent)
+        unit.begin.append((position, intent))
 
-    async def write(self, *, aside: Aside, is_folded: bool = False) -> Unit | None:
-        """Append what has been recorded: the unit that is durable now, None if there was nothing to write."""
+    async def write(self, *, in_thread: Aside | None = None, is_folded: bool = False) -> Unit:
+        """Append what has been recorded, encoded in a thread where one is given, and return the unit that is durable now."""
         unit = self.unit
-        if not unit.events:
-            return None
         self.unit = Unit()
-        encoded = await aside(partial(self._encode_unit, unit, is_folded=is_folded))
+        if in_thread is None:
+            encoded = self._encode_unit(unit, is_folded=is_folded)
+        else:
+            encoded = await in_thread(partial(self._encode_unit, unit, is_folded=is_folded))
         if (waiting := self._around.crash("before_append")) is not None:
             await waiting
         position = await self._append(unit, encoded, unit.checkpoints)
@@ -153,7 +155,6 @@ class Ledger:
     async def _append(
         self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
     ) -> Position:
-        run = self.state.start.run
         first = self._tenure.request()
         try:
             position = await self._around.journal.append(
@@ -171,11 +172,11 @@ class Ledger:
                 )
             )
         except JournalError as error:
-            self._around.signal("failed", {"loop_id": run, "reason": error.message, "code": error.code})
+            self._around.subscription.signal(
+                "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
+            )
             raise
         self._tenure.confirm()
-        if self._around.signal is not unmeasured:
-            self._measure(run, unit, checkpoints)
         return position
 
     def _row(self) -> SessionRow | None:
@@ -187,41 +188,12 @@ class Ledger:
         self._listed = (now, state.at)
         return row_of(state)
 
-    def _measure(self, run: str, unit: Unit, checkpoints: tuple[NewCheckpoint, ...]) -> None:
-        signal = self._around.signal
-        for written in checkpoints:
-            size = len(written.data)
-            signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
-        for event in unit.events:
-            match event:
-                case e.Intent():
-                    signal("action_dispatched", {"loop_id": run, "action": event.step, "tool": event.tool})
-                case e.SessionResumed():
-                    recovered = len(event.in_flight)
-                    signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
-                case e.StepSkipped() if compensated_step(event.step):
-                    step = self.state.steps[event.step]
-                    signal("compensation_failed", {"loop_id": run, "action": event.step, "error": step.error})
-                case e.GateOpened():
-                    signal("gate_opened", {"loop_id": run, "gate": event.gate, "kind": event.kind})
-                case _:
-                    pass
-
     async def events(self, *, aside: Aside) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not written them all."""
         unwritten = self.unit.events
         if len(self.log) + len(unwritten) == self.state.position:
             return [*self.log, *unwritten]
-        found: list[e.Event] = []
-        written = self.state.position - len(unwritten)
-        while len(found) < written:
-            page = await self._around.journal.read(self._tenant, self._stream, after=len(found))
-            if not page:
-                raise InternalError(f"the journal ends at {len(found)}, before position {written}")
-            self.weight += sum(len(stored.data) for stored in page)
-            found += await aside(partial(_decode_events, page))
-        return [*found, *unwritten]
-
-
-def _decode_events(page: Sequence[Stored]) -> list[e.Event]:
-    return [codec.decode(stored.data) for stored in page]
+        history = await load_history(self._around.journal, self._tenant, self._stream)
+        self.weight += sum(len(stored.data) for stored in history.stored)
+        events = await aside(lambda: history.events)
+        return [*events[: self.state.position - len(unwritten)], *unwritten]

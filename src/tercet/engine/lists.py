@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,14 +10,13 @@ from tercet.core.events.gate import GateKind
 from tercet.core.fold.base import ANSWERS
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import moment
-from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import DamagedSession, describe_damage
+from tercet.engine.checks.journal import DamagedSession, describe_damage
 from tercet.engine.rows import details_of
+from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
 
 _UNFINISHED = ("awaiting_gate", "paused", "in_progress")
-_PAGE = 100
 _ASKS: dict[GateKind, str] = {
     "approval": "may this call be made?",
     "reconcile": "did this call happen?",
@@ -130,26 +128,18 @@ async def open_gates(
     A session that cannot be read goes into `unreadable`; without that list, its error is raised.
     """
     found: list[tuple[State, OpenGate]] = []
-    async for row in _unfinished(journal, tenant):
-        try:
-            # Only sessions whose rows name a gate are read whole.
-            has_gates = bool(details_of(row).gates)
-            state = (await opening.restore(journal, tenant, row.session_id)).state if has_gates else State()
-        except Exception as error:
-            if unreadable is None:
-                raise
-            unreadable.append(describe_damage(row.session_id, error))
-            continue
-        found += [(state, gate) for gate in state.gates.values()]
-        if len(found) >= most:
-            break
-    return found[:most]
-
-
-async def _unfinished(journal: Journal, tenant: str) -> AsyncIterator[SessionRow]:
     for status in _UNFINISHED:
-        before: str | None = None
-        while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
-            for row in page:
-                yield row
-            before = page[-1].session_id
+        async for row in list_rows(journal, tenant, status=status):
+            try:
+                # Only sessions whose rows name a gate are read whole.
+                has_gates = bool(details_of(row).gates)
+                state = await load_state(journal, tenant, row.session_id) if has_gates else State()
+            except Exception as error:
+                if unreadable is None:
+                    raise
+                unreadable.append(describe_damage(row.session_id, error))
+                continue
+            found += [(state, gate) for gate in state.gates.values()]
+            if len(found) >= most:
+                return found[:most]
+    return found

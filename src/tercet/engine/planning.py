@@ -22,12 +22,11 @@ from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn, last_turn, turns_of
 from tercet.critic.pluggable.result import StepOutcome, step_outcome
 from tercet.engine.active_session import ActiveSession, Interrupted, unless_interrupted
-from tercet.engine.models.planners import TaskPlanner
+from tercet.engine.models.planners import TaskPlanner, TemplatePlanner
 from tercet.engine.models.session import Inquirer, ModelSession
-from tercet.engine.models.templates import TemplatePlanner
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 PLANNER_MISSING = "planner_missing"
 """The code of a run whose planner is not available in this process."""

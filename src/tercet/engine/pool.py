@@ -14,8 +14,8 @@ from tercet.core.expiry import find_expired
 from tercet.core.state import State
 from tercet.engine.driver import Driver
 from tercet.engine.leases import tick_ms
-from tercet.engine.spectators import Signal
 from tercet.engine.streams.stops import EmergencyStops
+from tercet.engine.subscription import Signal
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalError, JournalUnavailable, LeaseLost
 from tercet.journal.protocol import Journal

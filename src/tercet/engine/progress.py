@@ -1,11 +1,11 @@
 """How far a session is, in the published shapes: progress envelopes, and the row of a session with its checkpoints.
 
-Both are views of the journal, made by whoever asks; so they work for a session that another process carries.
+Both are views of the journal, so they also work for a session that another process carries.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
@@ -15,19 +15,19 @@ from tercet.core import budget
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.core.transcript import timestamp
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_history, load_state, restore
+from tercet.engine.subscription import Receive
 from tercet.executor.clock import Clock
-from tercet.journal.protocol import Journal, StoredCheckpoint
+from tercet.journal.protocol import Journal, NewCheckpoint, StoredCheckpoint
 
 POLL_MS = 250
 _JUDGING = (Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR)
-"""The phases in which outputs are judged and mended: no step is under way, so the phase is told in its place."""
+"""The phases that judge and repair outputs: no step is under way, so the phase is shown in its place."""
 _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 
 
 def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvelope:
-    """How far a session is. Its number is the session's position unless another is given: so two who watch the same
-    session make the same envelopes."""
+    """Return how far a session is, numbered by its position unless another number is given."""
     start = state.start
     planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
@@ -52,7 +52,7 @@ def _current(state: State) -> str | None:
 
 
 def remaining(state: State, now: int) -> BudgetRemaining:
-    """What is left of the budget that a session was started with and of what operators have added to it."""
+    """Return what is left of a session's budget, extensions included."""
     running = max(0, now - state.active_since) if state.active_since else 0
     limits = budget.limits_of(budget.budget_of(state))
     left = budget.remaining(budget.add(state.used, wall_clock=running), limits)
@@ -61,11 +61,20 @@ def remaining(state: State, now: int) -> BudgetRemaining:
     return BudgetRemaining(cost_cents=None if cost is None else cost / MICROCENTS_PER_CENT, **shown)
 
 
+def envelopes(show: Callable[[ProgressEnvelope], None], clock: Clock) -> Receive:
+    """Return a subscriber that shows an envelope after every append."""
+
+    def receive(state: State, _events: Sequence[e.Event], _checkpoints: Sequence[NewCheckpoint]) -> None:
+        show(envelope(state, max(clock.now(), state.at)))
+
+    return receive
+
+
 async def watch(
     journal: Journal, tenant: str, session: str, *, clock: Clock, poll_ms: int = POLL_MS
 ) -> AsyncIterator[ProgressEnvelope]:
-    """An envelope for how a session stands now, and one each time that it has moved, until it is over."""
-    known = await opening.restore(journal, tenant, session)
+    """Yield an envelope now and each time that the session has moved, until it is over."""
+    known = await restore(journal, tenant, session)
     while True:
         yield envelope(known.state, clock.now())
         if known.state.is_over:
@@ -73,14 +82,14 @@ async def watch(
         position = known.state.position
         while known.state.position == position:
             await clock.sleep(poll_ms)
-            known = await opening.restore(journal, tenant, session, known=known)
+            known = await restore(journal, tenant, session, known=known)
 
 
 async def session_row(journal: Journal, tenant: str, session: str) -> BackgroundSession:
-    """The row of a session in its published shape."""
-    state = (await opening.restore(journal, tenant, session)).state
-    events = await opening.events_of(journal, tenant, session)
-    stored = await opening.checkpoints_of(journal, tenant, session)
+    """Return a session in its published shape."""
+    state = await load_state(journal, tenant, session)
+    history = await load_history(journal, tenant, session, has_checkpoints=True)
+    events = history.events
     start = state.start
     seen = max((event.at for event in events if isinstance(event, _VERDICTS)), default=start.at)
     return BackgroundSession(
@@ -96,7 +105,7 @@ async def session_row(journal: Journal, tenant: str, session: str) -> Background
             last_seen=timestamp(seen),
         ),
         status=state.status,
-        checkpoints=tuple(_checkpoints(stored, events)),
+        checkpoints=tuple(_checkpoints(history.checkpoints, events)),
         next_step=state.frontier[0] if state.frontier and not state.is_over else None,
         owner_actor=start.actor["id"],
     )
@@ -105,7 +114,7 @@ async def session_row(journal: Journal, tenant: str, session: str) -> Background
 def _checkpoints(
     stored: Sequence[StoredCheckpoint], events: Sequence[e.Event]
 ) -> Iterator[SessionCheckpoint]:
-    """The points behind a verdict, each with the last step that was judged by then."""
+    """Yield the points after a verdict, each with the last step that was judged by then."""
     step = verdict = ""
     position = 0
     for point in (each for each in stored if each.kind == "point"):

@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from tercet.contracts.session import ProgressEnvelope
-from tercet.core import events as e
 from tercet.core.drift import Objection
-from tercet.core.state import State
 from tercet.engine.evidence.library import Library
-from tercet.engine.observing import Observers
 from tercet.engine.planning import Planning
-from tercet.engine.spectators import Signal, unmeasured
 from tercet.engine.streams.stops import EmergencyStops
+from tercet.engine.subscription import Subscription
 from tercet.executor.breaker import Breakers
 from tercet.executor.clock import Clock
 from tercet.executor.gateway import Gateway
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.tools import Tool
-from tercet.tools.outside import Lines
-
-
-def untold(_: State, __: e.Event) -> None:
-    """Nobody wants to hear of events."""
+from tercet.tools.tool import Lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +45,5 @@ class Services:
     """Why an approval does not count by now."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
-    tell: Callable[[State, e.Event], None] = untold
-    """Told of every event once it is durable, with the state that it and those written with it came to."""
-    observers: Observers | None = None
-    """Told of everything that became durable together."""
-    progress: Callable[[ProgressEnvelope], None] | None = None
-    """Told how far the session is, once for everything that became durable together."""
-    signal: Signal = unmeasured
-    """Given named measurements: checkpoint_written, action_dispatched, loop_resumed, failed, tool_progress."""
+    subscription: Subscription
+    """Where the driver publishes everything that became durable together."""

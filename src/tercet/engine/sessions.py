@@ -1,10 +1,6 @@
-"""Beginning a session, and coming back to one."""
+"""Starting a session, and continuing one under the pack and the evidence that it is pinned to."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 
 import msgspec
 
@@ -12,26 +8,22 @@ from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import ReplayError, TercetError, UsageError
+from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED, Actor, Request
-from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
-from tercet.core.fold.apply import fold_event
 from tercet.core.outputs.edge_cases import demand_maker
 from tercet.core.state import State
 from tercet.core.transcript import moment
-from tercet.engine import checkpoint
 from tercet.engine.evidence.library import NO_SHELF, Shelf
 from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.nesting import ALONE, Place
-from tercet.journal.errors import JournalCorrupt
-from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
-from tercet.journal.side_stream import read_all
+from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.packs.people import people_of
 
@@ -235,7 +227,7 @@ async def find_session(
     older = await journal.claim(tenant, f"request:{request.request_key}")
     if older is None:
         return None
-    start = (await restore(journal, tenant, older.stream)).state.start
+    start = (await load_state(journal, tenant, older.stream)).start
     is_same = str(start.pack).partition("@")[0] == pack.name and start.actor["id"] == owner.id
     return older.stream if is_same else None
 
@@ -343,102 +335,6 @@ def snapshot_of(pack: Pack, state: State) -> str | None:
     if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start.pack_hash:
         raise _snapshot_mismatch(state, "is gone")
     return pinned
-
-
-@dataclass(frozen=True, kw_only=True)
-class Restored:
-    """A session as the journal remembers it."""
-
-    state: State
-    tail_bytes: int
-
-
-async def restore(journal: Journal, tenant: str, session: str, *, known: Restored | None = None) -> Restored:
-    """Return a session as its events say; raises `UsageError` for one that is not there.
-
-    What is read is checked against the chain and the stream's recorded end; `JournalCorrupt` names what does not fit.
-    A fold is only a short cut: it is used if the chain vouches for it. `known` is what the session was a moment ago:
-    then only what came after it is read.
-    """
-    if known is None:
-        known = Restored(state=await _sealed_fold(journal, tenant, session), tail_bytes=0)
-    state, tail_bytes = known.state, known.tail_bytes
-    point = await journal.newest(tenant, session, "point")
-    if point is not None and state.position == point.seq:
-        checkpoint.compare(state, point)
-    for record in await read_all(journal, tenant, session, after=state.position):
-        state = fold_stored(state, record, session)
-        tail_bytes += len(record.data)
-        if point is not None and state.position == point.seq:
-            checkpoint.compare(state, point)
-    if not state.is_started:
-        raise UsageError(
-            f"there is no session {session}",
-            code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
-        )
-    _demand_name(tenant, session, str(state.start.tenant), str(state.start.session))
-    return Restored(state=state, tail_bytes=tail_bytes)
-
-
-def fold_stored(state: State, record: Stored, session: str) -> State:
-    """Return the state after a stored event. Raises `JournalCorrupt` for one that cannot be applied."""
-    event = codec.decode(record.data)
-    try:
-        return fold_event(state, event)
-    except TercetError:
-        raise
-    except Exception as error:
-        raise JournalCorrupt(
-            f"event {record.seq} of stream {session}",
-            f"it does not fit what was recorded before it ({type(error).__name__}: {error})",
-        ) from error
-
-
-async def _sealed_fold(journal: Journal, tenant: str, session: str) -> State:
-    """Return the newest fold if the next event carries its hash; else the state before the first event.
-
-    A fold that the chain does not cover may have been replaced, and one that another version wrote may be unreadable.
-    """
-    stored = await journal.newest(tenant, session, "fold")
-    if stored is None:
-        return State()
-    behind = await journal.read(tenant, session, after=stored.seq, limit=1)
-    if not behind or codec.seal_of(behind[0].data) != sha256(stored.data).digest():
-        return State()
-    try:
-        state = checkpoint.read_fold(stored)
-    except ReplayError:
-        return State()
-    return state if state.position == stored.seq else State()
-
-
-def demand_own(tenant: str, session: str, events: Sequence[e.Event]) -> None:
-    """Raise `JournalCorrupt` for events that begin another session than the name of their stream says."""
-    if events and isinstance(started := events[0], e.SessionStarted):
-        _demand_name(tenant, session, started.tenant, started.session)
-
-
-def _demand_name(tenant: str, session: str, recorded_tenant: str, recorded: str) -> None:
-    if (recorded_tenant, recorded) != (tenant, session):
-        raise JournalCorrupt(
-            f"stream {session} of tenant {tenant}", f"it holds session {recorded} of tenant {recorded_tenant}"
-        )
-
-
-async def events_of(journal: Journal, tenant: str, session: str) -> list[e.Event]:
-    """Return every event of a session, checked against its chain, its recorded end and its name."""
-    events = [codec.decode(stored.data) for stored in await read_all(journal, tenant, session)]
-    demand_own(tenant, session, events)
-    return events
-
-
-async def checkpoints_of(journal: Journal, tenant: str, session: str) -> list[StoredCheckpoint]:
-    """Every checkpoint of a session, in order."""
-    found: list[StoredCheckpoint] = []
-    while page := await journal.checkpoints(tenant, session, after=found[-1].seq if found else 0):
-        found += page
-    return found
 
 
 def frame_of(state: State) -> tuple[RunContext, Request]:

@@ -14,6 +14,8 @@ from tercet.executor.threads import ToolThreads
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 
+_encode = msgspec.json.Encoder().encode
+
 
 async def encode_value(value: Any, threads: ToolThreads) -> tuple[bytes, str]:
     """Return a value as bytes, and their digest if they are stored as a blob."""
@@ -22,5 +24,5 @@ async def encode_value(value: Any, threads: ToolThreads) -> tuple[bytes, str]:
 
 def encode_json(value: Any) -> tuple[bytes, str]:
     """Return a value as bytes, and their digest if they are too many for an event."""
-    data = msgspec.json.encode(value)
+    data = _encode(value)
     return data, hash_bytes(data) if len(data) > LARGE else ""

@@ -25,9 +25,9 @@ from tercet.core.resolve.sessions import pause_session
 from tercet.core.state import State
 from tercet.engine import checkpoint
 from tercet.engine import inbox as mail
-from tercet.engine import sessions as opening
 from tercet.engine.leases import Desk
 from tercet.engine.rows import details_of, each_once, row_of
+from tercet.engine.session_reader import load_state
 from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Append, Lease, SessionRow
@@ -149,7 +149,7 @@ class Watchdog:
             if lease.until <= self._now():
                 self._doubtful_ms = max(self._doubtful_ms, left)
             return
-        state = (await opening.restore(desk.journal, desk.tenant, session)).state
+        state = await load_state(desk.journal, desk.tenant, session)
         if find_expired(state, desk.clock.now()) is not None:
             state = await mail.absorb(desk, session)
             found.expired.append(session)
@@ -169,7 +169,7 @@ class Watchdog:
         """Pause a session whose process is gone; False if it has moved on meanwhile."""
         desk = self._ward.desk
         async with desk.holding(session) as lease:
-            before = (await opening.restore(desk.journal, desk.tenant, session)).state
+            before = await load_state(desk.journal, desk.tenant, session)
             if before.status != "in_progress" or before.phase in (Phase.COMMIT, Phase.FAIL):
                 return False
             paused = pause_session(c.Pause(reason=LOST, outside=True), max(desk.clock.now(), before.at))

@@ -3,7 +3,8 @@ evidence, the clock and random numbers. It makes no choice of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,7 +48,7 @@ from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.loop import OutputCommand, QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure
 from tercet.engine.services import Services
-from tercet.engine.streams.repeats import Repeats
+from tercet.engine.streams.recent_calls import Repeats
 from tercet.engine.values import encode_value
 from tercet.evidence.store import Fact
 from tercet.journal.errors import JournalError
@@ -56,8 +57,8 @@ from tercet.models.model import Model
 MODEL_UNAVAILABLE = "model_unavailable"
 """The code of a session that is paused because no model answers its planner."""
 
-Answering: TypeAlias = Answer | Awaitable[Answer | None] | None
-"""An answer; None where the session is stopped instead; or something to wait for, where the world takes its time."""
+Answering: TypeAlias = "Answer | CoroutineType[Any, Any, Answer | None] | None"
+"""An answer; None where the session is stopped instead; or a coroutine that returns either."""
 
 
 class World:
@@ -300,7 +301,9 @@ class World:
             if accepted := accepted_memories(state):
                 await library.remember(start.tenant, start.session, accepted, session.now())
         except TercetError as error:
-            self._services.signal("memory_failed", {"loop_id": start.run, "error": error.message})
+            self._services.subscription.signal(
+                "memory_failed", {"loop_id": start.run, "error": error.message}
+            )
 
 
 _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]] = {

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.canonical import canonical
+from tercet.contracts.errors import extra_missing
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.extras import extra_missing
 from tercet.contracts.shape import as_object
 from tercet.evidence.retrieval import Named, facts_for
 from tercet.evidence.store import EvidenceStore

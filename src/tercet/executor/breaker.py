@@ -45,6 +45,10 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
         return Circuit(at=now)
 
 
+_UNKNOWN = (0, Circuit())
+"""The position and the circuit of a tool of which nothing was recorded."""
+
+
 class Breakers:
     """The breakers of one tenant, kept in its journal."""
 
@@ -66,7 +70,7 @@ class Breakers:
 
     def glance(self, tool: str) -> Circuit:
         """How a tool was doing when this process last looked or wrote."""
-        return self._known.get(tool, (0, Circuit()))[1]
+        return self._known.get(tool, _UNKNOWN)[1]
 
     async def record(self, tool: str, *, is_success: bool, now: int) -> None:
         """Count the end of a call; another process that counts at the same moment is waited for."""
@@ -91,7 +95,7 @@ class Breakers:
             return
 
     async def _read(self, tool: str) -> tuple[int, Circuit]:
-        position, circuit = self._known.get(tool, (0, Circuit()))
+        position, circuit = self._known.get(tool, _UNKNOWN)
         head = await self._journal.head(self._tenant, _stream(tool))
         if head.seq > position:
             newest = await self._journal.read(self._tenant, _stream(tool), after=head.seq - 1, limit=1)

@@ -29,6 +29,7 @@ from tercet.contracts.references import MAX_DEPTH
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads
+from tercet.executor.timers import SharedTimers
 from tercet.policy import schemas
 from tercet.tools import Tool, ToolContext, reconcile
 
@@ -43,12 +44,13 @@ Check: TypeAlias = Callable[[], Awaitable[NotHappened | None]]
 
 
 class Gateway:
-    """Calls tools. `clock` is given; nothing but threads is kept between calls."""
+    """Calls tools. `clock` is given; nothing but threads and timers is kept between calls."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self.threads = ToolThreads()
         """Where whatever would hold the event loop is run."""
+        self.timers = SharedTimers()
 
     def begin(
         self,
@@ -64,18 +66,10 @@ class Gateway:
 
         A tool that does not take a context needs none.
         """
-        began = self._clock.monotonic()
         prepare = partial(_prepare_call, tool.call, params, context)
-        is_large = not is_small(params)
-        return Attempt(
-            tool,
-            prepare if is_large else prepare(),
-            timeout_ms,
-            lambda ended: tell(_timed(ended, self._clock.monotonic() - began)),
-            self.threads,
-            check,
-            is_prepared=not is_large,
-        )
+        is_prepared = is_small(params)
+        function = prepare() if is_prepared else prepare
+        return Attempt(self, tool, function, timeout_ms, tell, check, is_prepared=is_prepared)
 
     async def call(
         self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int
@@ -106,7 +100,7 @@ class Gateway:
         except (TypeError, ValueError) as error:
             return Unknown(error=_short(f"the look-up of {tool.name} cannot be called: {error}"))
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = Attempt(tool, called, tool.timeout_ms, ended.set_result, self.threads, read=read)
+        attempt = Attempt(self, tool, called, tool.timeout_ms, ended.set_result, read=read)
         try:
             failed = await ended
         finally:
@@ -118,110 +112,120 @@ class Gateway:
 
 
 class Attempt:
-    """One call under way: a task and a timer, and whichever ends first is told.
+    """One call under way: a task and a timer, and whichever ends first is reported.
 
     Whatever takes longer for a larger value is done in a thread: copying the parameters, before the timer starts, and
     checking the result, after it has stopped.
 
-    A callback rather than a coroutine that waits: a step then costs one task and one timer, and its end one wake-up.
+    The task itself reports the end, rather than a callback after it: a step then costs one turn of the event loop less.
     """
 
-    __slots__ = ("_read", "_task", "_tell", "_threads", "_timeout_ms", "_timer", "_tool")
+    __slots__ = ("_began", "_gateway", "_read", "_task", "_tell", "_timeout_ms", "_timer", "_tool")
 
     def __init__(
         self,
+        gateway: Gateway,
         tool: Tool,
         function: Callable[[], Any],
         timeout_ms: int,
         tell: Callable[[Ended], None],
-        threads: ToolThreads,
         check: Check | None = None,
         *,
         read: Callable[[Tool, Any], Ended] | None = None,
         is_prepared: bool = True,
     ) -> None:
         """`function` makes the call; if it is not prepared, it returns the function that does, and runs in a thread."""
+        self._gateway = gateway
         self._tool = tool
         self._read = read or _usable
-        self._threads = threads
         self._timeout_ms = timeout_ms
         self._tell: Callable[[Ended], None] | None = tell
-        self._timer: asyncio.TimerHandle | None = None
+        self._began = gateway.clock.monotonic()
         running = self._run(function, check) if is_prepared else self._prepare(function, check)
         self._task = asyncio.get_running_loop().create_task(running)
-        self._task.add_done_callback(self._answered)
-        if is_prepared:
-            self._start_timer()
+        self._timer = gateway.timers.start(timeout_ms, self) if is_prepared else None
 
     def abandon(self) -> None:
-        """Stop waiting: the tool is told to stop, and nobody hears any more how it ended."""
+        """Stop waiting: the tool is cancelled, and how it ends is not reported."""
         self._tell = None
         self._stop_timer()
         self._task.cancel()
 
-    def _start_timer(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._timeout_ms / 1000, self._run_out)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    async def _prepare(self, prepare: Callable[[], Callable[[], Any]], check: Check | None) -> Any:
-        function = await self._threads.work(prepare)
-        self._start_timer()
-        return await self._run(function, check)
-
-    async def _run(self, function: Callable[[], Any], check: Check | None) -> Any:
-        return await _run(function, self._threads, check)
-
-    def _run_out(self) -> None:
-        if self._task.done():
-            return  # its answer is on the way
+    def expire(self) -> None:
+        """End the call because its time has run out."""
         error = f"{self._tool.name} did not answer within {self._timeout_ms:,} ms"
         self._end(_failed(self._tool, error, "timeout"))
         self._task.cancel()
 
-    def _answered(self, task: asyncio.Task[Any]) -> None:
-        if self._tell is None:
-            if not task.cancelled():
-                task.exception()  # retrieved, so that asyncio does not log that it never was
-        elif task.cancelled() or task.exception() is not None or is_small(task.result()):
-            self._end(_ended(self._tool, task, self._read))
-        else:
-            self._stop_timer()  # it was in time, however long its result takes to be checked
-            checking = asyncio.get_running_loop().run_in_executor(
-                self._threads, _ended, self._tool, task, self._read
-            )
-            checking.add_done_callback(lambda checked: self._end(checked.result()))
+    async def _prepare(self, prepare: Callable[[], Callable[[], Any]], check: Check | None) -> None:
+        try:
+            function = await self._gateway.threads.work(prepare)
+        except BaseException as error:  # noqa: BLE001 - copying a value may run its own code
+            self._end(_failure(self._tool, error))
+            return
+        if self._tell is not None:
+            self._timer = self._gateway.timers.start(self._timeout_ms, self)
+            await self._run(function, check)
+
+    async def _run(self, function: Callable[[], Any], check: Check | None) -> None:
+        tool, threads = self._tool, self._gateway.threads
+        try:
+            answer = await _call(function, threads, check)
+            if self._tell is None:
+                return
+            if is_small(answer):
+                ended = _checked(tool, self._read, answer)
+            else:
+                self._stop_timer()  # it was in time, however long its result takes to be checked
+                loop = asyncio.get_running_loop()
+                ended = await loop.run_in_executor(threads, _checked, tool, self._read, answer)
+        except KeyboardInterrupt:
+            raise  # from the user: a tool's own is contained
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
+            ended = _failure(tool, error)
+        self._end(ended)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._gateway.timers.stop(self._timer, self)
+            self._timer = None
 
     def _end(self, ended: Ended) -> None:
         tell, self._tell = self._tell, None
-        self._stop_timer()
         if tell is not None:
-            tell(ended)
+            self._stop_timer()
+            latency = self._gateway.clock.monotonic() - self._began
+            tell(msgspec.structs.replace(ended, latency_ms=latency))
 
 
-def _ended(tool: Tool, task: asyncio.Task[Any], read: Callable[[Tool, Any], Ended]) -> Ended:
+def _checked(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -> Ended:
     try:
-        return read(tool, task.result())
-    except _Withheld as withheld:
-        return withheld.ended
-    except NotDone as error:
-        return NotHappened(
-            error=_short(str(error)),
-            code=_short(error.code),
-            is_retriable=error.is_retriable,
-            retry_after_ms=error.retry_after_ms,
-            is_attempt_only=error.is_attempt_only,
-        )
-    except Unusable as error:
-        return _unusable(tool, error)
-    except GatewayError as error:
-        return _failed(tool, str(error), _short(error.code))
-    except asyncio.CancelledError:
-        return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
-    except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
-        return _failed(tool, f"{tool.name} raised {type(error).__name__}: {_text(error)}", "raised")
+        return read(tool, answer)
+    except BaseException as error:  # noqa: BLE001 - a result's own code may run here
+        return _failure(tool, error)
+
+
+def _failure(tool: Tool, error: BaseException) -> Ended:
+    """Return how a call ended that raised an error."""
+    match error:
+        case _Withheld():
+            return error.ended
+        case NotDone():
+            return NotHappened(
+                error=_short(str(error)),
+                code=_short(error.code),
+                is_retriable=error.is_retriable,
+                retry_after_ms=error.retry_after_ms,
+                is_attempt_only=error.is_attempt_only,
+            )
+        case Unusable():
+            return _unusable(tool, error)
+        case GatewayError():
+            return _failed(tool, str(error), _short(error.code))
+        case asyncio.CancelledError():
+            return _failed(tool, f"{tool.name} was cancelled from inside", "cancelled")
+        case _:
+            return _failed(tool, f"{tool.name} raised {type(error).__name__}: {_text(error)}", "raised")
 
 
 def _failed(tool: Tool, error: str, code: str) -> Ended:
@@ -244,11 +248,11 @@ class _Withheld(Exception):  # noqa: N818 - no error: the call was not made
         self.ended = ended
 
 
-async def _run(function: Callable[[], Any], threads: ToolThreads, check: Check | None) -> Any:
+async def _call(function: Callable[[], Any], threads: ToolThreads, check: Check | None) -> Any:
     refusal = None if check is None else await check()
     if refusal is not None:
         raise _Withheld(refusal)
-    if _is_async(function):
+    if _is_coroutine_function(function.func if isinstance(function, partial) else function):
         return await _contain(function())
     answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
     return await _contain(answer) if inspect.isawaitable(answer) else answer
@@ -285,10 +289,6 @@ def _may_be_from_user() -> bool:
     """
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def _is_async(function: Callable[[], Any]) -> bool:
-    return _is_coroutine_function(function.func if isinstance(function, partial) else function)
 
 
 @lru_cache(maxsize=4_096)
@@ -393,16 +393,6 @@ def _prepare_call(
 ) -> Callable[[], Any]:
     """Return the call of a tool with its arguments."""
     return partial(function, **_arguments(function, params, context))
-
-
-def _timed(ended: Ended, latency_ms: int) -> Ended:
-    match ended:
-        case Done():
-            return Done(value=ended.value, error=ended.error, latency_ms=latency_ms)
-        case NotHappened():
-            return msgspec.structs.replace(ended, latency_ms=latency_ms)
-        case Unknown():
-            return Unknown(error=ended.error, code=ended.code, latency_ms=latency_ms)
 
 
 def _text(error: BaseException) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.contracts.prices import TokenPrices
 from tercet.models.model import Model
 

@@ -8,8 +8,7 @@ its own. It subscribes to a runtime and never steers one: a run that nobody watc
 """
 
 from tercet.observe.figures import Figures, Recorded, figures
-from tercet.observe.sampling import Sampling
-from tercet.observe.settings import TelemetrySettings
+from tercet.observe.settings import Sampling, TelemetrySettings
 from tercet.observe.telemetry import Telemetry
 
 __all__ = ["Figures", "Recorded", "Sampling", "Telemetry", "TelemetrySettings", "figures"]

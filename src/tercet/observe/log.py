@@ -1,25 +1,58 @@
-"""To a file, or to stderr: one line of JSON for each event of interest."""
+"""The log: one line of JSON for each event of interest, with a sentence for people and an action word for machines."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
+
+import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.core import events as e
+from tercet.core.transcript import timestamp
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
-from tercet.observe.lines import lines
+from tercet.observe.attributes import facts_of, short
 from tercet.observe.settings import STDERR
 from tercet.observe.tally import Tally
 
+_ACTIONS: dict[type[e.Event], tuple[str, str]] = {
+    e.SessionStarted: ("loop_started", "a run began"),
+    e.SessionResumed: ("loop_resumed", "a process took the run over"),
+    e.SessionPaused: ("loop_paused", "the run was let go of"),
+    e.SessionEnded: ("loop_ended", "the run ended"),
+    e.SessionCancelled: ("session_cancelled", "somebody cancelled the run"),
+    e.SessionExpired: ("session_expired", "the time of the run, or of its gate, is over"),
+    e.SessionMigrated: ("session_migrated", "the run was moved to another pack or snapshot"),
+    e.BudgetExtended: ("budget_extended", "an operator added to the budget"),
+    e.GivenUp: ("given_up", "the run went through more phases than it may"),
+    e.PlanProposed: ("plan_proposed", "a plan was proposed"),
+    e.PlanningFailed: ("planning_failed", "the planner has no plan"),
+    e.PlanReviewed: ("plan_reviewed", "the critic reviewed the plan"),
+    e.Intent: ("action_dispatched", "a call begins"),
+    e.Complete: ("action_completed", "a call happened"),
+    e.Abort: ("action_aborted", "a call did not happen, or nobody knows"),
+    e.StepRefused: ("step_refused", "a step is not called"),
+    e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
+    e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
+    e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
+    e.GateOpened: ("gate_opened", "the run waits for a person"),
+    e.GateAnswered: ("gate_answered", "a person answered"),
+    e.AcceptanceLapsed: ("acceptance_lapsed", "people are asked again about outputs that were accepted"),
+    e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
+    e.CompensationBegun: ("compensation_begun", "effects are taken back"),
+    e.ModelAsked: ("model_asked", "a model is asked"),
+    e.ModelAnswered: ("model_answered", "a model answered, or did not"),
+    e.RunReported: ("run_reported", "the critic judged the run"),
+}
+"""The events that get a line, each with its action word and its sentence."""
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """Events that were written together."""
+
+class Entry(NamedTuple):
+    """Events that were written together, the first of them at a position."""
 
     start: e.SessionStarted
     first: int
@@ -28,12 +61,12 @@ class Entry:
 
 
 class Log:
-    """Where lines go."""
+    """A file, or stderr, that lines are appended to."""
 
     def __init__(self, path: Path, own: Tally) -> None:
         self._own = own
         self._lines: list[bytes] = []
-        """What was taken and is not written yet."""
+        """The lines that are not written yet."""
         self._is_ours = str(path) != STDERR
         try:
             self._file: TextIO = path.open("a", encoding="utf-8") if self._is_ours else sys.stderr
@@ -46,7 +79,7 @@ class Log:
 
     def take(self, item: Entry) -> None:
         """Make the lines of an entry, to be written with those of the entries that wait behind it."""
-        self._lines += lines(item.start, item.first, item.events, item.checkpoints)
+        self._lines += format_lines(item)
 
     def due(self) -> float | None:
         """Lines are written as soon as no more entries wait."""
@@ -54,18 +87,18 @@ class Log:
 
     def send(self, *, is_last: bool) -> None:
         """Write the lines, and close the file in the end."""
-        told, self._lines = self._lines, []
+        lines, self._lines = self._lines, []
         try:
-            if told:
-                self._file.write(b"\n".join((*told, b"")).decode())
+            if lines:
+                self._file.write(b"\n".join((*lines, b"")).decode())
                 self._file.flush()
-        except (OSError, ValueError):  # the disk is full, or whoever read it has gone
-            self._own.count(i.DROPPED, "log lines", by=len(told))
+        except (OSError, ValueError):  # the disk is full, or the reader has gone
+            self._own.count(i.DROPPED, "log lines", by=len(lines))
         if is_last:
             self.abort()
 
     def abort(self) -> None:
-        """Let go of the file, and of the lines that nobody will write."""
+        """Close the file; lines that are not written yet are dropped."""
         if self._lines:
             self._own.count(i.DROPPED, "log lines", by=len(self._lines))
         if self._is_ours:
@@ -73,3 +106,71 @@ class Log:
                 self._file.close()
             except OSError:
                 self._own.count(i.DROPPED, "log lines")
+
+
+# --- lines ---
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _head(action: str, sentence: str) -> bytes:
+    """Return the part of a line that is the same for all events of a type."""
+    return b'","message":%b,"action":%b,' % (_encode(sentence), _encode(action))
+
+
+_HEADS = {kind: _head(*words) for kind, words in _ACTIONS.items()}
+_COMMIT = _head("commit", "the run was committed")
+_GATE_FAILURE = _head("gate_failure", "the run did not pass")
+_CHECKPOINT = _head("checkpoint_written", "a checkpoint was written")
+
+
+def format_lines(entry: Entry) -> list[bytes]:
+    """Return the lines of events that were written together."""
+    start = entry.start
+    run = _run_fields(start.run, start.session, start.tenant)
+    found: list[bytes] = []
+    for seq, event in enumerate(entry.events, start=entry.first):
+        if (head := _HEADS.get(type(event))) is not None:
+            found.append(_line(event.at, head, run, {"seq": seq, **_fields_of(start, event)}))
+            if isinstance(event, e.SessionEnded) and event.status == "completed":
+                found.append(_line(event.at, _COMMIT, run, {"seq": seq}))
+            if isinstance(event, e.RunReported) and event.outcome != "accept":
+                found.append(_line(event.at, _GATE_FAILURE, run, {"seq": seq}))
+    for written in entry.checkpoints:
+        fields = {"seq": written.seq, "kind": written.kind, "bytes": len(written.data)}
+        found.append(_line(entry.events[-1].at, _CHECKPOINT, run, fields))
+    return found
+
+
+def _fields_of(start: e.SessionStarted, event: e.Event) -> dict[str, Any]:
+    fields: dict[str, Any] = facts_of(event)
+    match event:
+        case e.Intent():
+            fields["tool"] = event.tool
+            fields["params"] = [short(name) for name in sorted(event.params)[:20]]
+        case e.SessionStarted():
+            fields |= {"intent": start.request["intent"], "pack": start.pack, "trace": start.trace}
+        case e.PlanReviewed():
+            words = {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
+            fields |= {name: word for name, word in words.items() if word is not None}
+        case e.PlanProposed():
+            fields |= {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
+        case e.SessionEnded():
+            fields["status"] = event.status
+        case _:
+            pass
+    return fields
+
+
+def _line(at: int, head: bytes, run: bytes, fields: dict[str, Any]) -> bytes:
+    return b'{"at":"%b.%03dZ%b%b%b' % (_second(at // 1000), at % 1000, head, run, _encode(fields)[1:])
+
+
+@lru_cache(maxsize=64)
+def _run_fields(run: str, session: str, tenant: str) -> bytes:
+    return _encode({"run": run, "session": session, "tenant": tenant})[1:-1] + b","
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> bytes:
+    return timestamp(seconds * 1000)[:19].encode()

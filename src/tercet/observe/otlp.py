@@ -1,34 +1,54 @@
-"""To a collector: spans and metrics as OTLP over HTTP.
+"""Spans and metrics to a collector, as OTLP over HTTP. Needs the extra `telemetry`.
 
-The exporters are those of OpenTelemetry, and read its variables; their retries and time limits are theirs. Its tracer is not
-used: it draws ids by lot and tells the time itself, and both are known already. Nor is its meter: what is counted is
-sent as it stands, once in a while. So there is one thread, and no hook that keeps a process from ending.
+The exporters are those of OpenTelemetry, and read its variables; retries and time limits are theirs. Its tracer and meter
+are not used: they draw ids and read the clock, and both are known already. So there is one thread, and no hook that keeps
+a process from ending.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from time import time_ns
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any
 
-from tercet.contracts.errors import UsageError
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from requests import PreparedRequest, Response, Session
+
 from tercet.core.state import State
-from tercet.engine.observing import Tenure
+from tercet.engine.subscription import ReleasedSession
 from tercet.observe import instruments as i
-from tercet.observe.courier import make_courier
 from tercet.observe.outbox import Timer
 from tercet.observe.spans import CALL, MODEL, RUN, Span, weave
 from tercet.observe.tally import Tally
 
-if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import Metric, MetricsData
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import SpanContext
-
 BATCH = 512
 _NS = 1_000_000
 SCOPE = "tercet"
+_MAX_ANSWER = 4096
+"""An answer of OTLP has a few bytes; one that is longer, or does not say how long it is, is not read."""
+_REFUSED = 400
+"""The status that a redirect counts as: it is not tried again."""
+_PROVIDER = "CREDENTIAL_PROVIDER"
 
 
 class Collector:
@@ -43,13 +63,6 @@ class Collector:
         delay_ms: int,
         interval_ms: int,
     ) -> None:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415 - an optional dependency
-            OTLPMetricExporter,
-        )
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - an optional dependency
-            OTLPSpanExporter,
-        )
-
         self._tallies = (tally, own)
         self._own = own
         self._wants = wants
@@ -60,10 +73,10 @@ class Collector:
         self._soon, self._later = Timer(delay_ms / 1000), Timer(interval_ms / 1000)
         self._later.start()
         self._making = _Making()
-        self._spans = OTLPSpanExporter(session=make_courier())
-        self._metrics: Any = OTLPMetricExporter(session=make_courier())  # its types are not complete
+        self._spans = OTLPSpanExporter(session=_open_session())
+        self._metrics: Any = OTLPMetricExporter(session=_open_session())  # its types are not complete
 
-    def take(self, item: Tenure) -> None:
+    def take(self, item: ReleasedSession) -> None:
         """Weave the spans of a session that came to rest."""
         self._waiting += weave(item, self._wants)
         self._soon.start()
@@ -92,8 +105,6 @@ class Collector:
         self._metrics.shutdown()
 
     def _send_spans(self) -> None:
-        from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - an optional dependency
-
         self._soon.stop()
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), BATCH):
@@ -107,8 +118,6 @@ class Collector:
         self._in_hand = 0
 
     def _send_metrics(self) -> None:
-        from opentelemetry.sdk.metrics.export import MetricExportResult  # noqa: PLC0415 - an optional dependency
-
         self._later.stop()
         self._later.start()
         result = self._metrics.export(self._making.metrics(*self._tallies))
@@ -120,11 +129,6 @@ class _Making:
     """Makes what OpenTelemetry sends of what is known here."""
 
     def __init__(self) -> None:
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - an optional dependency
-        from opentelemetry.sdk.util.instrumentation import (  # noqa: PLC0415 - an optional dependency
-            InstrumentationScope,
-        )
-
         named = Resource.create({})
         is_unnamed = str(named.attributes.get("service.name", "")).startswith("unknown_service")
         self._resource = named.merge(Resource({"service.name": SCOPE})) if is_unnamed else named
@@ -133,9 +137,6 @@ class _Making:
 
     def span(self, span: Span) -> ReadableSpan:
         """A span that has ended."""
-        from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415 - an optional dependency
-        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 - an optional dependency
-
         is_remote = span.kind == RUN and bool(span.parent_id)
         outward = SpanKind.CLIENT if span.kind in (CALL, MODEL) else SpanKind.INTERNAL
         error = {"error.type": span.error} if span.error else {}
@@ -155,12 +156,6 @@ class _Making:
 
     def metrics(self, tally: Tally, own: Tally) -> MetricsData:
         """Everything that was counted until now."""
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            MetricsData,
-            ResourceMetrics,
-            ScopeMetrics,
-        )
-
         now = time_ns()
         found = [
             *(self._sum(each, tally, now) for each in i.COUNTED),
@@ -171,13 +166,6 @@ class _Making:
         return MetricsData([ResourceMetrics(self._resource, [scoped], "")])
 
     def _sum(self, instrument: i.Instrument, tally: Tally, now: int) -> Metric | None:
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            AggregationTemporality,
-            Metric,
-            NumberDataPoint,
-            Sum,
-        )
-
         points = [
             NumberDataPoint(_labelled(instrument.labels, labels), self._since, now, number)
             for (name, labels), number in dict(tally.counts).items()
@@ -187,13 +175,6 @@ class _Making:
         return Metric(instrument.otlp, instrument.text, instrument.unit, whole) if points else None
 
     def _durations(self, tally: Tally, now: int) -> Metric | None:
-        from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415 - an optional dependency
-            AggregationTemporality,
-            Histogram,
-            HistogramDataPoint,
-            Metric,
-        )
-
         points = [
             HistogramDataPoint(
                 attributes=_labelled(i.SAFE_COMPLETION_LABELS, labels),
@@ -213,8 +194,6 @@ class _Making:
 
 
 def _context(trace_id: str, span_id: str, *, is_remote: bool = False) -> SpanContext:
-    from opentelemetry.trace import SpanContext, TraceFlags  # noqa: PLC0415 - an optional dependency
-
     return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote, TraceFlags(TraceFlags.SAMPLED))
 
 
@@ -222,24 +201,31 @@ def _labelled(names: tuple[str, ...], values: tuple[str, ...]) -> Mapping[str, s
     return dict(zip(names, values, strict=True))
 
 
-def collector_address(environment: Mapping[str, str]) -> str:
-    """Where spans are sent, without whoever may sign in there; raises `UsageError` for what is no address."""
-    said = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environment.get(
-        "OTEL_EXPORTER_OTLP_ENDPOINT"
-    )
-    try:
-        parts = urlsplit(said or "http://localhost:4318")
-    except ValueError as error:
-        raise _no_address() from error
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise _no_address()
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+# --- the connection ---
 
 
-def _no_address() -> UsageError:
-    # The words are not repeated: there may be a password in them.
-    return UsageError(
-        "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector",
-        code="wrong_telemetry",
-        remedy="set it to an address such as http://localhost:4318",
-    )
+class _CollectorSession(Session):
+    """Asks a collector for its status and trusts it no further.
+
+    A long answer could fill the memory, and a redirect would send everything, with the keys in its headers, to another
+    address: so a long answer is not read, and a redirect counts as a refusal.
+    """
+
+    def send(self, request: PreparedRequest, **kwargs: Any) -> Response:
+        answer = super().send(request, **{**kwargs, "stream": True, "allow_redirects": False})
+        length = answer.headers.get("Content-Length", "")
+        is_short = length.isdecimal() and int(length) <= _MAX_ANSWER
+        cut = Response()
+        is_redirect = 300 <= answer.status_code < 400  # which the exporters would take for a success
+        cut.status_code, cut.reason = _REFUSED if is_redirect else answer.status_code, answer.reason
+        cut.headers, cut.url, cut.request = answer.headers, answer.url, answer.request
+        cut.raw = BytesIO(answer.content if is_short else b"")
+        answer.close()
+        return cut
+
+
+def _open_session() -> Session | None:
+    """Return a session for an exporter; None where a variable of OpenTelemetry names the user's own."""
+    if any(name.startswith("OTEL_PYTHON_") and name.endswith(_PROVIDER) for name in os.environ):
+        return None
+    return _CollectorSession()

@@ -1,14 +1,13 @@
-"""A bounded way out of the event loop: a thread carries away what is put here, and what does not fit is dropped.
+"""A bounded queue out of the event loop: a thread carries away what is put here, and what does not fit is dropped.
 
 Putting never waits. The thread is a daemon: a collector that hangs keeps no process alive.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
@@ -16,7 +15,7 @@ _T = TypeVar("_T")
 _T_contra = TypeVar("_T_contra", contravariant=True)
 
 _PAUSE_S = 0.02
-"""How long the thread lets things gather."""
+"""How long the thread lets things gather: one that wakes for every single thing takes more CPU than its work."""
 
 
 class Carrier(Protocol[_T_contra]):
@@ -27,7 +26,7 @@ class Carrier(Protocol[_T_contra]):
         ...
 
     def due(self) -> float | None:
-        """In how many seconds `send` wants to be called; None if nothing waits."""
+        """Return in how many seconds `send` is to be called; None if nothing waits."""
         ...
 
     def send(self, *, is_last: bool) -> None:
@@ -35,7 +34,7 @@ class Carrier(Protocol[_T_contra]):
         ...
 
     def abort(self) -> None:
-        """Called from outside when there is no time left: let go of whatever is being waited for."""
+        """Stop waiting; called from another thread when there is no time left."""
         ...
 
 
@@ -45,60 +44,59 @@ class Outbox(Generic[_T]):
     def __init__(self, carrier: Carrier[_T], *, name: str, most: int, dropped: Callable[[int], None]) -> None:
         self._carrier = carrier
         self._dropped = dropped
-        self._queue: queue.Queue[_T | None] = queue.Queue(maxsize=most)
+        self._most = most
+        self._waiting: deque[_T] = deque()
+        self._stirred = threading.Event()
+        """Set once something waits, or the end has come."""
         self._closing = threading.Event()
         self._is_aborted = False
         self._thread = threading.Thread(target=self._work, name=f"tercet-{name}", daemon=True)
         self._thread.start()
 
     def put(self, item: _T) -> None:
-        """Hand something over, or drop it if too much waits already."""
-        try:
-            self._queue.put_nowait(item)
-        except queue.Full:
+        """Queue something, or drop it if too much waits already."""
+        if len(self._waiting) >= self._most:
             self._dropped(1)
+            return
+        self._waiting.append(item)
+        if not self._stirred.is_set():
+            self._stirred.set()
 
     def close(self, within_s: float) -> None:
         """Send what waits, for no longer than this; what is left then is dropped."""
         self._closing.set()
-        with suppress(queue.Full):  # then the thread has enough to do, and looks up before it waits again
-            self._queue.put_nowait(None)
+        self._stirred.set()
         self._thread.join(within_s)
         if self._thread.is_alive():
             self._is_aborted = True
             self._carrier.abort()
-            left = sum(item is not None for item in tuple(self._queue.queue))
-            if left:
+            if left := len(self._waiting):
                 self._dropped(left)
 
     def _work(self) -> None:
-        while not self._is_aborted and not (self._closing.is_set() and self._queue.empty()):
+        while not self._is_aborted and not (self._closing.is_set() and not self._waiting):
             try:
                 self._work_once()
-            except Exception:  # noqa: BLE001 - one run that cannot be told must not keep the next ones from being told
+            except Exception:  # noqa: BLE001 - one item that cannot be sent must not keep back the next ones
                 self._dropped(1)
         if not self._is_aborted:
             try:
                 self._carrier.send(is_last=True)
-            except Exception:  # noqa: BLE001 - nobody is left to be told but whoever asks what was dropped
+            except Exception:  # noqa: BLE001 - `dropped` is the only place left to report it
                 self._dropped(1)
 
     def _work_once(self) -> None:
+        for _ in range(
+            len(self._waiting)
+        ):  # and not until it is empty: what was taken is to be sent in between
+            self._carrier.take(self._waiting.popleft())
         due = self._carrier.due()
         if due is not None and due <= 0:
             self._carrier.send(is_last=False)
             return
-        with suppress(queue.Empty):
-            self._take(self._queue.get(timeout=due))
-            for _ in range(self._queue.qsize()):
-                self._take(self._queue.get_nowait())
-            if self._queue.empty():
-                # A thread that wakes for every single thing takes more from the runs than what it does then.
-                self._closing.wait(_PAUSE_S)
-
-    def _take(self, item: _T | None) -> None:
-        if item is not None:
-            self._carrier.take(item)
+        self._stirred.clear()
+        if not self._waiting and not self._closing.is_set() and self._stirred.wait(due):
+            self._closing.wait(_PAUSE_S)
 
 
 class Timer:
@@ -109,12 +107,12 @@ class Timer:
         self._at: float | None = None
 
     def start(self) -> None:
-        """Let it run, unless it does."""
+        """Start it, unless it runs."""
         if self._at is None:
             self._at = monotonic() + self._seconds
 
     def stop(self) -> None:
-        """Let it run no more."""
+        """Stop it."""
         self._at = None
 
     @property

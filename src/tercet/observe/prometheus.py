@@ -1,4 +1,4 @@
-"""For a Prometheus server: the metrics on a port, on this machine only unless somebody says otherwise."""
+"""Metrics on a port for a Prometheus server, by default on this machine only. Needs the extra `telemetry`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from itertools import accumulate
 from threading import Thread
-from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, MetricsHandler
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
 from tercet.contracts.errors import UsageError
 from tercet.observe import instruments as i
 from tercet.observe.tally import Tally
-
-if TYPE_CHECKING:
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-
 
 _POLL_S = 0.05
 """How long the end may wait for the server to notice it."""
@@ -33,8 +31,6 @@ class Endpoint:
     """A small HTTP server that answers with what was counted until then."""
 
     def __init__(self, tally: Tally, own: Tally, *, host: str, port: int) -> None:
-        from prometheus_client import CollectorRegistry, MetricsHandler  # noqa: PLC0415 - an optional dependency
-
         registry = CollectorRegistry(auto_describe=False)
         registry.register(_Collected(tally, own))
         kind = _ServerV6 if ":" in host else _Server
@@ -76,8 +72,6 @@ class _Collected:
 
 
 def _family(instrument: i.Instrument, tally: Tally) -> CounterMetricFamily:
-    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - an optional dependency
-
     family = CounterMetricFamily(instrument.prometheus, instrument.text, labels=instrument.labels)
     for (name, labels), number in dict(tally.counts).items():
         if name == instrument.name:
@@ -86,8 +80,6 @@ def _family(instrument: i.Instrument, tally: Tally) -> CounterMetricFamily:
 
 
 def _histogram(tally: Tally) -> HistogramMetricFamily:
-    from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415 - an optional dependency
-
     family = HistogramMetricFamily(
         i.SAFE_COMPLETION_SECONDS, i.SAFE_COMPLETION_TEXT, labels=i.SAFE_COMPLETION_LABELS
     )

@@ -1,25 +1,66 @@
-"""What telemetry does, and where it goes. Nothing of it is on unless somebody says so."""
+"""The settings of telemetry: which outlets are on, and which runs are traced. By default everything is off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
-from tercet.observe.sampling import Sampling
+from tercet.contracts.errors import UsageError, extra_missing
+from tercet.contracts.trace_context import read_traceparent
+from tercet.core.state import State
 
 LOOPBACK = "127.0.0.1"
 PROMETHEUS_PORT = 9464
 """The port that exporters for Prometheus use by convention."""
 STDERR = "-"
+DEFAULT_RATE = 0.05
+_SCALE = 2**64
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A share of the runs between 0 and 1, and every failed, gated or escalated one.
+
+    The same run is chosen by every process that asks, also by the one that carries it on.
+    """
+
+    rate: float = DEFAULT_RATE
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise UsageError(
+                f"{self.rate} is no share of the runs",
+                code="wrong_sampling",
+                remedy="give a number from 0 (only failed, gated and escalated runs) to 1 (all runs)",
+            )
+
+    def picks(self, run: str) -> bool:
+        """Return whether a run is in the share, however it ends."""
+        number = int.from_bytes(sha256(f"{run}/sample".encode()).digest()[:8], "big")
+        return number < self.rate * _SCALE
+
+    def wants(self, state: State) -> bool:
+        """Return whether a released run is traced. A caller who traces its request gets the whole trace."""
+        start = state.start
+        if state.opened or state.ending or state.status in ("failed", "rejected", "expired", "cancelled"):
+            return True
+        asked: str = start.traceparent
+        return self.picks(start.run) or (bool(asked) and read_traceparent(asked).is_sampled)
+
+    def __str__(self) -> str:
+        if self.rate == 1:
+            return "every run"
+        share = f"1 run in {1 / self.rate:,.4g}, and " if self.rate else ""
+        return f"{share}every failed, gated or escalated one"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TelemetrySettings:
-    """Which of the three ways are on, and their bounds. Where the collector is, and how it is spoken to, is read from the
+    """Which of the three outlets are on, and their bounds. The collector's address and options are read from the
     variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT."""
 
     otlp: bool = False
@@ -45,12 +86,12 @@ class TelemetrySettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is told to anybody."""
+        """Whether any outlet is on."""
         return self.otlp or self.prometheus_port is not None or self.log is not None
 
     @property
     def needs_library(self) -> bool:
-        """Whether that takes more than the core."""
+        """Whether that takes an optional library."""
         return self.otlp or self.prometheus_port is not None
 
 
@@ -101,3 +142,26 @@ def demand_library() -> None:
     for name in ("opentelemetry", "prometheus_client"):
         if find_spec(name) is None:
             raise extra_missing("telemetry", name, "telemetry")
+
+
+def collector_address(environment: Mapping[str, str]) -> str:
+    """Return where spans are sent, without credentials; raises `UsageError` for a malformed address."""
+    said = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environment.get(
+        "OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    try:
+        parts = urlsplit(said or "http://localhost:4318")
+    except ValueError as error:
+        raise _no_address() from error
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise _no_address()
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+
+
+def _no_address() -> UsageError:
+    # The words are not repeated: there may be a password in them.
+    return UsageError(
+        "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector",
+        code="wrong_telemetry",
+        remedy="set it to an address such as http://localhost:4318",
+    )

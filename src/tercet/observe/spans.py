@@ -21,7 +21,7 @@ from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_i
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.engine.observing import CALL, Tenure
+from tercet.engine.subscription import CALL, ReleasedSession
 from tercet.observe import attributes as a
 from tercet.observe.attributes import Attributes
 
@@ -57,7 +57,7 @@ class Span:
     moments: list[Moment] = field(default_factory=list[Moment])
 
 
-def weave(tenure: Tenure, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
+def weave(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
     """The spans that ended while this process carried a session, and those before it that nobody has exported.
 
     `wants` says whether a session that came to rest so is traced: where it was not, or where its process died, what

@@ -13,20 +13,21 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.observing import Tenure
+from tercet.engine.subscription import ReleasedSession
 from tercet.journal.protocol import NewCheckpoint
 from tercet.observe import instruments as i
 from tercet.observe.figures import Figures, figures_of
 from tercet.observe.log import Entry, Log
-from tercet.observe.otlp import Collector
 from tercet.observe.outbox import Outbox
-from tercet.observe.prometheus import Endpoint
 from tercet.observe.settings import TelemetrySettings, demand_library
 from tercet.observe.tally import About, SharedTally, Tally
+
+if TYPE_CHECKING:
+    from tercet.observe.prometheus import Endpoint
 
 _MOST_KEPT = 10_000
 """How many sessions are remembered that are being carried."""
@@ -46,7 +47,7 @@ class Telemetry:
         self._tally, self._own = Tally(), SharedTally()
         self._abouts: dict[str, About] = {}
         """Of the sessions that are being carried."""
-        self._spans: Outbox[Tenure] | None = None
+        self._spans: Outbox[ReleasedSession] | None = None
         self._log: Outbox[Entry] | None = None
         self._endpoint: Endpoint | None = None
 
@@ -63,10 +64,14 @@ class Telemetry:
         if settings.log is not None:
             self._log = self._outbox(Log(settings.log, self._own), "log", "log entries")
         if settings.prometheus_port is not None:
+            from tercet.observe.prometheus import Endpoint  # noqa: PLC0415 - an optional dependency
+
             self._endpoint = Endpoint(
                 self._tally, self._own, host=settings.prometheus_host, port=settings.prometheus_port
             )
         if settings.otlp:
+            from tercet.observe.otlp import Collector  # noqa: PLC0415 - an optional dependency
+
             collector = Collector(
                 self._tally,
                 self._own,
@@ -142,7 +147,7 @@ class Telemetry:
             first = state.position - len(events) + 1
             self._log.put(Entry(start=state.start, first=first, events=events, checkpoints=checkpoints))
 
-    def rested(self, tenure: Tenure, /) -> None:
+    def rested(self, tenure: ReleasedSession, /) -> None:
         """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
         self._abouts.pop(str(tenure.state.start.session), None)
         if said := _said_between(tenure):
@@ -156,7 +161,7 @@ class Telemetry:
             self._spans.put(tenure)
 
 
-def _said_between(tenure: Tenure) -> list[e.Event]:
+def _said_between(tenure: ReleasedSession) -> list[e.Event]:
     """The events just before this process took over that no process which carries sessions wrote."""
     said: list[e.Event] = []
     for event in reversed(tenure.events[: tenure.first - 1]):

@@ -8,20 +8,15 @@ from collections.abc import Iterable
 from tercet.contracts.problem import Problem
 from tercet.packs.checks import Check
 from tercet.packs.checks.authority import AUTHORITY_CHECKS
-from tercet.packs.checks.context import CONTEXT_CHECKS
-from tercet.packs.checks.control import CONTROL_CHECKS
-from tercet.packs.checks.decisions import DECISION_CHECKS
+from tercet.packs.checks.decisions import DECISION_CHECKS, GOAL_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
-from tercet.packs.checks.goals import GOAL_CHECKS
-from tercet.packs.checks.people import PEOPLE_CHECKS
+from tercet.packs.checks.limits import LIMIT_CHECKS, SESSION_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
 from tercet.packs.checks.rule_fields import RULE_CHECKS
-from tercet.packs.checks.rule_words import WORD_CHECKS
 from tercet.packs.checks.sentences import SENTENCE_CHECKS
-from tercet.packs.checks.sessions import SESSION_CHECKS
 from tercet.packs.checks.templates import TEMPLATE_CHECKS
 from tercet.packs.checks.tools import TOOL_CHECKS
 from tercet.packs.checks.tuning import TUNING_CHECKS
@@ -33,17 +28,14 @@ from tercet.packs.parts import Parts
 CHECKS: tuple[Check, ...] = (
     *LOADING_CHECKS,
     *RULE_CHECKS,
-    *WORD_CHECKS,
     *TOOL_CHECKS,
     *EFFECT_CHECKS,
     *GATE_CHECKS,
-    *PEOPLE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
     *SENTENCE_CHECKS,
     *AUTHORITY_CHECKS,
-    *CONTEXT_CHECKS,
-    *CONTROL_CHECKS,
+    *LIMIT_CHECKS,
     *QUALITY_CHECKS,
     *PLACE_CHECKS,
     *TUNING_CHECKS,

@@ -11,15 +11,14 @@ from pydantic import BaseModel, ValidationError
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
 from tercet.contracts.policy import Policy
+from tercet.contracts.problem import words_for
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Goal, Method, Task, TaskLibrary
 from tercet.contracts.tuning import TuningRules
-from tercet.contracts.value_faults import words_for
 from tercet.packs.folder import Draft
-from tercet.packs.header import PackFile
 from tercet.packs.mcp_tables import ServerTable
-from tercet.packs.parts import PACK, TUNING, Kind, Spot
+from tercet.packs.parts import PACK, TUNING, Kind, PackFile, Spot
 from tercet.packs.toml import TomlFile, read_toml
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

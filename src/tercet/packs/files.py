@@ -13,9 +13,9 @@ from pathlib import Path
 from tercet.contracts.errors import PackError
 from tercet.packs.declarations import ACTORS, ALL_DECLARED, PACK_FILE
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
+from tercet.packs.loading import TEMPLATES
 from tercet.packs.lock import LOCK_FILE
 from tercet.packs.pack import Pack
-from tercet.packs.template_files import FOLDER as TEMPLATES
 
 
 def read_files(path: str | os.PathLike[str], pack: Pack) -> dict[str, bytes]:

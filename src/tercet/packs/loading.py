@@ -13,7 +13,9 @@ from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
+from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import Plan
+from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.problem import Problem
 from tercet.packs.declarations import (
     ALL_DECLARED,
@@ -31,12 +33,39 @@ from tercet.packs.declarations import (
 )
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
-from tercet.packs.header import PackFile
 from tercet.packs.mcp_tools import read_mcp_tools
-from tercet.packs.parts import PACK, Parts, Spot
+from tercet.packs.parts import PACK, PackFile, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
-from tercet.packs.template_files import read_templates
 from tercet.tools.tool import Tool
+
+TEMPLATES = "templates"
+
+
+def read_templates(draft: Draft) -> tuple[Plan, ...]:
+    """The templates of the folder in the order of their file names."""
+    found: dict[str, Plan] = {}
+    for name in draft.list_files(TEMPLATES, ".json"):
+        text = draft.read_text(name)
+        if text is None:
+            continue
+        try:
+            plan = load_plan(text)
+        except PlanError as error:
+            for problem in error.problems:
+                draft.note(problem.code, problem.message, problem.remedy, file=name, place=problem.place)
+            continue
+        if plan.intent is None or plan.intent in found:
+            fault = (
+                "a template names the intent that it is for"
+                if plan.intent is None
+                else f"there is another template for {plan.intent}"
+            )
+            draft.note("template_intent", fault, 'give it an "intent" of its own', file=name)
+            continue
+        draft.spots[f"template {plan.intent}"] = Spot(name)
+        found[plan.intent] = plan
+    return tuple(found.values())
+
 
 _TOML_FILES = (
     PACK_FILE,
@@ -118,12 +147,12 @@ def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...]
     tools, code = read_tools(draft, pack_file)
     # What calls services and programs takes a while to import, and most packs have neither.
     if draft.has(HTTP_FILE):
-        from tercet.packs.http_file import read_services  # noqa: PLC0415 - see above
+        from tercet.packs.outside_files import read_services  # noqa: PLC0415 - see above
 
         more, declared = read_services(draft)
         tools, code = (*tools, *more), {**code, **declared}
     if draft.has(COMMANDS_FILE):
-        from tercet.packs.command_file import read_commands  # noqa: PLC0415 - see above
+        from tercet.packs.outside_files import read_commands  # noqa: PLC0415 - see above
 
         more, declared = read_commands(draft)
         tools, code = (*tools, *more), {**code, **declared}

@@ -20,8 +20,7 @@ from tercet.packs.lock import LOCK_FILE, Lock, read_lock
 from tercet.packs.mcp_tables import ServerTable, ToolTable
 from tercet.packs.parts import Spot
 from tercet.packs.programs import CommandLine, hash_files
-from tercet.tools.mcp.definition import Definition
-from tercet.tools.mcp.server import McpServer, call_without_runtime, tool_name
+from tercet.tools.mcp.server import Definition, McpServer, call_without_runtime, tool_name
 from tercet.tools.tool import Tool
 
 MCP_FILE = SERVERS.file

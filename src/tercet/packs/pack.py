@@ -25,13 +25,12 @@ from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tuning import TuningRules
-from tercet.packs.checks.control import controls_are_stable
 from tercet.packs.checks.expressions import LOADING_CHECKS
+from tercet.packs.checks.gates import os_users_are_distinct
+from tercet.packs.checks.limits import controls_are_stable
 from tercet.packs.checks.methods import METHOD_CHECKS
-from tercet.packs.checks.people import os_users_are_distinct
-from tercet.packs.header import Header
 from tercet.packs.loading import read_folder
-from tercet.packs.parts import Parts, Spot
+from tercet.packs.parts import Header, Parts, Spot
 from tercet.packs.people import actor_for
 from tercet.tools.code import name_code
 from tercet.tools.tool import Tool

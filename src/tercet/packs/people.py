@@ -10,7 +10,7 @@ from typing import Any
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
-from tercet.packs.checks.people import os_users_are_distinct
+from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.declarations import ACTORS, PACK_FILE, read_actors
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Parts

@@ -25,8 +25,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import TercetError
 from tercet.packs.declarations import PACK_FILE, note_duplicate
 from tercet.packs.folder import Draft
-from tercet.packs.header import PackFile
-from tercet.packs.parts import PACK, Spot
+from tercet.packs.parts import PACK, PackFile, Spot
 from tercet.tools.code import PACK_MODULE
 from tercet.tools.decorator import tool as declare
 from tercet.tools.tool import Tool

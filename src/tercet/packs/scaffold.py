@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
 from tercet.contracts.errors import UsageError
-from tercet.packs.header import NAME
+from tercet.packs.parts import NAME
 
 _TEMPLATE_NAME = "greenhouse"
 EXAMPLE_INPUT = '{"plant": "tomato"}'

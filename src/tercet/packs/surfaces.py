@@ -5,16 +5,13 @@ Only what a pack writes out can be tuned: what stands nowhere could not be shown
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, assert_never
+from typing import Any, TypeAlias, assert_never
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.rubric import RubricDimension
-from tercet.contracts.session import SessionRules
 from tercet.contracts.tasks import Method, TaskLibrary
 from tercet.contracts.tuning import (
     SAFE,
@@ -28,35 +25,10 @@ from tercet.contracts.tuning import (
     Value,
 )
 from tercet.packs.pack import Pack
+from tercet.packs.parts import Parts
 
-
-class Tunable(Protocol):
-    """The parts of a pack that surfaces lie in."""
-
-    @property
-    def budget(self) -> RunBudget:
-        """The limits of a run."""
-        ...
-
-    @property
-    def session(self) -> SessionRules:
-        """The rules of sessions."""
-        ...
-
-    @property
-    def decisions(self) -> Sequence[DecisionSpec]:
-        """The decisions."""
-        ...
-
-    @property
-    def templates(self) -> Sequence[Plan]:
-        """The planner templates."""
-        ...
-
-    @property
-    def library(self) -> TaskLibrary:
-        """The tasks and methods."""
-        ...
+Tunable: TypeAlias = Pack | Parts
+"""What surfaces lie in: a pack, or the parts of one that is being checked."""
 
 
 def read_value(parts: Tunable, surface: Surface) -> Value:

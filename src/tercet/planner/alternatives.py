@@ -19,8 +19,8 @@ from tercet.contracts.tasks import Goal
 from tercet.planner.binding import bind
 from tercet.planner.htn import Decomposition, Node, Site, Tried, leaves
 from tercet.planner.knowledge import Case, Knowledge
-from tercet.planner.network import lay_out
-from tercet.planner.template import PlanningError
+from tercet.planner.partial_order import lay_out
+from tercet.planner.sources import PlanningError
 
 Setback = tuple[str, ...]
 """The ids of the steps that a plan was given up for; empty if it was for the plan as a whole."""

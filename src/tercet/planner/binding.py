@@ -15,7 +15,7 @@ from typing import Any
 from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import ARG, ARGS
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 
 MAX_VALUES = 10_000

@@ -23,7 +23,7 @@ from tercet.contracts.canonical import canonical
 from tercet.contracts.tasks import MethodTask, Task
 from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
-from tercet.planner.placeholders import Placeholders, PlanningError
+from tercet.planner.sources import Placeholders, PlanningError
 
 MAX_TASK_DEPTH = 100
 MAX_TASKS = 100_000

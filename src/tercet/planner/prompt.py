@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tercet.contracts.evidence import meets
-from tercet.contracts.fence import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.mode import Trust
+from tercet.contracts.pasted import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.plan import Step
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import as_list, as_object
@@ -22,7 +22,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.plan_schema import answer_schema
 from tercet.planner.sentences import find_sentences, holds_pasted, show_sentence
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 PROMPT_TOO_LONG = "prompt_too_long"
 _CUTS = (4_000, 1_000, 300, 80)

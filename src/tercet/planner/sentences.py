@@ -14,9 +14,8 @@ from tercet.contracts.entities import (
     find_hidden,
     fitting_entities,
 )
-from tercet.contracts.fence import Data, Piece, show
 from tercet.contracts.kinds import Kind, parameter_kind
-from tercet.contracts.pasted import Span
+from tercet.contracts.pasted import Data, Piece, Span, show
 from tercet.contracts.references import Place
 from tercet.contracts.relations import FieldSpec
 from tercet.contracts.tool import ToolSpec

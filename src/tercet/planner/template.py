@@ -21,7 +21,7 @@ from tercet.contracts.references import LITERAL, SELECT, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.trust import input_marks, scalars, with_dotted
-from tercet.planner.placeholders import EVIDENCE, PLACEHOLDER, Placeholders, PlanningError
+from tercet.planner.sources import EVIDENCE, PLACEHOLDER, Placeholders, PlanningError
 
 _EXPRESSIONS = ("when", "$cel")
 

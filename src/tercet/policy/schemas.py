@@ -1,17 +1,202 @@
-"""JSON Schema validators, compiled once for each schema text."""
+"""JSON Schema validators, compiled once for each schema text.
+
+How much work a JSON Schema can cause: measured before it is compiled, since a validator cannot be interrupted.
+
+A schema of a kilobyte can make a validator evaluate 2^30 subschemas, by `allOf` whose members refer twice to the next one.
+Three things are counted: how many subschemas apply to one value (*in place*, through `allOf`, `$ref` and the like), how that
+number grows from a value to its members, and whether it grows without end in a schema that refers to itself.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jsonschema_rs
 import orjson
 
+from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.references import Place
-from tercet.contracts.shape import as_list, as_object
-from tercet.policy.schema_bounds import Bounds, TooMuchWorkError, measure
+from tercet.contracts.shape import JsonObject, as_list, as_object
+
+MAX_SUBSCHEMAS = 20_000
+MAX_DEPTH = 128
+MAX_EVALUATIONS = 2_000
+"""How many subschemas may apply to one value of an instance, however they are reached."""
+_MAX_LISTED = 200_000
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_IN_PLACE_BY_NAME = ("dependentSchemas", "dependencies")
+_MEMBERS = (
+    "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties",
+    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems",
+)  # fmt: skip
+_ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
+_ANY = "*"
+"""The key for members that no property names."""
+
+
+class TooMuchWorkError(ValueError):
+    """The work of validating against this schema is not bounded."""
+
+
+class Bounds(NamedTuple):
+    """How far the work of validating against a schema can grow."""
+
+    growth: int
+    """By how much the work may grow with each level of a value, in a schema that refers to itself; 1 if it does not."""
+
+
+def measure(schema: Any) -> Bounds:
+    """Return the bounds of a schema; raises `TooMuchWorkError` for one that is too large, too deep or expands too far."""
+    return _Measuring(schema).bounds()
+
+
+class _Measuring:
+    def __init__(self, schema: Any) -> None:
+        self._root = as_object(schema) or {}
+        self._named: dict[str, JsonObject] = {}
+        self._collect()
+        self._counts: dict[int, int] = {}
+        self._grown: dict[int, int] = {}
+        self._listed = 0
+        self._is_recursive = False
+        self._growth = 1
+
+    def bounds(self) -> Bounds:
+        work = self._grow(self._root, ())
+        if work > MAX_EVALUATIONS:
+            raise TooMuchWorkError(f"it applies more than {MAX_EVALUATIONS:,} subschemas to one value")
+        return Bounds(self._growth if self._is_recursive else 1)
+
+    def _collect(self) -> None:
+        """Count subschemas and levels, and note what can be referred to by a name."""
+        seen, stack = 0, [(self._root, 0)]
+        while stack:
+            item, depth = stack.pop()
+            members = as_object(item)
+            inner = list(members.values()) if members is not None else as_list(item)
+            if inner is None:
+                continue
+            seen += 1
+            if seen > MAX_SUBSCHEMAS or depth > MAX_DEPTH:
+                limit = f"{MAX_SUBSCHEMAS:,} parts" if seen > MAX_SUBSCHEMAS else f"{MAX_DEPTH} levels"
+                raise TooMuchWorkError(f"it has more than {limit}")
+            for key in ("$id", "$anchor", "$dynamicAnchor") if members is not None else ():
+                if isinstance(name := (members or {}).get(key), str):
+                    self._named[name if key == "$id" else f"#{name}"] = members or {}
+            stack += [(each, depth + 1) for each in inner]
+
+    def _resolve(self, reference: str) -> JsonObject | None:
+        """The subschema that a reference means; None where the compiler has to say that there is none."""
+        base, _, fragment = reference.partition("#")
+        root = self._root
+        if base:
+            named = [each for name, each in self._named.items() if name.rstrip("#").endswith(base)]
+            if not named:
+                return None
+            root = named[0]
+        if not fragment:
+            return root
+        if not fragment.startswith("/"):
+            return self._named.get(f"#{fragment}")
+        return as_object(pointer.value_at(root, _unquote(fragment)))
+
+    def _in_place(self, schema: JsonObject) -> Iterator[JsonObject]:
+        """The subschemas that apply to the same value as a schema."""
+        for key in _REFERENCES:
+            if isinstance(name := schema.get(key), str) and (found := self._resolve(name)) is not None:
+                yield found
+        for key in _IN_PLACE:
+            yield from _schemas(schema.get(key))
+        for key in _IN_PLACE_BY_NAME:
+            yield from _schemas(list((as_object(schema.get(key)) or {}).values()))
+
+    def _count(self, schema: JsonObject, around: tuple[int, ...]) -> int:
+        """How many subschemas apply to a value together with a schema, itself included."""
+        known = self._counts.get(id(schema))
+        if known is not None:
+            return known
+        if id(schema) in around or len(around) > MAX_DEPTH:
+            raise TooMuchWorkError("it refers to itself for the same value")
+        total = 1 + sum(self._count(each, (*around, id(schema))) for each in self._in_place(schema))
+        # What is unevaluated is found out by evaluating everything beside it once more.
+        total *= 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+        if total > MAX_EVALUATIONS:
+            raise TooMuchWorkError(f"it applies more than {MAX_EVALUATIONS:,} subschemas to one value")
+        self._counts[id(schema)] = total
+        return total
+
+    def _together(self, schema: JsonObject) -> Iterator[JsonObject]:
+        """Every subschema that applies to a value together with a schema, as often as it does."""
+        stack = [schema]
+        while stack:
+            self._listed += 1
+            if self._listed > _MAX_LISTED:
+                raise TooMuchWorkError("it has too many combinations of subschemas")
+            found = stack.pop()
+            yield found
+            stack += self._in_place(found)
+
+    def _grow(self, schema: JsonObject, around: tuple[int, ...]) -> int:
+        """The most subschemas that apply to one value at or below the value that a schema is about."""
+        known = self._grown.get(id(schema))
+        if known is not None:
+            return known
+        if id(schema) in around or len(around) > MAX_DEPTH:
+            self._is_recursive = True
+            return 1
+        own = self._count(schema, ())
+        inside = (*around, id(schema))
+        most = own
+        for members in self._members(schema).values():
+            self._growth = max(self._growth, sum(times for _, times in members.values()))
+            most = max(most, sum(times * self._grow(each, inside) for each, times in members.values()))
+        self._grown[id(schema)] = most
+        return most
+
+    def _members(self, schema: JsonObject) -> dict[str, dict[int, tuple[JsonObject, int]]]:
+        """For each member of a value, the schemas that it must fit and how often each is applied."""
+        counted: dict[str, Counter[int]] = {_ANY: Counter()}
+        schemas: dict[int, JsonObject] = {}
+        for applied in self._together(schema):
+            for name, each in (as_object(applied.get("properties")) or {}).items():
+                if (inner := as_object(each)) is not None:
+                    counted.setdefault(name, Counter())[id(inner)] += 1
+                    schemas[id(inner)] = inner
+            for key in _MEMBERS:
+                value = applied.get(key)
+                if key == "patternProperties":
+                    value = list((as_object(value) or {}).values())
+                for inner in _schemas(value):
+                    counted[_ANY][id(inner)] += 1
+                    schemas[id(inner)] = inner
+        rest = counted[_ANY]
+        return {
+            name: {
+                each: (schemas[each], times) for each, times in (own if name == _ANY else own + rest).items()
+            }
+            for name, own in counted.items()
+        }
+
+
+def _unquote(fragment: str) -> str:
+    """A fragment of a URL as text; `urllib` could do I/O, and has no place in the pure layers."""
+    return _ESCAPED.sub(
+        lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment
+    )
+
+
+def _schemas(value: Any) -> Iterator[JsonObject]:
+    """The schemas in a keyword's value, which is one or a list of them; true and false cost nothing."""
+    for each in as_list(value) or [value]:
+        if (schema := as_object(each)) is not None:
+            yield schema
+
 
 MAX_TEXT = 2**21
 """A longer schema is refused unread."""

@@ -85,7 +85,7 @@ def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  
     named = _BY_DIMENSION.get(dimension)
     if named is not None and named in _FINAL:
         return Cause(root_cause=named, reason=f"a defect of {dimension} is one")
-    if named is _C.TOOL_FAILURE or _names_failed_tool(defect, known):
+    if named is _C.TOOL_FAILURE or any(tool in defect.description for tool in known.failed_tools):
         return Cause(root_cause=_C.TOOL_FAILURE, reason="a tool failed that the output depends on")
     told = _by_words(defect.description)
     if not known.has_evidence and (told or named) in (_C.HALLUCINATION, _C.FACTUAL_ERROR):
@@ -97,10 +97,6 @@ def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  
     if told is not None:
         return Cause(root_cause=told, reason="its description says so")
     return _without_words(named, known)
-
-
-def _names_failed_tool(defect: Defect, known: Circumstances) -> bool:
-    return any(tool in defect.description for tool in known.failed_tools)
 
 
 def _by_words(description: str) -> RootCauseClass | None:

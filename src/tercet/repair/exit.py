@@ -24,6 +24,15 @@ from tercet.contracts.exit import (
 )
 
 Approval = Literal["approve", "deny", "modify"]
+TRIGGERS: dict[HumanTrigger, str] = {
+    HumanTrigger.LOW_CONFIDENCE: "confidence is too low to commit without asking",
+    HumanTrigger.IRREVERSIBLE: "it leads to something that cannot be taken back",
+    HumanTrigger.REQUIRED: "the decision wants a person to accept it",
+    HumanTrigger.NOVEL: "nothing like it was run before",
+    HumanTrigger.PARTIAL: "it is only a part of what was asked for",
+    HumanTrigger.UNSAFE: "safety is below its limit",
+}
+"""Why a person is asked, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.mode import Trust
-from tercet.contracts.pointer import PointerError
 from tercet.contracts.repair import Redaction, SectionTemplate
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
@@ -38,7 +37,7 @@ class Materials:
                 value
                 for fact in facts
                 if meets(classification, fact.classification)
-                and (value := _read(fact.content, place)) is not None
+                and (value := pointer.value_at(fact.content, place)) is not None
             ]
             if found:
                 return only(found)
@@ -56,13 +55,6 @@ class Materials:
             if found:
                 return found
         return []
-
-
-def _read(content: Any, place: str) -> Any:
-    try:
-        return pointer.follow(content, place)
-    except PointerError:
-        return None
 
 
 def only(values: list[Any]) -> Any:

@@ -10,8 +10,7 @@ from tercet.contracts.quality import Consensus, CritiqueDiagnosis, Defect, Defec
 from tercet.contracts.question import Inquiry, ModelFault
 from tercet.contracts.repair import RepairResult
 from tercet.contracts.shape import JsonObject
-from tercet.repair.case import RepairCase
-from tercet.repair.commands import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched
+from tercet.repair.case import Answered, Ask, Check, Checked, End, Fact, Faulted, Fetch, Fetched, RepairCase
 from tercet.repair.escalation import FEEDBACK
 from tercet.repair.prompts import WARM, NoReplacement, read_answer
 from tercet.repair.session import begin, decide, fold_event

@@ -7,14 +7,15 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.fence import Data, Piece, find_mark, is_whole, join, show
+from tercet.contracts.pasted import Data, Piece, find_mark, is_whole, join, show
 from tercet.contracts.plain import not_plain
+from tercet.contracts.pointer import value_at
 from tercet.contracts.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.repair.causes import TYPICAL, Circumstances
 from tercet.repair.materials import Materials
-from tercet.repair.regions import WHOLE, text_at, value_at
+from tercet.repair.regions import WHOLE, text_at
 from tercet.repair.strategies import Option
 
 _LONGEST_FACT = 1_500

@@ -20,12 +20,21 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.quality import Consensus, Defect, RepairEntry, RepairLog, RootCauseClass
 from tercet.contracts.repair import Impression, LeftDefect, LoopBreak, LoopMemory, RepairResult, RepairRules
 from tercet.contracts.shape import JsonObject
-from tercet.repair.case import RepairCase
+from tercet.repair.case import (
+    Answered,
+    Ask,
+    Check,
+    Checked,
+    Command,
+    End,
+    Fact,
+    Faulted,
+    Fetch,
+    Fetched,
+    RepairCase,
+)
 from tercet.repair.causes import TYPICAL, classify
-from tercet.repair.commands import Answered, Ask, Check, Checked, Command, End, Fact, Faulted, Fetch, Fetched
-from tercet.repair.edits import Edit, follow_edit, splice_all
-from tercet.repair.escalation import EXHAUSTED, LOOPED, escalate
-from tercet.repair.loops import LADDER, impression_of, notice, rung_of
+from tercet.repair.escalation import EXHAUSTED, LADDER, LOOPED, escalate, impression_of, notice, rung_of
 from tercet.repair.materials import Materials
 from tercet.repair.prompts import (
     Errand,
@@ -37,7 +46,7 @@ from tercet.repair.prompts import (
     write_question,
 )
 from tercet.repair.rates import chance
-from tercet.repair.regions import WHOLE, Region, locate
+from tercet.repair.regions import WHOLE, Edit, Region, follow_edit, locate, splice_all
 from tercet.repair.rules import propose
 from tercet.repair.strategies import Option, choose, model_options
 
@@ -161,16 +170,12 @@ def _opened(case: RepairCase) -> tuple[Open, ...]:
 def _with_history(each: Open, history: RepairLog) -> Open:
     """A defect that was repaired in vain before is not repaired in the same way again."""
     tried = {
-        _key(entry)
+        f"{entry.note.partition(':')[0] if entry.means == 'rule' else 'model'}:{entry.strategy}"
         for entry in history.entries
         if (entry.defect.dimension, entry.defect.description)
         == (each.defect.dimension, each.defect.description)
     }
     return replace(each, tried=each.tried | tried)
-
-
-def _key(entry: RepairEntry) -> str:
-    return f"{entry.note.partition(':')[0] if entry.means == 'rule' else 'model'}:{entry.strategy}"
 
 
 def decide(state: RepairState) -> Command:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import orjson
 
+from tercet.contracts.pointer import value_at
 from tercet.contracts.quality import Defect, RepairMeans, RepairStrategy, RootCauseClass
 from tercet.contracts.repair import RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
-from tercet.repair.edits import Edit
 from tercet.repair.rates import chance
-from tercet.repair.regions import WHOLE, Region, is_precise, section, text_at, value_at, window
+from tercet.repair.regions import WHOLE, Edit, Region, is_precise, section, text_at, window
 
 BYTES_PER_TOKEN = 4
 EDIT_PRICE = 1

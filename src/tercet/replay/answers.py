@@ -44,11 +44,10 @@ from tercet.core.resolve import resolve
 from tercet.core.retrieval import asking, read_facts, unread
 from tercet.core.table import TABLE
 from tercet.core.turns import Reflection
-from tercet.engine.models.planners import TaskPlanner, pack_planner
+from tercet.engine.models.planners import TaskPlanner, TemplatePlanner, pack_planner
 from tercet.engine.models.session import AskingRole, shortage, time_for
-from tercet.engine.models.templates import TemplatePlanner
 from tercet.engine.planning import answer_failure, answer_plan, ask_planner
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.replay.driving import drive
 from tercet.replay.recorded_run import RecordedRun
 

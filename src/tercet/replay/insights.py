@@ -14,11 +14,9 @@ from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
 from tercet.core.state import State
 from tercet.critic.outputs.similarity import token_similarity
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
-from tercet.engine.streams.feedback import Feedback, read_feedback
+from tercet.engine.session_reader import list_rows, load_state, read_record
+from tercet.engine.streams.experience import Feedback, read_feedback
 from tercet.journal.protocol import Journal
-from tercet.replay.sources import list_rows
 
 ALIKE = 0.35
 """From which likeness on two corrections of one place say the same."""
@@ -72,7 +70,7 @@ async def placed_feedback(journal: Journal, tenant: str, *, pack: str | None = N
         found = await read_feedback(journal, tenant, row.session_id)
         if not found:
             continue
-        state = (await opening.restore(journal, tenant, row.session_id)).state
+        state = await load_state(journal, tenant, row.session_id)
         record = await read_record(journal, tenant, state)
         for each in found:
             yield Placed(each, row.pack, blame_of(each, state, record), row.status)

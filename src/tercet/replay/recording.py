@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tercet.contracts.errors import UsageError
-from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.messages import inbox_of
 from tercet.core.table import blobs_of
-from tercet.engine.sessions import checkpoints_of, demand_own
+from tercet.engine.session_reader import load_history
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
@@ -35,23 +33,13 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 async def load(journal: Journal, tenant: str, session: str) -> Recording:
     """A run out of a journal, its chain checked; raises `UsageError` if there is no such session."""
-    stored = await read_all(journal, tenant, session)
-    if not stored:
-        raise UsageError(
-            f"there is no session {session}",
-            code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
-        )
-    events = tuple(each.data for each in stored)
-    demand_own(tenant, session, [codec.decode(events[0])])
-    # What is appended while this is read is not looked at, so neither are checkpoints of it.
-    points = [point for point in await checkpoints_of(journal, tenant, session) if point.seq <= len(events)]
+    history = await load_history(journal, tenant, session, has_checkpoints=True)
     return Recording(
         tenant=tenant,
         session=session,
-        events=events,
-        checkpoints=tuple(points),
-        blobs=await _blobs(journal, tenant, map(codec.decode, events)),
+        events=tuple(each.data for each in history.stored),
+        checkpoints=history.checkpoints,
+        blobs=await _blobs(journal, tenant, history.events),
         inbox={each.seq: each.data for each in await read_all(journal, tenant, inbox_of(session))},
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -11,14 +10,14 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
+from tercet.engine.session_reader import list_rows
 from tercet.journal.errors import BlobMissing, JournalCorrupt
-from tercet.journal.protocol import Journal, SessionRow
+from tercet.journal.protocol import Journal
 from tercet.packs.declared import write_declarations
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import open_bundle
 from tercet.replay.recording import Recording, load
 
-_PAGE = 200
 _RUN = "run_"
 """What the id of a run begins with."""
 
@@ -38,18 +37,6 @@ async def load_bundle(path: Path) -> Recording:
         packs = {entry.hash: bundle.pack(entry.hash) for entry in manifest.packs if entry.included}
         kept = {found: write_declarations(pack) for found, pack in packs.items() if pack is not None}
         return msgspec.structs.replace(recording, blobs={**kept, **recording.blobs}, manifest=manifest)
-
-
-async def list_rows(
-    journal: Journal, tenant: str, *, intent: str | None = None, status: str | None = None
-) -> AsyncIterator[SessionRow]:
-    """Every session of a tenant, newest first, or those with an intent or a status."""
-    before: str | None = None
-    while page := await journal.sessions(tenant, status=status, limit=_PAGE, before=before):
-        for row in page:
-            if intent in (None, row.intent):
-                yield row
-        before = page[-1].session_id
 
 
 async def load_run(journal: Journal, tenant: str, name: str) -> Recording:

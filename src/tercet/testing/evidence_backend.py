@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, SnapshotHead
+from tercet.testing.expectation import StoreBackend
 
 CLASS = "policy"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceBackend:
-    """A kind of store; `open` opens the same one each time, or, in memory, a new one."""
-
-    open: Callable[[], Awaitable[EvidenceStore]]
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[EvidenceStore]:
-        """An open store, closed at the end."""
-        store = await self.open()
-        try:
-            yield store
-        finally:
-            await store.close()
-
-
-def new_tenant() -> str:
-    """A tenant that nobody else uses."""
-    return f"tenant-{secrets.token_hex(8)}"
+EvidenceBackend: TypeAlias = StoreBackend[EvidenceStore]
 
 
 def fact(key: str, content: Any, **fields: Any) -> NewFact:

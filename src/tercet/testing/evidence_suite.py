@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from tercet.contracts.errors import UsageError
 from tercet.testing import evidence_reading, evidence_snapshots
-from tercet.testing.evidence_backend import EvidenceBackend, document, fact, new_tenant, take
-from tercet.testing.expectation import ConformanceError, expect, expect_refusal
+from tercet.testing.evidence_backend import EvidenceBackend, document, fact, take
+from tercet.testing.expectation import ConformanceError, expect, expect_refusal, new_tenant
 
 __all__ = ["Case", "ConformanceError", "EvidenceBackend", "cases"]
 

@@ -1,11 +1,64 @@
-"""What a conformance case expects, stated so that a failure says what was found. Works without a test runner."""
+"""What the cases of a conformance suite share: a way to open a store, and what they expect, stated so that a failure
+says what was found. Works without a test runner."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any, TypeVar
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Store(Protocol):
+    """Something that is opened and closed."""
+
+    async def close(self) -> None:
+        """Close it."""
+
 
 E = TypeVar("E", bound=Exception)
+S = TypeVar("S", bound=Store)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreBackend(Generic[S]):
+    """How to open a store. A durable backend opens the same one every time; in memory, a new one."""
+
+    open: Callable[[], Awaitable[S]]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[S]:
+        """An open store, closed at the end."""
+        store = await self.open()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+def new_tenant() -> str:
+    """A tenant that no other case uses, so that cases may share a store."""
+    return f"tenant-{secrets.token_hex(8)}"
+
+
+def with_new_tenant(
+    *cases: Callable[[S, str], Coroutine[Any, Any, None]],
+) -> tuple[Callable[[StoreBackend[S]], Coroutine[Any, Any, None]], ...]:
+    """The cases of a backend out of such as need only an open store and a tenant of their own."""
+
+    def of_backend(
+        case: Callable[[S, str], Coroutine[Any, Any, None]],
+    ) -> Callable[[StoreBackend[S]], Coroutine[Any, Any, None]]:
+        @wraps(case)
+        async def run(backend: StoreBackend[S]) -> None:
+            async with backend.opened() as store:
+                await case(store, new_tenant())
+
+        return run
+
+    return tuple(map(of_backend, cases))
 
 
 class ConformanceError(AssertionError):

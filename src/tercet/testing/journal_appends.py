@@ -10,137 +10,121 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld, LeaseLost, PositionConflict
-from tercet.journal.protocol import Append, ClaimHolder, NewCheckpoint, Position
-from tercet.testing.expectation import expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
+from tercet.journal.protocol import Append, ClaimHolder, Journal, NewCheckpoint, Position
+from tercet.testing.expectation import expect, expect_refusal, with_new_tenant
+from tercet.testing.journal_backend import session_row, unit
 
 
-async def an_unknown_stream_is_empty(backend: Backend) -> None:
+async def an_unknown_stream_is_empty(journal: Journal, tenant: str) -> None:
     """A stream that nobody wrote ends at position 0 with a chain of zero bytes, and holds nothing."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        expect("the head", await journal.head(tenant, "ses_1"), START)
-        expect("the events", await journal.read(tenant, "ses_1"), [])
-        expect("the newest checkpoint", await journal.newest(tenant, "ses_1", "fold"), None)
-        expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
-        expect("the session", await journal.session(tenant, "ses_1"), None)
-        expect("the sessions", await journal.sessions(tenant), [])
-        expect("the holder", await journal.claim(tenant, "key"), None)
+    expect("the head", await journal.head(tenant, "ses_1"), START)
+    expect("the events", await journal.read(tenant, "ses_1"), [])
+    expect("the newest checkpoint", await journal.newest(tenant, "ses_1", "fold"), None)
+    expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
+    expect("the session", await journal.session(tenant, "ses_1"), None)
+    expect("the sessions", await journal.sessions(tenant), [])
+    expect("the holder", await journal.claim(tenant, "key"), None)
 
 
-async def events_come_back_as_they_went_in(backend: Backend) -> None:
+async def events_come_back_as_they_went_in(journal: Journal, tenant: str) -> None:
     """Bytes of any kind are numbered from 1, chained by SHA-256, and read back unchanged."""
-    tenant = new_tenant()
     events = (b"{}", b"", bytes(range(256)), "ü".encode(), b"x" * 100_000)
-    async with backend.opened() as journal:
-        first = await journal.append(unit(tenant, 0, *events[:2]))
-        second = await journal.append(unit(tenant, 2, *events[2:]))
-        stored = await journal.read(tenant, "ses_1")
-        expect("the positions", [event.seq for event in stored], [1, 2, 3, 4, 5])
-        expect("the bytes", tuple(event.data for event in stored), events)
-        chain = bytes(32)
-        for event in stored:
-            chain = hashlib.sha256(chain + event.data).digest()
-            expect(f"the chain at {event.seq}", event.chain, chain)
-        expect("the first position", first, Position(2, stored[1].chain))
-        expect("the second position", second, Position(5, chain))
-        expect("the head", await journal.head(tenant, "ses_1"), second)
-        expect("the verified end", await verify_chain(journal, tenant, "ses_1"), second)
+    first = await journal.append(unit(tenant, 0, *events[:2]))
+    second = await journal.append(unit(tenant, 2, *events[2:]))
+    stored = await journal.read(tenant, "ses_1")
+    expect("the positions", [event.seq for event in stored], [1, 2, 3, 4, 5])
+    expect("the bytes", tuple(event.data for event in stored), events)
+    chain = bytes(32)
+    for event in stored:
+        chain = hashlib.sha256(chain + event.data).digest()
+        expect(f"the chain at {event.seq}", event.chain, chain)
+    expect("the first position", first, Position(2, stored[1].chain))
+    expect("the second position", second, Position(5, chain))
+    expect("the head", await journal.head(tenant, "ses_1"), second)
+    expect("the verified end", await verify_chain(journal, tenant, "ses_1"), second)
 
 
-async def the_expected_position_must_hold(backend: Backend) -> None:
+async def the_expected_position_must_hold(journal: Journal, tenant: str) -> None:
     """An append that expects another end is refused, says where the end is, and writes nothing."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"one"))
-        for expected in (0, 2):
-            error = await expect_refusal(PositionConflict, journal.append(unit(tenant, expected, b"no")))
-            expect("what was expected", (error.expected, error.actual), (expected, 1))
-        await expect_refusal(PositionConflict, journal.append(unit(tenant, 1, b"no", stream="new")))
-        expect("the events", [event.data for event in await journal.read(tenant, "ses_1")], [b"one"])
-        expect("the other stream", await journal.read(tenant, "new"), [])
+    await journal.append(unit(tenant, 0, b"one"))
+    for expected in (0, 2):
+        error = await expect_refusal(PositionConflict, journal.append(unit(tenant, expected, b"no")))
+        expect("what was expected", (error.expected, error.actual), (expected, 1))
+    await expect_refusal(PositionConflict, journal.append(unit(tenant, 1, b"no", stream="new")))
+    expect("the events", [event.data for event in await journal.read(tenant, "ses_1")], [b"one"])
+    expect("the other stream", await journal.read(tenant, "new"), [])
 
 
-async def a_unit_is_stored_whole(backend: Backend) -> None:
+async def a_unit_is_stored_whole(journal: Journal, tenant: str) -> None:
     """Events, checkpoints, blobs, claims and the session's row of one unit are all there afterwards."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(_everything(tenant))
-        point = await journal.newest(tenant, "ses_1", "point")
-        fold = await journal.newest(tenant, "ses_1", "fold")
-        expect("the point", point and (point.seq, point.data, point.hash), (1, b"p", hash_bytes(b"p")))
-        expect("the fold", fold and (fold.seq, fold.data, fold.hash), (2, b"f", hash_bytes(b"f")))
-        expect("the blob", await journal.blob(tenant, hash_bytes(b"large")), b"large")
-        expect("the claim", await journal.claim(tenant, "key"), ClaimHolder("ses_1", 2))
-        expect("the row", await journal.session(tenant, "ses_1"), session_row(tenant))
+    await journal.append(_everything(tenant))
+    point = await journal.newest(tenant, "ses_1", "point")
+    fold = await journal.newest(tenant, "ses_1", "fold")
+    expect("the point", point and (point.seq, point.data, point.hash), (1, b"p", hash_bytes(b"p")))
+    expect("the fold", fold and (fold.seq, fold.data, fold.hash), (2, b"f", hash_bytes(b"f")))
+    expect("the blob", await journal.blob(tenant, hash_bytes(b"large")), b"large")
+    expect("the claim", await journal.claim(tenant, "key"), ClaimHolder("ses_1", 2))
+    expect("the row", await journal.session(tenant, "ses_1"), session_row(tenant))
 
 
-async def a_refused_unit_leaves_no_trace(backend: Backend) -> None:
+async def a_refused_unit_leaves_no_trace(journal: Journal, tenant: str) -> None:
     """Whatever a unit is refused for, none of its parts is stored."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", stream="other", claims=("taken",)))
-        await journal.append(unit(tenant, 0, b"1", stream="leased"))
-        await journal.acquire(tenant, "leased", owner="ann", now_ms=0, ttl_ms=10)
-        whole = _everything(tenant)
-        await expect_refusal(PositionConflict, journal.append(replace(whole, expected=7)))
-        await expect_refusal(LeaseLost, journal.append(replace(whole, epoch=3)))
-        error = await expect_refusal(ClaimHeld, journal.append(replace(whole, claims=("key", "taken"))))
-        expect("the holder", (error.key, error.holder), ("taken", "other"))
-        twice = NewCheckpoint(kind="point", seq=1, data=b"another")
-        await expect_refusal(
-            CheckpointExists, journal.append(replace(whole, checkpoints=(*whole.checkpoints, twice)))
-        )
-        expect("the head", await journal.head(tenant, "ses_1"), START)
-        expect("the events", await journal.read(tenant, "ses_1"), [])
-        expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
-        expect("the claim", await journal.claim(tenant, "key"), None)
-        expect("the row", await journal.session(tenant, "ses_1"), None)
-        await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"large")))
-        await journal.append(whole)
+    await journal.append(unit(tenant, 0, b"1", stream="other", claims=("taken",)))
+    await journal.append(unit(tenant, 0, b"1", stream="leased"))
+    await journal.acquire(tenant, "leased", owner="ann", now_ms=0, ttl_ms=10)
+    whole = _everything(tenant)
+    await expect_refusal(PositionConflict, journal.append(replace(whole, expected=7)))
+    await expect_refusal(LeaseLost, journal.append(replace(whole, epoch=3)))
+    error = await expect_refusal(ClaimHeld, journal.append(replace(whole, claims=("key", "taken"))))
+    expect("the holder", (error.key, error.holder), ("taken", "other"))
+    twice = NewCheckpoint(kind="point", seq=1, data=b"another")
+    await expect_refusal(
+        CheckpointExists, journal.append(replace(whole, checkpoints=(*whole.checkpoints, twice)))
+    )
+    expect("the head", await journal.head(tenant, "ses_1"), START)
+    expect("the events", await journal.read(tenant, "ses_1"), [])
+    expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
+    expect("the claim", await journal.claim(tenant, "key"), None)
+    expect("the row", await journal.session(tenant, "ses_1"), None)
+    await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"large")))
+    await journal.append(whole)
 
 
-async def a_unit_without_events_moves_nothing(backend: Backend) -> None:
+async def a_unit_without_events_moves_nothing(journal: Journal, tenant: str) -> None:
     """A unit may hold only a row, a claim or a checkpoint; the stream ends where it did."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        end = await journal.append(unit(tenant, 0, b"1"))
-        later = session_row(tenant, status="paused")
-        checkpoint = NewCheckpoint(kind="point", seq=1, data=b"p")
-        found = await journal.append(unit(tenant, 1, checkpoints=(checkpoint,), claims=("k",), row=later))
-        expect("the position", found, end)
-        expect("the row", await journal.session(tenant, "ses_1"), later)
-        expect("the claim", await journal.claim(tenant, "k"), ClaimHolder("ses_1", 1))
+    end = await journal.append(unit(tenant, 0, b"1"))
+    later = session_row(tenant, status="paused")
+    checkpoint = NewCheckpoint(kind="point", seq=1, data=b"p")
+    found = await journal.append(unit(tenant, 1, checkpoints=(checkpoint,), claims=("k",), row=later))
+    expect("the position", found, end)
+    expect("the row", await journal.session(tenant, "ses_1"), later)
+    expect("the claim", await journal.claim(tenant, "k"), ClaimHolder("ses_1", 1))
 
 
-async def bad_units_are_refused_as_wrong_use(backend: Backend) -> None:
+async def bad_units_are_refused_as_wrong_use(journal: Journal, tenant: str) -> None:
     """Names that a store cannot hold, a checkpoint outside the stream and a foreign row are the caller's mistakes."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        for name in ("", "a\0b", "\ud800", "x" * 513, "ü" * 257):
-            await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", stream=name)))
-            await expect_refusal(UsageError, journal.append(unit(name, 0, b"1")))
-            await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", claims=(name,))))
-            await expect_refusal(UsageError, journal.read(tenant, name))
-        for seq in (0, 2):
-            outside = NewCheckpoint(kind="point", seq=seq, data=b"p")
-            await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", checkpoints=(outside,))))
-        foreign = session_row(tenant, "ses_2")
-        await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", row=foreign)))
-        expect("the head", await journal.head(tenant, "ses_1"), START)
+    for name in ("", "a\0b", "\ud800", "x" * 513, "ü" * 257):
+        await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", stream=name)))
+        await expect_refusal(UsageError, journal.append(unit(name, 0, b"1")))
+        await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", claims=(name,))))
+        await expect_refusal(UsageError, journal.read(tenant, name))
+    for seq in (0, 2):
+        outside = NewCheckpoint(kind="point", seq=seq, data=b"p")
+        await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", checkpoints=(outside,))))
+    foreign = session_row(tenant, "ses_2")
+    await expect_refusal(UsageError, journal.append(unit(tenant, 0, b"1", row=foreign)))
+    expect("the head", await journal.head(tenant, "ses_1"), START)
 
 
-async def names_are_kept_apart(backend: Backend) -> None:
+async def names_are_kept_apart(journal: Journal, tenant: str) -> None:
     """Names that differ only in case, in spaces or in their Unicode form are different."""
-    tenant = new_tenant()
     streams = ("a", "A", "a ", "ä", "a\u0308", "'; --", '["x"]', "x" * 512, "ü" * 256)
-    async with backend.opened() as journal:
-        for stream in streams:
-            await journal.append(unit(tenant, 0, stream.encode(), stream=stream, claims=(stream,)))
-        for stream in streams:
-            stored = await journal.read(tenant, stream)
-            expect(f"the stream {stream!r}", [event.data for event in stored], [stream.encode()])
-            expect(f"the claim {stream!r}", await journal.claim(tenant, stream), ClaimHolder(stream, 1))
+    for stream in streams:
+        await journal.append(unit(tenant, 0, stream.encode(), stream=stream, claims=(stream,)))
+    for stream in streams:
+        stored = await journal.read(tenant, stream)
+        expect(f"the stream {stream!r}", [event.data for event in stored], [stream.encode()])
+        expect(f"the claim {stream!r}", await journal.claim(tenant, stream), ClaimHolder(stream, 1))
 
 
 def _everything(tenant: str) -> Append:
@@ -155,7 +139,7 @@ def _everything(tenant: str) -> Append:
     )  # fmt: skip
 
 
-CASES = (
+CASES = with_new_tenant(
     an_unknown_stream_is_empty,
     events_come_back_as_they_went_in,
     the_expected_position_must_hold,

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from tercet.journal.protocol import Append, Journal, SessionRow
+from tercet.testing.expectation import StoreBackend
 
-
-@dataclass(frozen=True, kw_only=True)
-class Backend:
-    """How to open a journal. A durable backend opens the same store every time."""
-
-    open: Callable[[], Awaitable[Journal]]
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[Journal]:
-        """An open journal, closed at the end."""
-        journal = await self.open()
-        try:
-            yield journal
-        finally:
-            await journal.close()
-
-
-def new_tenant() -> str:
-    """A tenant that no other case uses, so that cases may share a store."""
-    return f"tenant-{secrets.token_hex(8)}"
+Backend: TypeAlias = StoreBackend[Journal]
 
 
 def unit(tenant: str, expected: int = 0, *events: bytes, stream: str = "ses_1", **parts: Any) -> Append:

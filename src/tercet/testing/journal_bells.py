@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, read_all
-from tercet.testing.expectation import expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, unit
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, unit
 
 
 async def every_append_is_told_of_the_rings_before_it(backend: Backend) -> None:
@@ -27,49 +28,41 @@ async def every_append_is_told_of_the_rings_before_it(backend: Backend) -> None:
         expect("another tenant", (elsewhere.bell, await journal.bell(other)), (0, 0))
 
 
-async def a_refused_unit_does_not_ring(backend: Backend) -> None:
+async def a_refused_unit_does_not_ring(journal: Journal, tenant: str) -> None:
     """A ring is part of its unit: where that is refused, nobody hears anything."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await expect_refusal(PositionConflict, journal.append(unit(tenant, 3, b"no", ring=True)))
-        results = await asyncio.gather(
-            journal.append(unit(tenant, 0, b"1", ring=True)),
-            journal.append(unit(tenant, 0, b"no", ring=True)),
-            return_exceptions=True,
-        )
-        expect("the second", type(results[1]).__name__, "PositionConflict")
-        expect("the bell", await journal.bell(tenant), 1)
+    await expect_refusal(PositionConflict, journal.append(unit(tenant, 3, b"no", ring=True)))
+    results = await asyncio.gather(
+        journal.append(unit(tenant, 0, b"1", ring=True)),
+        journal.append(unit(tenant, 0, b"no", ring=True)),
+        return_exceptions=True,
+    )
+    expect("the second", type(results[1]).__name__, "PositionConflict")
+    expect("the bell", await journal.bell(tenant), 1)
 
 
-async def rings_at_once_are_all_counted(backend: Backend) -> None:
+async def rings_at_once_are_all_counted(journal: Journal, tenant: str) -> None:
     """Units handed over together each count once, and none is told less than its own ring."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        units = [unit(tenant, 0, b"1", stream=f"s{n}", ring=n % 3 == 0) for n in range(30)]
-        ends = await asyncio.gather(*map(journal.append, units))
-        expect("the bell", await journal.bell(tenant), 10)
-        expect("the loudest", max(end.bell for end in ends), 10)
-        told = [end.bell for each, end in zip(units, ends, strict=True) if each.ring]
-        expect("ringers told of no ring", [bell for bell in told if bell < 1], [])
+    units = [unit(tenant, 0, b"1", stream=f"s{n}", ring=n % 3 == 0) for n in range(30)]
+    ends = await asyncio.gather(*map(journal.append, units))
+    expect("the bell", await journal.bell(tenant), 10)
+    expect("the loudest", max(end.bell for end in ends), 10)
+    told = [end.bell for each, end in zip(units, ends, strict=True) if each.ring]
+    expect("ringers told of no ring", [bell for bell in told if bell < 1], [])
 
 
-async def a_side_stream_takes_every_writer(backend: Backend) -> None:
+async def a_side_stream_takes_every_writer(journal: Journal, tenant: str) -> None:
     """Ten writers without a lease append to one stream at once; each lands once, and `make` knew its position."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
 
-        async def write(name: str) -> None:
-            await append_next(journal, tenant, "inbox", lambda end: (f"{name} at {end}".encode(),), ring=True)
+    async def write(name: str) -> None:
+        await append_next(journal, tenant, "inbox", lambda end: (f"{name} at {end}".encode(),), ring=True)
 
-        await asyncio.gather(*(write(f"w{number}") for number in range(10)))
-        stored = await read_all(journal, tenant, "inbox")
-        words = [event.data.decode().split(" at ") for event in stored]
-        expect("the writers", sorted(name for name, _ in words), [f"w{number}" for number in range(10)])
-        expect("where each one wrote", [int(end) for _, end in words], list(range(10)))
-        expect(
-            "the rest", [event.seq for event in await read_all(journal, tenant, "inbox", after=7)], [8, 9, 10]
-        )
-        expect("the bell", await journal.bell(tenant), 10)
+    await asyncio.gather(*(write(f"w{number}") for number in range(10)))
+    stored = await read_all(journal, tenant, "inbox")
+    words = [event.data.decode().split(" at ") for event in stored]
+    expect("the writers", sorted(name for name, _ in words), [f"w{number}" for number in range(10)])
+    expect("where each one wrote", [int(end) for _, end in words], list(range(10)))
+    expect("the rest", [event.seq for event in await read_all(journal, tenant, "inbox", after=7)], [8, 9, 10])
+    expect("the bell", await journal.bell(tenant), 10)
 
 
 async def rings_of_another_journal_are_heard(backend: Backend) -> None:
@@ -98,10 +91,12 @@ async def rings_of_several_journals_are_all_counted(backend: Backend) -> None:
 
 
 CASES = (
+    *with_new_tenant(
+        a_refused_unit_does_not_ring,
+        rings_at_once_are_all_counted,
+        a_side_stream_takes_every_writer,
+    ),
     every_append_is_told_of_the_rings_before_it,
-    a_refused_unit_does_not_ring,
-    rings_at_once_are_all_counted,
-    a_side_stream_takes_every_writer,
 )
 DURABLE_CASES = (
     rings_of_another_journal_are_heard,

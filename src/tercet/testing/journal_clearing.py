@@ -8,104 +8,94 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, LeaseLost
 from tercet.journal.protocol import Append, ClaimHolder, Journal, Lease, NewCheckpoint, SessionRow
-from tercet.testing.expectation import expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
-async def what_is_due_comes_earliest_first(backend: Backend) -> None:
+async def what_is_due_comes_earliest_first(journal: Journal, tenant: str) -> None:
     """Rows whose time has come are listed by it; others, and those that wait for nothing, are not."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        for name, due_at in {"a": 30, "b": 10, "c": None, "d": 20, "e": 10}.items():
-            await _put(journal, session_row(tenant, name, due_at=due_at))
-        expect("what is due at 20", await _due(journal, tenant, 20), ["b", "e", "d"])
-        expect("the first of it", await _due(journal, tenant, 20, limit=1), ["b"])
-        expect("nothing yet", await _due(journal, tenant, 9), [])
-        expect("another tenant", await _due(journal, new_tenant(), 99), [])
-        later = session_row(tenant, "b", due_at=None)
-        await journal.append(unit(tenant, 1, stream="b", row=later))
-        expect("what is left", await _due(journal, tenant, 99), ["e", "d", "a"])
-        expect("the row", await journal.session(tenant, "b"), later)
-        (first,) = await journal.due(tenant, now_ms=10)
-        expect("the whole row", first, session_row(tenant, "e", due_at=10))
+    for name, due_at in {"a": 30, "b": 10, "c": None, "d": 20, "e": 10}.items():
+        await _put(journal, session_row(tenant, name, due_at=due_at))
+    expect("what is due at 20", await _due(journal, tenant, 20), ["b", "e", "d"])
+    expect("the first of it", await _due(journal, tenant, 20, limit=1), ["b"])
+    expect("nothing yet", await _due(journal, tenant, 9), [])
+    expect("another tenant", await _due(journal, new_tenant(), 99), [])
+    later = session_row(tenant, "b", due_at=None)
+    await journal.append(unit(tenant, 1, stream="b", row=later))
+    expect("what is left", await _due(journal, tenant, 99), ["e", "d", "a"])
+    expect("the row", await journal.session(tenant, "b"), later)
+    (first,) = await journal.due(tenant, now_ms=10)
+    expect("the whole row", first, session_row(tenant, "e", due_at=10))
 
 
-async def what_has_ended_comes_oldest_first(backend: Backend) -> None:
+async def what_has_ended_comes_oldest_first(journal: Journal, tenant: str) -> None:
     """Rows are listed by their last change, before a time and with one of the statuses."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        for name, status, updated_at in (
-            ("a", "completed", 30), ("b", "failed", 10), ("c", "paused", 5), ("d", "completed", 20),
-        ):  # fmt: skip
-            await _put(journal, session_row(tenant, name, status=status, updated_at=updated_at))
+    for name, status, updated_at in (
+        ("a", "completed", 30), ("b", "failed", 10), ("c", "paused", 5), ("d", "completed", 20),
+    ):  # fmt: skip
+        await _put(journal, session_row(tenant, name, status=status, updated_at=updated_at))
 
-        async def ended(before_ms: int, *statuses: str, limit: int = 100) -> list[str]:
-            rows = await journal.ended(tenant, before_ms=before_ms, statuses=statuses, limit=limit)
-            return [row.session_id for row in rows]
+    async def ended(before_ms: int, *statuses: str, limit: int = 100) -> list[str]:
+        rows = await journal.ended(tenant, before_ms=before_ms, statuses=statuses, limit=limit)
+        return [row.session_id for row in rows]
 
-        expect("what ended", await ended(31, "completed", "failed"), ["b", "d", "a"])
-        expect("what ended before", await ended(30, "completed", "failed"), ["b", "d"])
-        expect("one status", await ended(99, "completed"), ["d", "a"])
-        expect("the oldest", await ended(99, "completed", "failed", limit=1), ["b"])
-        expect("no status", await ended(99), [])
+    expect("what ended", await ended(31, "completed", "failed"), ["b", "d", "a"])
+    expect("what ended before", await ended(30, "completed", "failed"), ["b", "d"])
+    expect("one status", await ended(99, "completed"), ["d", "a"])
+    expect("the oldest", await ended(99, "completed", "failed", limit=1), ["b"])
+    expect("no status", await ended(99), [])
 
 
-async def the_holder_of_a_lease_is_told(backend: Backend) -> None:
+async def the_holder_of_a_lease_is_told(journal: Journal, tenant: str) -> None:
     """Looking at a lease shows who has it, also after its end, and touches nothing."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        expect("an unknown stream", await journal.lease(tenant, "ses_1"), None)
-        await journal.append(unit(tenant, 0, b"1"))
-        expect("a stream without a lease", await journal.lease(tenant, "ses_1"), None)
-        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=5, ttl_ms=10)
-        expect("the lease", await journal.lease(tenant, "ses_1"), lease)
-        await journal.append(unit(tenant, 1, b"2", epoch=lease.epoch))
-        renewed = await journal.renew(lease, now_ms=50, ttl_ms=10)
-        expect("the renewed lease", await journal.lease(tenant, "ses_1"), renewed)
-        await journal.release(renewed)
-        expect("a lease given up", await journal.lease(tenant, "ses_1"), None)
+    expect("an unknown stream", await journal.lease(tenant, "ses_1"), None)
+    await journal.append(unit(tenant, 0, b"1"))
+    expect("a stream without a lease", await journal.lease(tenant, "ses_1"), None)
+    lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=5, ttl_ms=10)
+    expect("the lease", await journal.lease(tenant, "ses_1"), lease)
+    await journal.append(unit(tenant, 1, b"2", epoch=lease.epoch))
+    renewed = await journal.renew(lease, now_ms=50, ttl_ms=10)
+    expect("the renewed lease", await journal.lease(tenant, "ses_1"), renewed)
+    await journal.release(renewed)
+    expect("a lease given up", await journal.lease(tenant, "ses_1"), None)
 
 
-async def a_forgotten_stream_is_gone(backend: Backend) -> None:
+async def a_forgotten_stream_is_gone(journal: Journal, tenant: str) -> None:
     """Nothing that the stream held is found any more, and its name can begin again."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        lease = await _fill(journal, tenant, "ses_1", b"mine")
-        await _fill(journal, tenant, "ses_2", b"other")
-        await journal.forget(lease)
-        expect("the head", await journal.head(tenant, "ses_1"), START)
-        expect("the events", await journal.read(tenant, "ses_1"), [])
-        expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
-        expect("the claim", await journal.claim(tenant, "ses_1 key"), None)
-        expect("the lease", await journal.lease(tenant, "ses_1"), None)
-        expect("the row", await journal.session(tenant, "ses_1"), None)
-        expect("what is due", await _due(journal, tenant, 99), ["ses_2"])
-        expect("the bell", await journal.bell(tenant), 2)
-        await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"mine")))
-        await expect_refusal(LeaseLost, journal.append(unit(tenant, 2, b"no", epoch=lease.epoch)))
-        expect("the other stream's end", (await verify_chain(journal, tenant, "ses_2")).seq, 2)
-        expect("its claim", await journal.claim(tenant, "ses_2 key"), ClaimHolder("ses_2", 2))
-        expect("its blob", await journal.blob(tenant, hash_bytes(b"other")), b"other")
-        again = await _fill(journal, tenant, "ses_1", b"again")
-        expect("the first epoch again", again.epoch, 1)
-        expect("the new end", (await verify_chain(journal, tenant, "ses_1")).seq, 2)
+    lease = await _fill(journal, tenant, "ses_1", b"mine")
+    await _fill(journal, tenant, "ses_2", b"other")
+    await journal.forget(lease)
+    expect("the head", await journal.head(tenant, "ses_1"), START)
+    expect("the events", await journal.read(tenant, "ses_1"), [])
+    expect("the checkpoints", await journal.checkpoints(tenant, "ses_1"), [])
+    expect("the claim", await journal.claim(tenant, "ses_1 key"), None)
+    expect("the lease", await journal.lease(tenant, "ses_1"), None)
+    expect("the row", await journal.session(tenant, "ses_1"), None)
+    expect("what is due", await _due(journal, tenant, 99), ["ses_2"])
+    expect("the bell", await journal.bell(tenant), 2)
+    await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"mine")))
+    await expect_refusal(LeaseLost, journal.append(unit(tenant, 2, b"no", epoch=lease.epoch)))
+    expect("the other stream's end", (await verify_chain(journal, tenant, "ses_2")).seq, 2)
+    expect("its claim", await journal.claim(tenant, "ses_2 key"), ClaimHolder("ses_2", 2))
+    expect("its blob", await journal.blob(tenant, hash_bytes(b"other")), b"other")
+    again = await _fill(journal, tenant, "ses_1", b"again")
+    expect("the first epoch again", again.epoch, 1)
+    expect("the new end", (await verify_chain(journal, tenant, "ses_1")).seq, 2)
 
 
-async def forgetting_needs_the_lease(backend: Backend) -> None:
+async def forgetting_needs_the_lease(journal: Journal, tenant: str) -> None:
     """Who has no lease, lost it or gave it up can forget nothing."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        old = await _fill(journal, tenant, "ses_1", b"mine")
-        unknown = Lease(tenant=tenant, stream="ses_9", owner="ann", epoch=1, until=9)
-        await expect_refusal(LeaseLost, journal.forget(unknown))
-        new = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=100, ttl_ms=10)
-        error = await expect_refusal(LeaseLost, journal.forget(old))
-        expect("the epochs", (error.epoch, error.current), (1, 2))
-        await journal.release(new)
-        await expect_refusal(LeaseLost, journal.forget(new))
-        expect("the end", (await verify_chain(journal, tenant, "ses_1")).seq, 2)
-        expect("the blob", await journal.blob(tenant, hash_bytes(b"mine")), b"mine")
-        expect("the claim", await journal.claim(tenant, "ses_1 key"), ClaimHolder("ses_1", 2))
+    old = await _fill(journal, tenant, "ses_1", b"mine")
+    unknown = Lease(tenant=tenant, stream="ses_9", owner="ann", epoch=1, until=9)
+    await expect_refusal(LeaseLost, journal.forget(unknown))
+    new = await journal.acquire(tenant, "ses_1", owner="bob", now_ms=100, ttl_ms=10)
+    error = await expect_refusal(LeaseLost, journal.forget(old))
+    expect("the epochs", (error.epoch, error.current), (1, 2))
+    await journal.release(new)
+    await expect_refusal(LeaseLost, journal.forget(new))
+    expect("the end", (await verify_chain(journal, tenant, "ses_1")).seq, 2)
+    expect("the blob", await journal.blob(tenant, hash_bytes(b"mine")), b"mine")
+    expect("the claim", await journal.claim(tenant, "ses_1 key"), ClaimHolder("ses_1", 2))
 
 
 async def a_shared_blob_goes_with_its_last_stream(backend: Backend) -> None:
@@ -123,26 +113,24 @@ async def a_shared_blob_goes_with_its_last_stream(backend: Backend) -> None:
         expect("the other tenant's", await journal.blob(other, digest), b"shared")
 
 
-async def forgetting_keeps_its_place_among_others(backend: Backend) -> None:
+async def forgetting_keeps_its_place_among_others(journal: Journal, tenant: str) -> None:
     """Acts handed over together see the stream before it is forgotten, and its name and claims free after."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        lease = await _fill(journal, tenant, "ses_1", b"mine")
-        results = await asyncio.gather(
-            journal.append(unit(tenant, 0, b"no", stream="ses_2", claims=("ses_1 key",))),
-            journal.append(unit(tenant, 2, b"3", epoch=lease.epoch, claims=("late",), blobs=(b"late",))),
-            journal.forget(lease),
-            journal.append(unit(tenant, 0, b"1", claims=("late",), blobs=(b"new",))),
-            journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("ses_1 key",))),
-            return_exceptions=True,
-        )
-        names = [type(result).__name__ for result in results]
-        expect("the results", names, ["ClaimHeld", "Position", "NoneType", "Position", "Position"])
-        expect("the new stream", [event.data for event in await journal.read(tenant, "ses_1")], [b"1"])
-        expect("the claim", await journal.claim(tenant, "late"), ClaimHolder("ses_1", 1))
-        expect("the other claim", await journal.claim(tenant, "ses_1 key"), ClaimHolder("ses_2", 1))
-        await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"late")))
-        expect("the new blob", await journal.blob(tenant, hash_bytes(b"new")), b"new")
+    lease = await _fill(journal, tenant, "ses_1", b"mine")
+    results = await asyncio.gather(
+        journal.append(unit(tenant, 0, b"no", stream="ses_2", claims=("ses_1 key",))),
+        journal.append(unit(tenant, 2, b"3", epoch=lease.epoch, claims=("late",), blobs=(b"late",))),
+        journal.forget(lease),
+        journal.append(unit(tenant, 0, b"1", claims=("late",), blobs=(b"new",))),
+        journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("ses_1 key",))),
+        return_exceptions=True,
+    )
+    names = [type(result).__name__ for result in results]
+    expect("the results", names, ["ClaimHeld", "Position", "NoneType", "Position", "Position"])
+    expect("the new stream", [event.data for event in await journal.read(tenant, "ses_1")], [b"1"])
+    expect("the claim", await journal.claim(tenant, "late"), ClaimHolder("ses_1", 1))
+    expect("the other claim", await journal.claim(tenant, "ses_1 key"), ClaimHolder("ses_2", 1))
+    await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"late")))
+    expect("the new blob", await journal.blob(tenant, hash_bytes(b"new")), b"new")
 
 
 async def what_was_forgotten_elsewhere_is_gone_here(backend: Backend) -> None:
@@ -179,12 +167,14 @@ async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Leas
 
 
 CASES = (
-    what_is_due_comes_earliest_first,
-    what_has_ended_comes_oldest_first,
-    the_holder_of_a_lease_is_told,
-    a_forgotten_stream_is_gone,
-    forgetting_needs_the_lease,
+    *with_new_tenant(
+        what_is_due_comes_earliest_first,
+        what_has_ended_comes_oldest_first,
+        the_holder_of_a_lease_is_told,
+        a_forgotten_stream_is_gone,
+        forgetting_needs_the_lease,
+        forgetting_keeps_its_place_among_others,
+    ),
     a_shared_blob_goes_with_its_last_stream,
-    forgetting_keeps_its_place_among_others,
 )
 DURABLE_CASES = (what_was_forgotten_elsewhere_is_gone_here,)

@@ -7,108 +7,92 @@ import asyncio
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
-from tercet.journal.protocol import ClaimHolder, NewCheckpoint
-from tercet.testing.expectation import expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
+from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint
+from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
-async def a_stream_is_read_in_pages(backend: Backend) -> None:
+async def a_stream_is_read_in_pages(journal: Journal, tenant: str) -> None:
     """`after` and `limit` cut the stream; pages join without a gap, and nothing lies behind the end."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, *(str(number).encode() for number in range(1, 26))))
-        pages = [await journal.read(tenant, "ses_1", after=after, limit=10) for after in (0, 10, 20, 30)]
-        expect("the sizes", [len(page) for page in pages], [10, 10, 5, 0])
-        expect("the positions", [event.seq for page in pages for event in page], list(range(1, 26)))
-        expect("no page", await journal.read(tenant, "ses_1", limit=0), [])
-        middle = await journal.read(tenant, "ses_1", after=7, limit=1)
-        expect("one event", [(event.seq, event.data) for event in middle], [(8, b"8")])
+    await journal.append(unit(tenant, 0, *(str(number).encode() for number in range(1, 26))))
+    pages = [await journal.read(tenant, "ses_1", after=after, limit=10) for after in (0, 10, 20, 30)]
+    expect("the sizes", [len(page) for page in pages], [10, 10, 5, 0])
+    expect("the positions", [event.seq for page in pages for event in page], list(range(1, 26)))
+    expect("no page", await journal.read(tenant, "ses_1", limit=0), [])
+    middle = await journal.read(tenant, "ses_1", after=7, limit=1)
+    expect("one event", [(event.seq, event.data) for event in middle], [(8, b"8")])
 
 
-async def the_newest_checkpoint_is_the_furthest(backend: Backend) -> None:
+async def the_newest_checkpoint_is_the_furthest(journal: Journal, tenant: str) -> None:
     """The newest of a kind has the highest position, whatever order they were written in."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(3), _fold(1))))
-        await journal.append(unit(tenant, 3, checkpoints=(_point(2),)))
-        newest = await journal.newest(tenant, "ses_1", "point")
-        expect("the newest point", newest and (newest.seq, newest.data), (3, b"point 3"))
-        fold = await journal.newest(tenant, "ses_1", "fold")
-        expect("the newest fold", fold and (fold.seq, fold.data), (1, b"fold 1"))
+    await journal.append(unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(3), _fold(1))))
+    await journal.append(unit(tenant, 3, checkpoints=(_point(2),)))
+    newest = await journal.newest(tenant, "ses_1", "point")
+    expect("the newest point", newest and (newest.seq, newest.data), (3, b"point 3"))
+    fold = await journal.newest(tenant, "ses_1", "fold")
+    expect("the newest fold", fold and (fold.seq, fold.data), (1, b"fold 1"))
 
 
-async def a_checkpoint_is_never_overwritten(backend: Backend) -> None:
+async def a_checkpoint_is_never_overwritten(journal: Journal, tenant: str) -> None:
     """The same bytes may be written again; other bytes at the same place are refused, whole unit and all."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
-        await journal.append(unit(tenant, 1, b"2", checkpoints=(_point(1), _point(1))))
-        changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
-        error = await expect_refusal(
-            CheckpointExists, journal.append(unit(tenant, 2, b"3", checkpoints=(_point(2), changed)))
-        )
-        expect("the place", (error.kind, error.seq), ("point", 1))
-        stored = await journal.checkpoints(tenant, "ses_1")
-        expect("the checkpoints", [(each.seq, each.data) for each in stored], [(1, b"point 1")])
-        expect("the end", (await journal.head(tenant, "ses_1")).seq, 2)
+    await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
+    await journal.append(unit(tenant, 1, b"2", checkpoints=(_point(1), _point(1))))
+    changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
+    error = await expect_refusal(
+        CheckpointExists, journal.append(unit(tenant, 2, b"3", checkpoints=(_point(2), changed)))
+    )
+    expect("the place", (error.kind, error.seq), ("point", 1))
+    stored = await journal.checkpoints(tenant, "ses_1")
+    expect("the checkpoints", [(each.seq, each.data) for each in stored], [(1, b"point 1")])
+    expect("the end", (await journal.head(tenant, "ses_1")).seq, 2)
 
 
-async def checkpoints_are_read_in_pages(backend: Backend) -> None:
+async def checkpoints_are_read_in_pages(journal: Journal, tenant: str) -> None:
     """Checkpoints come in the order of their positions, and a page never splits a position."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(
-            unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(1), _point(2), _fold(2), _point(3)))
-        )
-        first = await journal.checkpoints(tenant, "ses_1", limit=2)
-        expect("a page", [(each.seq, each.kind) for each in first], [(1, "point"), (2, "fold"), (2, "point")])
-        rest = await journal.checkpoints(tenant, "ses_1", after=2, limit=2)
-        expect("the rest", [(each.seq, each.kind) for each in rest], [(3, "point")])
-        expect("the hash", rest[0].hash, hash_bytes(b"point 3"))
-        expect("no page", await journal.checkpoints(tenant, "ses_1", limit=0), [])
+    await journal.append(
+        unit(tenant, 0, b"1", b"2", b"3", checkpoints=(_point(1), _point(2), _fold(2), _point(3)))
+    )
+    first = await journal.checkpoints(tenant, "ses_1", limit=2)
+    expect("a page", [(each.seq, each.kind) for each in first], [(1, "point"), (2, "fold"), (2, "point")])
+    rest = await journal.checkpoints(tenant, "ses_1", after=2, limit=2)
+    expect("the rest", [(each.seq, each.kind) for each in rest], [(3, "point")])
+    expect("the hash", rest[0].hash, hash_bytes(b"point 3"))
+    expect("no page", await journal.checkpoints(tenant, "ses_1", limit=0), [])
 
 
-async def blobs_are_named_by_their_bytes(backend: Backend) -> None:
+async def blobs_are_named_by_their_bytes(journal: Journal, tenant: str) -> None:
     """A blob is found by its digest, may be stored again by any stream, and nothing else is found."""
-    tenant = new_tenant()
     data = bytes(range(256)) * 1_000
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", blobs=(data, b"", data)))
-        await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=(data,)))
-        expect("the blob", await journal.blob(tenant, hash_bytes(data)), data)
-        expect("the empty blob", await journal.blob(tenant, hash_bytes(b"")), b"")
-        for digest in (hash_bytes(b"other"), "sha256:", "sha256:zz", "md5:00", ""):
-            await expect_refusal(BlobMissing, journal.blob(tenant, digest))
+    await journal.append(unit(tenant, 0, b"1", blobs=(data, b"", data)))
+    await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=(data,)))
+    expect("the blob", await journal.blob(tenant, hash_bytes(data)), data)
+    expect("the empty blob", await journal.blob(tenant, hash_bytes(b"")), b"")
+    for digest in (hash_bytes(b"other"), "sha256:", "sha256:zz", "md5:00", ""):
+        await expect_refusal(BlobMissing, journal.blob(tenant, digest))
 
 
-async def the_blobs_of_a_stream_are_listed(backend: Backend) -> None:
+async def the_blobs_of_a_stream_are_listed(journal: Journal, tenant: str) -> None:
     """A stream's blobs are listed in the order of their digests, also those that another stream brought as well."""
-    tenant = new_tenant()
     datas = [str(number).encode() for number in range(5)]
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", blobs=tuple(datas[:3])))
-        await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=tuple(datas[2:])))
-        wanted = sorted(map(hash_bytes, datas[:3]))
-        expect("the blobs", await journal.blob_digests(tenant, "ses_1"), wanted)
-        first = await journal.blob_digests(tenant, "ses_1", limit=2)
-        expect("a page", first, wanted[:2])
-        expect("the rest", await journal.blob_digests(tenant, "ses_1", after=first[-1]), wanted[2:])
-        expect("those of none", await journal.blob_digests(tenant, "ses_3"), [])
-        expect("those of others", await journal.blob_digests(new_tenant(), "ses_1"), [])
+    await journal.append(unit(tenant, 0, b"1", blobs=tuple(datas[:3])))
+    await journal.append(unit(tenant, 0, b"1", stream="ses_2", blobs=tuple(datas[2:])))
+    wanted = sorted(map(hash_bytes, datas[:3]))
+    expect("the blobs", await journal.blob_digests(tenant, "ses_1"), wanted)
+    first = await journal.blob_digests(tenant, "ses_1", limit=2)
+    expect("a page", first, wanted[:2])
+    expect("the rest", await journal.blob_digests(tenant, "ses_1", after=first[-1]), wanted[2:])
+    expect("those of none", await journal.blob_digests(tenant, "ses_3"), [])
+    expect("those of others", await journal.blob_digests(new_tenant(), "ses_1"), [])
 
 
-async def the_first_claim_wins(backend: Backend) -> None:
+async def the_first_claim_wins(journal: Journal, tenant: str) -> None:
     """A key stays with its first stream, which may claim it again; another stream is refused."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", claims=("k", "k")))
-        await journal.append(unit(tenant, 1, b"2", claims=("k", "l")))
-        expect("the holder", await journal.claim(tenant, "k"), ClaimHolder("ses_1", 1))
-        expect("the other key", await journal.claim(tenant, "l"), ClaimHolder("ses_1", 2))
-        await expect_refusal(
-            ClaimHeld, journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("m", "k")))
-        )
-        expect("the refused key", await journal.claim(tenant, "m"), None)
+    await journal.append(unit(tenant, 0, b"1", claims=("k", "k")))
+    await journal.append(unit(tenant, 1, b"2", claims=("k", "l")))
+    expect("the holder", await journal.claim(tenant, "k"), ClaimHolder("ses_1", 1))
+    expect("the other key", await journal.claim(tenant, "l"), ClaimHolder("ses_1", 2))
+    await expect_refusal(ClaimHeld, journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("m", "k"))))
+    expect("the refused key", await journal.claim(tenant, "m"), None)
 
 
 async def claims_are_listed_by_their_beginning(backend: Backend) -> None:
@@ -132,25 +116,20 @@ async def claims_are_listed_by_their_beginning(backend: Backend) -> None:
         expect("none", await journal.claims(tenant, "paid:c"), [])
 
 
-async def claims_are_checked_before_checkpoints(backend: Backend) -> None:
+async def claims_are_checked_before_checkpoints(journal: Journal, tenant: str) -> None:
     """A unit that is wrong in both learns of the claim."""
-    tenant = new_tenant()
     changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
-        await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
-        await expect_refusal(
-            ClaimHeld, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("k",)))
-        )
-        await expect_refusal(
-            CheckpointExists, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("l",)))
-        )
-        expect("the refused claim", await journal.claim(tenant, "l"), None)
+    await journal.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
+    await journal.append(unit(tenant, 0, b"1", checkpoints=(_point(1),)))
+    await expect_refusal(ClaimHeld, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("k",))))
+    await expect_refusal(
+        CheckpointExists, journal.append(unit(tenant, 1, checkpoints=(changed,), claims=("l",)))
+    )
+    expect("the refused claim", await journal.claim(tenant, "l"), None)
 
 
-async def rows_change_in_part_and_as_a_whole(backend: Backend) -> None:
+async def rows_change_in_part_and_as_a_whole(journal: Journal, tenant: str) -> None:
     """Whichever columns a later row changes, it is found as it was last written, and in the right lists."""
-    tenant = new_tenant()
     rows = [
         session_row(tenant, due_at=5),
         session_row(tenant, due_at=5, status="paused", updated_at=2, next_step=None, details=b"2"),
@@ -158,39 +137,36 @@ async def rows_change_in_part_and_as_a_whole(backend: Backend) -> None:
         session_row(tenant, due_at=7, status="completed", updated_at=4, owner="bob", pack_hash="sha256:01"),
         session_row(tenant, started_at=9),
     ]
-    async with backend.opened() as journal:
-        for row in rows:
-            await journal.append(unit(tenant, 0, row=row))
-            expect("the row", await journal.session(tenant, "ses_1"), row)
-            expect("the list", await journal.sessions(tenant), [row])
-            expect("what is due", await journal.due(tenant, now_ms=9), [row] if row.due_at else [])
-        await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in rows))
-        expect("the last of a batch", await journal.session(tenant, "ses_1"), rows[-1])
-        await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in reversed(rows)))
-        expect("the last of another", await journal.session(tenant, "ses_1"), rows[0])
+    for row in rows:
+        await journal.append(unit(tenant, 0, row=row))
+        expect("the row", await journal.session(tenant, "ses_1"), row)
+        expect("the list", await journal.sessions(tenant), [row])
+        expect("what is due", await journal.due(tenant, now_ms=9), [row] if row.due_at else [])
+    await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in rows))
+    expect("the last of a batch", await journal.session(tenant, "ses_1"), rows[-1])
+    await asyncio.gather(*(journal.append(unit(tenant, 0, row=row)) for row in reversed(rows)))
+    expect("the last of another", await journal.session(tenant, "ses_1"), rows[0])
 
 
-async def sessions_are_listed_newest_first(backend: Backend) -> None:
+async def sessions_are_listed_newest_first(journal: Journal, tenant: str) -> None:
     """Sessions are ordered by start and id, filtered by status, and cut into pages."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        starts = {"ses_a": 10, "ses_b": 30, "ses_c": 20, "ses_d": 20}
-        for session_id, started_at in starts.items():
-            row = session_row(tenant, session_id, started_at=started_at)
-            await journal.append(unit(tenant, 0, b"1", stream=session_id, row=row))
-        rows = await journal.sessions(tenant)
-        order = ["ses_b", "ses_d", "ses_c", "ses_a"]
-        expect("the order", [row.session_id for row in rows], order)
-        first = await journal.sessions(tenant, limit=2)
-        rest = await journal.sessions(tenant, before=first[-1].session_id)
-        expect("the pages", [row.session_id for row in (*first, *rest)], order)
-        done = session_row(tenant, "ses_c", started_at=20, status="completed", updated_at=99, next_step=None)
-        await journal.append(unit(tenant, 1, b"2", stream="ses_c", row=done))
-        expect("the completed", await journal.sessions(tenant, status="completed"), [done])
-        expect("the row", await journal.session(tenant, "ses_c"), done)
-        open_rows = await journal.sessions(tenant, status="in_progress", before="ses_b", limit=1)
-        expect("a page of a status", [row.session_id for row in open_rows], ["ses_d"])
-        await expect_refusal(UsageError, journal.sessions(tenant, before="ses_z"))
+    starts = {"ses_a": 10, "ses_b": 30, "ses_c": 20, "ses_d": 20}
+    for session_id, started_at in starts.items():
+        row = session_row(tenant, session_id, started_at=started_at)
+        await journal.append(unit(tenant, 0, b"1", stream=session_id, row=row))
+    rows = await journal.sessions(tenant)
+    order = ["ses_b", "ses_d", "ses_c", "ses_a"]
+    expect("the order", [row.session_id for row in rows], order)
+    first = await journal.sessions(tenant, limit=2)
+    rest = await journal.sessions(tenant, before=first[-1].session_id)
+    expect("the pages", [row.session_id for row in (*first, *rest)], order)
+    done = session_row(tenant, "ses_c", started_at=20, status="completed", updated_at=99, next_step=None)
+    await journal.append(unit(tenant, 1, b"2", stream="ses_c", row=done))
+    expect("the completed", await journal.sessions(tenant, status="completed"), [done])
+    expect("the row", await journal.session(tenant, "ses_c"), done)
+    open_rows = await journal.sessions(tenant, status="in_progress", before="ses_b", limit=1)
+    expect("a page of a status", [row.session_id for row in open_rows], ["ses_d"])
+    await expect_refusal(UsageError, journal.sessions(tenant, before="ses_z"))
 
 
 async def tenants_see_nothing_of_each_other(backend: Backend) -> None:
@@ -221,16 +197,18 @@ def _fold(seq: int) -> NewCheckpoint:
 
 
 CASES = (
-    a_stream_is_read_in_pages,
-    the_newest_checkpoint_is_the_furthest,
-    a_checkpoint_is_never_overwritten,
-    checkpoints_are_read_in_pages,
-    blobs_are_named_by_their_bytes,
-    the_blobs_of_a_stream_are_listed,
-    the_first_claim_wins,
+    *with_new_tenant(
+        a_stream_is_read_in_pages,
+        the_newest_checkpoint_is_the_furthest,
+        a_checkpoint_is_never_overwritten,
+        checkpoints_are_read_in_pages,
+        blobs_are_named_by_their_bytes,
+        the_blobs_of_a_stream_are_listed,
+        the_first_claim_wins,
+        claims_are_checked_before_checkpoints,
+        rows_change_in_part_and_as_a_whole,
+        sessions_are_listed_newest_first,
+    ),
     claims_are_listed_by_their_beginning,
-    claims_are_checked_before_checkpoints,
-    rows_change_in_part_and_as_a_whole,
-    sessions_are_listed_newest_first,
     tenants_see_nothing_of_each_other,
 )

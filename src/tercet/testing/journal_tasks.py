@@ -7,113 +7,99 @@ import asyncio
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import ClaimHeld, JournalClosed, LeaseHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint, Position
-from tercet.testing.expectation import ConformanceError, expect, expect_refusal
-from tercet.testing.journal_backend import Backend, new_tenant, session_row, unit
+from tercet.testing.expectation import ConformanceError, expect, expect_refusal, new_tenant, with_new_tenant
+from tercet.testing.journal_backend import Backend, session_row, unit
 
 
-async def many_streams_grow_at_once(backend: Backend) -> None:
+async def many_streams_grow_at_once(journal: Journal, tenant: str) -> None:
     """Fifty tasks append to fifty streams; every stream holds its own events in order."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        await asyncio.gather(*(_fill(journal, tenant, f"ses_{number}", 6) for number in range(50)))
-        for number in range(50):
-            end = await verify_chain(journal, tenant, f"ses_{number}")
-            stored = await journal.read(tenant, f"ses_{number}")
-            wanted = [f"ses_{number} {step}".encode() for step in range(12)]
-            expect(f"stream {number}", [event.data for event in stored], wanted)
-            expect(f"the end of stream {number}", end.seq, 12)
+    await asyncio.gather(*(_fill(journal, tenant, f"ses_{number}", 6) for number in range(50)))
+    for number in range(50):
+        end = await verify_chain(journal, tenant, f"ses_{number}")
+        stored = await journal.read(tenant, f"ses_{number}")
+        wanted = [f"ses_{number} {step}".encode() for step in range(12)]
+        expect(f"stream {number}", [event.data for event in stored], wanted)
+        expect(f"the end of stream {number}", end.seq, 12)
 
 
-async def racing_appends_have_one_winner(backend: Backend) -> None:
+async def racing_appends_have_one_winner(journal: Journal, tenant: str) -> None:
     """Of twenty appends to the same position one is stored, and the others learn of the conflict."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        for expected in range(3):
-            units = [unit(tenant, expected, f"{expected} {racer}".encode()) for racer in range(20)]
-            results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
-            won = [index for index, result in enumerate(results) if isinstance(result, Position)]
-            lost = [result for result in results if isinstance(result, PositionConflict)]
-            expect("winners and losers", (len(won), len(lost)), (1, 19))
-            (last,) = await journal.read(tenant, "ses_1", after=expected)
-            expect("the stored event", last.data, units[won[0]].events[0])
+    for expected in range(3):
+        units = [unit(tenant, expected, f"{expected} {racer}".encode()) for racer in range(20)]
+        results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+        won = [index for index, result in enumerate(results) if isinstance(result, Position)]
+        lost = [result for result in results if isinstance(result, PositionConflict)]
+        expect("winners and losers", (len(won), len(lost)), (1, 19))
+        (last,) = await journal.read(tenant, "ses_1", after=expected)
+        expect("the stored event", last.data, units[won[0]].events[0])
 
 
-async def racing_claims_have_one_winner(backend: Backend) -> None:
+async def racing_claims_have_one_winner(journal: Journal, tenant: str) -> None:
     """Of twenty streams that claim the same key at once one gets it, and only its events are stored."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        units = [unit(tenant, 0, b"1", stream=f"ses_{racer}", claims=("k",)) for racer in range(20)]
-        results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
-        won = [units[index].stream for index, result in enumerate(results) if isinstance(result, Position)]
-        expect("the losers", sum(isinstance(result, ClaimHeld) for result in results), 19)
-        holder = await journal.claim(tenant, "k")
-        expect("the winner", won, [holder and holder.stream])
-        heads = [await journal.head(tenant, each.stream) for each in units]
-        expect("the streams that grew", sum(head.seq for head in heads), 1)
+    units = [unit(tenant, 0, b"1", stream=f"ses_{racer}", claims=("k",)) for racer in range(20)]
+    results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+    won = [units[index].stream for index, result in enumerate(results) if isinstance(result, Position)]
+    expect("the losers", sum(isinstance(result, ClaimHeld) for result in results), 19)
+    holder = await journal.claim(tenant, "k")
+    expect("the winner", won, [holder and holder.stream])
+    heads = [await journal.head(tenant, each.stream) for each in units]
+    expect("the streams that grew", sum(head.seq for head in heads), 1)
 
 
-async def racing_owners_have_one_winner(backend: Backend) -> None:
+async def racing_owners_have_one_winner(journal: Journal, tenant: str) -> None:
     """Of ten owners that acquire a free stream at once one gets it."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        results = await asyncio.gather(
-            *(
-                journal.acquire(tenant, "ses_1", owner=f"owner-{number}", now_ms=0, ttl_ms=100)
-                for number in range(10)
-            ),
-            return_exceptions=True,
-        )
-        expect("the losers", sum(isinstance(result, LeaseHeld) for result in results), 9)
+    results = await asyncio.gather(
+        *(
+            journal.acquire(tenant, "ses_1", owner=f"owner-{number}", now_ms=0, ttl_ms=100)
+            for number in range(10)
+        ),
+        return_exceptions=True,
+    )
+    expect("the losers", sum(isinstance(result, LeaseHeld) for result in results), 9)
 
 
-async def appends_without_waiting_keep_their_order(backend: Backend) -> None:
+async def appends_without_waiting_keep_their_order(journal: Journal, tenant: str) -> None:
     """Units for one stream that are handed over together are stored in the order of their positions."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        units = [unit(tenant, 2 * number, b"%d" % number, b"+") for number in range(10)]
-        ends = await asyncio.gather(*map(journal.append, units))
-        expect("the positions", [end.seq for end in ends], list(range(2, 21, 2)))
-        expect("the verified end", await verify_chain(journal, tenant, "ses_1"), ends[-1])
+    units = [unit(tenant, 2 * number, b"%d" % number, b"+") for number in range(10)]
+    ends = await asyncio.gather(*map(journal.append, units))
+    expect("the positions", [end.seq for end in ends], list(range(2, 21, 2)))
+    expect("the verified end", await verify_chain(journal, tenant, "ses_1"), ends[-1])
 
 
-async def units_of_one_stream_see_each_other(backend: Backend) -> None:
+async def units_of_one_stream_see_each_other(journal: Journal, tenant: str) -> None:
     """Units handed over together meet the claims and checkpoints of those before them."""
-    tenant = new_tenant()
     points = [NewCheckpoint(kind="point", seq=1, data=data) for data in (b"p", b"p", b"changed")]
-    async with backend.opened() as journal:
-        await journal.append(unit(tenant, 0, b"1"))
-        units = [unit(tenant, 1, checkpoints=(point,), claims=("k",)) for point in points]
-        units.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
-        results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
-        kinds = [type(result).__name__ for result in results]
-        expect("the results", kinds, ["Position", "Position", "CheckpointExists", "ClaimHeld"])
+    await journal.append(unit(tenant, 0, b"1"))
+    units = [unit(tenant, 1, checkpoints=(point,), claims=("k",)) for point in points]
+    units.append(unit(tenant, 0, b"1", stream="ses_2", claims=("k",)))
+    results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+    kinds = [type(result).__name__ for result in results]
+    expect("the results", kinds, ["Position", "Position", "CheckpointExists", "ClaimHeld"])
 
 
-async def a_cancelled_append_is_whole_or_absent(backend: Backend) -> None:
+async def a_cancelled_append_is_whole_or_absent(journal: Journal, tenant: str) -> None:
     """Cancelling appends at any instant leaves each stored whole or not at all, and the journal usable."""
-    tenant = new_tenant()
-    async with backend.opened() as journal:
-        for turn in range(30):
-            stream = f"ses_{turn}"
-            whole = unit(
-                tenant, 0, b"1", b"2", stream=stream, claims=(stream,), row=session_row(tenant, stream),
-                checkpoints=(NewCheckpoint(kind="point", seq=2, data=b"p"),),
-            )  # fmt: skip
-            task = asyncio.ensure_future(journal.append(whole))
-            for _ in range(turn % 6):
-                await asyncio.sleep(0)
-            task.cancel()
-            (result,) = await asyncio.gather(task, return_exceptions=True)
-            if isinstance(result, Exception):
-                raise ConformanceError(f"a cancelled append raised {result!r}") from result
-            # An append behind it settles what became of it.
-            await journal.append(unit(tenant, 0, b"after", stream=f"after_{turn}"))
-            head = await journal.head(tenant, stream)
-            there = head != START
-            expect("the events", len(await journal.read(tenant, stream)), 2 if there else 0)
-            expect("the claim", await journal.claim(tenant, stream) is not None, there)
-            expect("the row", await journal.session(tenant, stream) is not None, there)
-            expect("the checkpoint", await journal.newest(tenant, stream, "point") is not None, there)
+    for turn in range(30):
+        stream = f"ses_{turn}"
+        whole = unit(
+            tenant, 0, b"1", b"2", stream=stream, claims=(stream,), row=session_row(tenant, stream),
+            checkpoints=(NewCheckpoint(kind="point", seq=2, data=b"p"),),
+        )  # fmt: skip
+        task = asyncio.ensure_future(journal.append(whole))
+        for _ in range(turn % 6):
+            await asyncio.sleep(0)
+        task.cancel()
+        (result,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(result, Exception):
+            raise ConformanceError(f"a cancelled append raised {result!r}") from result
+        # An append behind it settles what became of it.
+        await journal.append(unit(tenant, 0, b"after", stream=f"after_{turn}"))
+        head = await journal.head(tenant, stream)
+        there = head != START
+        expect("the events", len(await journal.read(tenant, stream)), 2 if there else 0)
+        expect("the claim", await journal.claim(tenant, stream) is not None, there)
+        expect("the row", await journal.session(tenant, stream) is not None, there)
+        expect("the checkpoint", await journal.newest(tenant, stream, "point") is not None, there)
 
 
 async def closing_finishes_what_is_under_way(backend: Backend) -> None:
@@ -210,13 +196,15 @@ async def _fill(journal: Journal, tenant: str, stream: str, turns: int) -> None:
 
 
 CASES = (
-    many_streams_grow_at_once,
-    racing_appends_have_one_winner,
-    racing_claims_have_one_winner,
-    racing_owners_have_one_winner,
-    appends_without_waiting_keep_their_order,
-    units_of_one_stream_see_each_other,
-    a_cancelled_append_is_whole_or_absent,
+    *with_new_tenant(
+        many_streams_grow_at_once,
+        racing_appends_have_one_winner,
+        racing_claims_have_one_winner,
+        racing_owners_have_one_winner,
+        appends_without_waiting_keep_their_order,
+        units_of_one_stream_see_each_other,
+        a_cancelled_append_is_whole_or_absent,
+    ),
     closing_finishes_what_is_under_way,
 )
 DURABLE_CASES = (

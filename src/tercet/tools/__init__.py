@@ -5,8 +5,7 @@ stands in rooms of its own, and only the code that the gateway calls, and a look
 It imports contracts.
 """
 
-from tercet.tools.context import ToolContext
 from tercet.tools.decorator import tool
-from tercet.tools.tool import Tool
+from tercet.tools.tool import Tool, ToolContext
 
 __all__ = ["Tool", "ToolContext", "tool"]

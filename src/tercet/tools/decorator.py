@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
+from tercet.contracts.problem import words_for
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import Limit, OncePer, Unbound
-from tercet.contracts.value_faults import words_for
 from tercet.tools.signature import name_of, read_look_up, read_parameters, read_result
 from tercet.tools.tool import Tool
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
 
 from engine.quality_desk import WRITE, WRONG, desk
 from engine.workshop import ADA, ASK, BOB, Death, Workshop, plan, step
@@ -110,9 +111,9 @@ def judged(workshop: Workshop, words: str, **quality: Any) -> Case:
 
 
 def filled(kind: type[Any], text: str, copies: int = 2) -> Any:
-    """An instance of a dataclass in which every text is this one; lists have so many entries, numbers are small."""
+    """An instance of a struct in which every text is this one; lists have so many entries, numbers are small."""
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = [field.name for field in msgspec.structs.fields(kind)]
     return kind(**{name: LINES.get(name) or _value(hints[name], text, copies) for name in names})
 
 
@@ -124,6 +125,6 @@ def _value(hint: Any, text: str, copies: int) -> Any:
         return tuple(_value(get_args(hint)[0], text, copies) for _ in range(copies))
     if origin in (Union, UnionType):
         return _value(next(each for each in get_args(hint) if each is not NoneType), text, copies)
-    if dataclasses.is_dataclass(hint):
-        return filled(hint, text, copies)  # pyright: ignore[reportArgumentType] - it is a class
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return filled(hint, text, copies)
     return {str: text, int: 1, float: 40.0, bool: True}[hint]

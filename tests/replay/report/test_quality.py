@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -84,7 +83,7 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
 
 def test_scores_of_a_run_that_has_not_kept_its_pack_have_no_minimum_beside_them() -> None:
     """Which of them are too low stands in the record; how much too low, nobody knows any more."""
-    first, _ = loop_of(tell(replace(letter(*FOUR), minimums={}))).turns
+    first, _ = loop_of(tell(msgspec.structs.replace(letter(*FOUR), minimums={}))).turns
     assert first.critiqued is not None
     assert {(each.limit, each.mark) for each in first.critiqued.grades} == {("", None)}
     assert [each.name for each in first.critiqued.grades if each.tone == "bad"] == [
@@ -336,7 +335,7 @@ def test_judgements_that_were_made_up_are_told_as_unreadable(workshop: Workshop,
     case = Case(state=run.state, events=tuple(run.found))
     assert tell(case).quality is not None
     with pytest.raises(ReplayError, match="in another shape"):
-        tell(replace(case, events=tuple(events)))
+        tell(msgspec.structs.replace(case, events=tuple(events)))
 
 
 # --- comparisons ---

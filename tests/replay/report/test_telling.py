@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -216,7 +215,10 @@ def test_what_was_made_up_is_told_as_unreadable(workshop: Workshop) -> None:
         else each
         for each in case.events
     ]
-    for made_up in (replace(case, state=started), replace(case, events=tuple(verdicts))):
+    for made_up in (
+        msgspec.structs.replace(case, state=started),
+        msgspec.structs.replace(case, events=tuple(verdicts)),
+    ):
         with pytest.raises(ReplayError, match="in another shape"):
             tell(made_up)
 

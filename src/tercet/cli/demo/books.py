@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tercet.cli.demo.folder import Folder
@@ -21,12 +21,14 @@ from tercet.cli.demo.scenes import (
     Value,
     Waiting,
 )
-from tercet.cli.journals import TENANT, Story, read_story
+from tercet.cli.journals import TENANT, Story, read_story, use_journal
 from tercet.contracts.errors import UsageError
 from tercet.core import events as e
 from tercet.core.state import OpenGate
-from tercet.engine.records import read_record
-from tercet.journal.opening import open_journal
+from tercet.engine.session_reader import read_record
+from tercet.journal.protocol import Journal
+
+T = TypeVar("T")
 
 _REFUNDS = "SELECT refund_id, idempotency_key, payment_id, amount_inr, status FROM refunds ORDER BY rowid"
 
@@ -37,29 +39,21 @@ class Books:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
+    def _read(self, act: Callable[[Journal], Awaitable[T]]) -> T:
+        return use_journal(self._folder.journal_url, act)
+
     def newest(self) -> str:
         """The session that was started last."""
-        return asyncio.run(self._newest())
-
-    async def _newest(self) -> str:
-        async with open_journal(self._folder.journal_url) as journal:
-            return (await journal.sessions(TENANT, limit=1))[0].session_id
+        return self._read(lambda journal: journal.sessions(TENANT, limit=1))[0].session_id
 
     def story(self, session: str) -> Story:
         """A session with all its events."""
-        return asyncio.run(self._story(session))
-
-    async def _story(self, session: str) -> Story:
-        async with open_journal(self._folder.journal_url) as journal:
-            return await read_story(journal, session)
+        return self._read(lambda journal: read_story(journal, session))
 
     def record(self, session: str) -> dict[str, Any]:
         """The decision record of a session; raises `ReplayError` if it does not come to its hash."""
-        return asyncio.run(self._record(session))
-
-    async def _record(self, session: str) -> dict[str, Any]:
-        async with open_journal(self._folder.journal_url) as journal:
-            return await read_record(journal, TENANT, (await read_story(journal, session)).state)
+        state = self.story(session).state
+        return self._read(lambda journal: read_record(journal, TENANT, state))
 
     def refunds(self) -> tuple[Refund, ...]:
         """Every refund of the shop; none while no tool has made its database."""
@@ -158,12 +152,8 @@ class Books:
 
     def lease_until(self, session: str) -> int:
         """When the lease that a dead worker left on a session runs out; 0 if there is none."""
-        return asyncio.run(self._lease_until(session))
-
-    async def _lease_until(self, session: str) -> int:
-        async with open_journal(self._folder.journal_url) as journal:
-            lease = await journal.lease(TENANT, session)
-            return lease.until if lease is not None else 0
+        lease = self._read(lambda journal: journal.lease(TENANT, session))
+        return lease.until if lease is not None else 0
 
     def recorded(self, session: str) -> Recorded:
         """The record, with whose approval it holds."""

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import typer
 
 from tercet.cli.demo.folder import Folder, make_folder
-from tercet.cli.demo.hints import Hint, hints
-from tercet.cli.demo.narrator import Narrator
-from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting
+from tercet.cli.demo.narrator import Hint, Narrator, hints
+from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting, name_of
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
@@ -81,7 +80,7 @@ def _play(place: Folder, ask: Ask, tell: Callable[[Scene], None]) -> Told:
         for scene in story:
             tell(scene)
             if not isinstance(scene, Heading | Aside):
-                told[scene.name] = scene
+                told[name_of(scene)] = scene
     return told
 
 
@@ -110,6 +109,6 @@ def _document(place: Folder, told: Told) -> dict[str, Any]:
         "payments": str(place.payments),
         "pack": str(place.pack),
         "status": _status(told),
-        **{name: asdict(fact) for name, fact in told.items()},
+        **{name: msgspec.to_builtins(fact) for name, fact in told.items()},
         "next": [command for _, command in _next(place, told)],
     }

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+import re
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tercet.contracts.request import Actor
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be done."""
 
     number: int
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Aside:
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
     """Why it takes a moment."""
 
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refund:
+class Refund(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the payment database."""
 
     refund_id: str
@@ -32,11 +33,8 @@ class Refund:
     status: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A plan that the critic did not let through."""
-
-    name: ClassVar[str] = "refused"
 
     session_id: str
     status: str
@@ -49,8 +47,7 @@ class Refused:
     has_payment_database: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Value:
+class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A parameter of the call that waits."""
 
     name: str
@@ -61,8 +58,7 @@ class Value:
     """The field of the pinned evidence that has the same value, if one has."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pinned:
+class Pinned(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence that an approval is bound to."""
 
     id: str
@@ -70,11 +66,8 @@ class Pinned:
     source: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """A verified plan whose run waits at a gate."""
-
-    name: ClassVar[str] = "waiting"
 
     session_id: str
     status: str
@@ -96,11 +89,8 @@ class Waiting:
     refunds: tuple[Refund, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OwnAttempt:
+class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """The owner of the run tried to approve its gate."""
-
-    name: ClassVar[str] = "own_attempt"
 
     actor: str
     code: str
@@ -110,11 +100,8 @@ class OwnAttempt:
     """How many the gate has afterwards."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """What a second person said."""
-
-    name: ClassVar[str] = "answered"
 
     actor: str
     roles: tuple[str, ...]
@@ -122,11 +109,8 @@ class Answered:
     digest: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Crashed:
+class Crashed(msgspec.Struct, frozen=True, kw_only=True):
     """A worker was killed after the payment, and before it could write that down."""
-
-    name: ClassVar[str] = "crashed"
 
     worker: int
     signal: int
@@ -135,11 +119,8 @@ class Crashed:
     completes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recovered:
+class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     """Another worker carried the session to its end."""
-
-    name: ClassVar[str] = "recovered"
 
     worker: int
     status: str
@@ -149,11 +130,8 @@ class Recovered:
     refunds: tuple[Refund, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """What is left: the decision record, which was read back and comes to its hash."""
-
-    name: ClassVar[str] = "recorded"
 
     hash: str
     outputs: dict[str, Any]
@@ -163,11 +141,8 @@ class Recorded:
     evidence: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """A story that ended without a payment: denied, or left at the gate."""
-
-    name: ClassVar[str] = "ended"
 
     status: str
     reason: str
@@ -177,3 +152,12 @@ class Ended:
 
 Fact: TypeAlias = Refused | Waiting | OwnAttempt | Answered | Crashed | Recovered | Recorded | Ended
 Scene: TypeAlias = Heading | Aside | Fact
+
+
+def name_of(fact: Fact) -> str:
+    """Return the name of a fact in the document: `OwnAttempt` is `own_attempt`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(fact).__name__).lower()
+
+
+OWNER = Actor(id="agt_support", roles=("support_agent",))
+APPROVER = Actor(id="user_finance_lead", roles=("finance_lead",))

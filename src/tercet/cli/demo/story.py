@@ -10,10 +10,11 @@ from collections.abc import Callable, Generator
 from typing import Literal, TypeAlias
 
 from tercet.cli.demo.books import Books
-from tercet.cli.demo.cast import APPROVER, OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import Worker
 from tercet.cli.demo.scenes import (
+    APPROVER,
+    OWNER,
     Aside,
     Crashed,
     Heading,
@@ -26,9 +27,9 @@ from tercet.cli.demo.scenes import (
 from tercet.cli.text import took
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.request import Actor
-from tercet.engine.runtime import Runtime
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
+from tercet.runtime import Runtime
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
 Ask: TypeAlias = Callable[[Waiting], Answer]

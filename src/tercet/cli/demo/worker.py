@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.cli.demo.cast import OWNER
 from tercet.cli.demo.folder import Folder
 from tercet.cli.demo.process import FROZEN
+from tercet.cli.demo.scenes import OWNER
 from tercet.contracts.errors import TercetError
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.request import Request
-from tercet.engine.runtime import Runtime
 from tercet.packs import Pack
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import Point
 
 LEASE_MS = 3_000
@@ -36,9 +36,8 @@ _POINT: Point = "after_answer"
 async def work(folder: Folder, what: str, which: str, *, freezes: bool) -> None:
     """Carry one session as far as it goes."""
     pack = Pack.load(folder.pack)
-    async with Runtime(
-        pack, folder.journal_url, lease_ms=LEASE_MS, crash=freeze if freezes else pass_by
-    ) as runtime:
+    options = RuntimeOptions(lease_ms=LEASE_MS, crash=freeze if freezes else pass_by)
+    async with Runtime(pack, folder.journal_url, options=options) as runtime:
         if what == "resume":
             await runtime.resume(which)
             return

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import extra_missing
 from tercet.contracts.plain import MAX_NUMBER, not_plain
 from tercet.contracts.rubric import EdgeCase
 from tercet.contracts.shape import JsonObject, as_list, as_object

@@ -60,10 +60,9 @@ from tercet.repair.confidence import DEFAULT_WEIGHTS, estimate
 from tercet.repair.control import steering
 from tercet.repair.escalation import FEEDBACK, Resources
 from tercet.repair.exit import ExitFacts, exit_decision
-from tercet.repair.forms import SCHEMA, diagnose_form, form_of, is_form_mended
 from tercet.repair.materials import Materials
 from tercet.repair.mending import IsGone, mend, with_feedback
-from tercet.repair.rechecking import gone_by
+from tercet.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
 
 TESTS = "tests"
 """The dimension of a defect that a test has found."""

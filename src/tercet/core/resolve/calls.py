@@ -94,7 +94,7 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         breaker=answer.circuit,
         call=call_hash(call.tool.name, params),
         compensation=command.compensation,
-        marks=marks_of(config, call, command.params),
+        marks=marks_of(config, call, params),
         **budget.reservation_of(call, hold),
     )
 

@@ -14,7 +14,7 @@ import orjson
 
 from tercet.contracts import pointer
 from tercet.contracts.canonical import canonical
-from tercet.contracts.fence import fence
+from tercet.contracts.pasted import fence
 from tercet.contracts.quality import Defect, DefectSeverity
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe

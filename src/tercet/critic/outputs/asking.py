@@ -15,9 +15,9 @@ import orjson
 from tercet.contracts.canonical import canonical
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.fence import fence
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Trust
+from tercet.contracts.pasted import fence
 from tercet.contracts.quality import Claim, ClaimVerdict, Entailment, Judgement, Support
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import VerificationSettings

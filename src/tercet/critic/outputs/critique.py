@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.fence import fence, is_whole
+from tercet.contracts.pasted import fence, is_whole
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairHint, RubricScore
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension

@@ -8,25 +8,85 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from tercet.contracts.errors import TercetError
+from tercet.contracts.session import SessionStatus
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
-from tercet.engine.checks.damage import legible, row_fault
-from tercet.engine.checks.history import add_row, expected_claims, find_claim_faults, find_missing_points
-from tercet.engine.rows import row_of
+from tercet.engine.checks.retention import add_row, expected_claims, find_claim_faults, find_missing_points
+from tercet.engine.rows import details_of, row_of
+from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.engine.streams.kinds import find_foreign
 from tercet.journal.chain import verify_chain
 from tercet.journal.database import CheckQuery, DatabaseJournal, digest_text
-from tercet.journal.errors import BlobMissing, JournalCorrupt, Loss
+from tercet.journal.errors import (
+    BlobMissing,
+    JournalBusy,
+    JournalClosed,
+    JournalCorrupt,
+    JournalUnavailable,
+    Loss,
+)
 from tercet.journal.protocol import SessionRow, StoredCheckpoint
-from tercet.journal.side_stream import read_all
+
+_STATUSES = frozenset(get_args(SessionStatus))
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999."""
+
+
+class DamagedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that a list cannot show, and why."""
+
+    session_id: str
+    reason: str
+
+
+def row_fault(row: SessionRow) -> str:
+    """Return what is wrong with the row of a session; empty if a list can show it."""
+    texts = (row.session_id, row.status, row.pack, row.pack_hash, row.snapshot, row.intent, row.owner)
+    if not all(_is_text(text) for text in (*texts, row.next_step or "")):
+        return "its row holds bytes that are not text"
+    if row.status not in _STATUSES:
+        return f"its row has an unknown status {row.status!r}"
+    if not all(type(at) is int and 0 <= at <= _LATEST_MS for at in (row.started_at, row.updated_at)):
+        return "its row has times outside of the calendar"
+    try:
+        details_of(row)
+    except JournalCorrupt as error:
+        return error.message
+    return ""
+
+
+def describe_damage(session: str, error: Exception) -> DamagedSession:
+    """Return a session that could not be read. Raises the error again if the store failed, and not the session.
+
+    Events that were changed can make folding fail in any way, so every other error counts as damage.
+    """
+    if isinstance(error, JournalBusy | JournalClosed | JournalUnavailable | OSError):
+        raise error
+    reason = error.message if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
+    return DamagedSession(session_id=legible(session), reason=legible(reason))
+
+
+def legible(text: str) -> str:
+    """Return a text with bytes that are not UTF-8 written as escapes."""
+    return text if _is_text(text) else str(text).encode("utf-8", "backslashreplace").decode()
+
+
+def _is_text(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
 
 _PAGE = 200
 _TRIES = 3
@@ -184,24 +244,23 @@ class _Check:
         state = State()
         states: dict[int, State] = {}
         rows: deque[SessionRow] = deque()
-        events: list[e.Event] = []
         turns: list[int] = []
         try:
-            stored = await opening.checkpoints_of(self._journal, tenant, session)
+            stored = await read_checkpoints(self._journal, tenant, session)
         except JournalCorrupt as error:
             stored = []
             faults.append((error.place, error.message, _RESTORE))
         wanted = {each.seq for each in stored}
         try:
-            for record in await read_all(self._journal, tenant, session):
-                phase, state = state.phase, opening.fold_stored(state, record, session)
-                if record.seq in wanted:
-                    states[record.seq] = state
+            history = await load_history(self._journal, tenant, session)
+            for seq, (_, after) in enumerate(history.walk(), 1):
+                phase, state = state.phase, after
+                if seq in wanted:
+                    states[seq] = state
                 if state.phase is not phase:
-                    turns.append(record.seq)
+                    turns.append(seq)
                 add_row(rows, row_of(state))
-                events.append(codec.decode(record.data))
-            opening.demand_own(tenant, session, events)
+            events = history.events
         except TercetError as error:
             return [*faults, (_place(error), error.message, _NO_RESUME)]
         faults += [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
@@ -22,11 +21,10 @@ from tercet.contracts.quality import RepairEntry, RepairLog
 from tercet.contracts.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
-from tercet.core.fold.apply import fold_event
 from tercet.core.state import State, Used
 from tercet.core.transcript import moment, transcript
 from tercet.engine import checkpoint
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import History, load_history
 from tercet.journal.protocol import Journal, StoredCheckpoint
 
 _ACCEPTING = ("approve", "grant", "accept_partial")
@@ -48,34 +46,18 @@ _PURPOSES: dict[Phase, CostPhase] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trail:
-    """All that the provenance of a run follows from."""
+class Trail(History):
+    """The history of a run with its citations: all that its provenance follows from."""
 
-    events: Sequence[e.Event]
-    checkpoints: Sequence[StoredCheckpoint] = ()
     citations: Mapping[str, Citation]
     """Where each fact that the run has kept was found, by its id."""
 
-    @cached_property
-    def states(self) -> tuple[State, ...]:
-        """What the run was before its first event, and after each."""
-        found = [State()]
-        for event in self.events:
-            found.append(fold_event(found[-1], event))
-        return tuple(found)
-
-    @property
-    def state(self) -> State:
-        """What it is now."""
-        return self.states[-1]
-
 
 async def read_trail(journal: Journal, tenant: str, session: str) -> Trail:
-    """A run as its journal, or a bundle of it, tells it."""
-    events = await opening.events_of(journal, tenant, session)
-    checkpoints = await opening.checkpoints_of(journal, tenant, session)
+    """Return the history of a run in a journal or a bundle, with its citations."""
+    history = await load_history(journal, tenant, session, has_checkpoints=True)
     citations: dict[str, Citation] = {}
-    for event in events:
+    for event in history.events:
         match event:
             case e.SessionStarted() | e.SessionMigrated() if event.evidence:
                 citations |= _frozen(await journal.blob(tenant, event.evidence))
@@ -83,7 +65,7 @@ async def read_trail(journal: Journal, tenant: str, session: str) -> Trail:
                 citations |= _found(await journal.blob(tenant, event.facts))
             case _:
                 pass
-    return Trail(events=events, checkpoints=checkpoints, citations=citations)
+    return Trail(session=session, stored=history.stored, checkpoints=history.checkpoints, citations=citations)
 
 
 def _frozen(data: bytes) -> dict[str, Citation]:
@@ -218,12 +200,8 @@ def cost_by_phase(states: Sequence[State]) -> dict[CostPhase, PhaseCost]:
     }
     for before, after in pairwise(states):
         if before.used != after.used:
-            _add(spent[_purpose(before)], before.used, after.used)
+            _add(spent[_PURPOSES[before.halted_from or before.phase]], before.used, after.used)
     return {purpose: PhaseCost.model_validate(amounts) for purpose, amounts in spent.items()}
-
-
-def _purpose(state: State) -> CostPhase:
-    return _PURPOSES[state.halted_from or state.phase]
 
 
 def _add(amounts: dict[str, int], before: Used, after: Used) -> None:

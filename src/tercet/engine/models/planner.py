@@ -24,11 +24,10 @@ from tercet.core.state import State
 from tercet.critic.flow import trusted_results
 from tercet.critic.review import Review
 from tercet.models.model import Model
-from tercet.planner.answer import read_answer
+from tercet.planner.answer import find_kept, find_kept_outputs, read_answer
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question
-from tercet.planner.revision import find_kept, find_kept_outputs
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 
 REPEATED = "plan_repeated"
 

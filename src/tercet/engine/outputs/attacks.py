@@ -28,7 +28,7 @@ from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
-from tercet.engine.outputs.trials import Trials, filled
+from tercet.engine.outputs.samples import Trials, filled
 from tercet.engine.services import Services
 from tercet.policy import schemas
 

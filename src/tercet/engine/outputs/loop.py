@@ -24,8 +24,7 @@ from tercet.engine.calls import Calls
 from tercet.engine.evidence.retrieval import keep, search
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.attacks import Attacks
-from tercet.engine.outputs.samples import Sampling
-from tercet.engine.outputs.trials import Trials
+from tercet.engine.outputs.samples import Sampling, Trials
 from tercet.engine.services import Services
 from tercet.engine.streams import experience
 from tercet.journal.errors import JournalError

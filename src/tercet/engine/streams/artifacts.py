@@ -14,13 +14,13 @@ import msgspec
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
-from tercet.contracts.record import AgentResult, FailureReport, HaltRecord, Provenance
+from tercet.contracts.record import AgentResult, FailureReport, HaltRecord
 from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.core import effects as undoing
 from tercet.core.state import State
 from tercet.core.transcript import moment
-from tercet.engine import sessions as opening
-from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail
+from tercet.engine.session_reader import load_state
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal, StoredCheckpoint
 from tercet.journal.side_stream import name_owner, read_all
@@ -30,7 +30,7 @@ Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
 
 async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     """What a session has left; raises `UsageError` while it is in progress."""
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     if state.status == "in_progress":
         raise UsageError(
             f"session {session} is in progress: it has left nothing yet",
@@ -42,21 +42,17 @@ async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
     if state.status in ("paused", "awaiting_gate"):
         return _halt(state, stored).model_copy(update={"provenance": origin})
     if state.status == "completed":
-        return _result(origin, state, trail)
+        return AgentResult(
+            output=state.outputs,
+            provenance=origin,
+            audit=audit_of(trail),
+            content_hash=digest(state.outputs),
+        )
     failure = _failure(state, stored, await rollback_result(journal, tenant, state))
     return failure.model_copy(update={"provenance": origin})
 
 
 # --- COMMIT ---
-
-
-def _result(origin: Provenance, state: State, trail: Trail) -> AgentResult:
-    return AgentResult(
-        output=state.outputs,
-        provenance=origin,
-        audit=audit_of(trail),
-        content_hash=digest(state.outputs),
-    )
 
 
 # --- FAIL ---

@@ -8,8 +8,7 @@ import re
 import warnings
 from html.parser import HTMLParser
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head"})
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}

@@ -29,7 +29,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
 from tercet.contracts.errors import UsageError
-from tercet.models.hosted.wire import open_client
+from tercet.models.hosted.faults import open_client
 
 COMPATIBLE = "openai-compatible"
 KEY_VARIABLE = "OPENAI_COMPATIBLE_API_KEY"

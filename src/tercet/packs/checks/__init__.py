@@ -2,13 +2,123 @@
 
 A check takes the parts of a pack and yields a problem for each defect. It is pure, and it keeps quiet where a file
 could not be read and it cannot know.
+
+Here are the types of a check and what several checks share: problems of names that lead to nothing, and what a JSON
+Schema says about the fields of a value, where None means that it leaves the question open.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from tercet.contracts import pointer
 from tercet.contracts.problem import Problem
+from tercet.contracts.shape import JsonObject, as_object
 from tercet.packs.parts import Parts
 
 Problems: TypeAlias = Iterator[Problem]
 Check: TypeAlias = Callable[[Parts], Problems]
+
+
+def unknown_gate(parts: Parts, place: str, name: str) -> Problem:
+    """The problem of a gate that is named and not there."""
+    remedy = did_you_mean(name, parts.gate) or "declare it in gates.toml, or name another"
+    return parts.problem("unknown_gate", place, f"there is no gate {name}", remedy)
+
+
+def unknown_tool(parts: Parts, place: str, name: str) -> Problem:
+    """The problem of a tool that is named and not there."""
+    remedy = did_you_mean(name, parts.tool) or f"this pack has {', '.join(sorted(parts.tool)) or 'no tools'}"
+    return parts.problem("unknown_tool", place, f"there is no tool {name}", remedy)
+
+
+def unknown_parameter(parts: Parts, code: str, place: str, name: str, known: Iterable[str]) -> Problem:
+    """The problem of a parameter that is named and not there."""
+    names = list(known)
+    remedy = did_you_mean(name, names) or f"it takes {', '.join(names) or 'none'}"
+    return parts.problem(code, place, f"there is no parameter {name}", remedy)
+
+
+def unknown_fact(
+    parts: Parts,
+    place: str,
+    told: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    severity: Literal["error", "warning"] = "error",
+) -> Problem:
+    """The problem of a member of evidence that is named and not there."""
+    names = list(known)
+    remedy = (
+        did_you_mean(name, names) or f"name one of {', '.join(names[:12]) or 'those that the evidence has'}"
+    )
+    return parts.problem("required_fact_unknown", place, told, remedy, severity=severity)
+
+
+def did_you_mean(name: str, known: Iterable[str], words: str = "did you mean {}?") -> str | None:
+    """Words about the known name that is nearest to this one; None if none is near."""
+    near = get_close_matches(name, list(known), n=1)
+    return words.format(near[0]) if near else None
+
+
+_OPEN = ("anyOf", "oneOf", "allOf", "not", "if", "patternProperties", "propertyNames", "$dynamicRef")
+_MAX_HOPS = 8
+
+ANY_ITEM = "*"
+
+
+def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
+    """The fields that an object of this schema has; None if the schema does not list them all in one place."""
+    found = dereferenced(schema, schema)
+    if found is None or any(word in found for word in _OPEN) or _takes_more(found):
+        return None
+    return tuple(map(str, as_object(found.get("properties", {})) or {}))
+
+
+def named_fields(schema: JsonObject) -> tuple[str, ...] | None:
+    """The fields that a schema names; None also where it names none and forbids none, which says nothing."""
+    found = dereferenced(schema, schema) or {}
+    is_silent = "properties" not in found and found.get("additionalProperties") is None
+    return None if is_silent else fields_of(schema)
+
+
+def missing_field(schema: JsonObject, where: str) -> str | None:
+    """The first field on the way of a pointer that a value of this schema cannot have; None if it may have all."""
+    current: JsonObject | None = schema
+    for token in pointer.parts(where):
+        current = dereferenced(schema, current)
+        if current is None or any(word in current for word in _OPEN):
+            return None
+        if current.get("type") == "array" or "items" in current:
+            current = as_object(current.get("items"))
+            continue
+        properties = as_object(current.get("properties"))
+        if properties is None:
+            return None
+        if token != ANY_ITEM and token not in properties:
+            return None if _takes_more(current) else token
+        current = as_object(properties.get(token))
+    return None
+
+
+def _takes_more(schema: JsonObject) -> bool:
+    """Whether a schema says that there may be other fields; by silence, JSON Schema allows them and authors do not."""
+    return schema.get("additionalProperties") not in (None, False)
+
+
+def dereferenced(root: JsonObject, schema: JsonObject | None) -> JsonObject | None:
+    """The schema behind local references; None where it cannot be told."""
+    for _ in range(_MAX_HOPS):
+        if schema is None or "$ref" not in schema:
+            return schema
+        target = str(schema["$ref"])
+        if not target.startswith("#"):
+            return None
+        try:
+            schema = as_object(pointer.follow(root, target[1:]))
+        except pointer.PointerError:
+            return None
+    return None

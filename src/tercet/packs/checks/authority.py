@@ -8,9 +8,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.relations import REQUEST, Relation, is_of_class, parse_path
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_parameter, unknown_tool
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter, unknown_tool
 from tercet.packs.parts import Parts
 
 

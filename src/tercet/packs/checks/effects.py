@@ -14,8 +14,7 @@ from tercet.contracts.shape import as_list
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.gates import named_gates
 from tercet.critic.irreversible import find_early_effects
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import Parts
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type

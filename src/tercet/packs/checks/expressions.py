@@ -11,13 +11,10 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.control import controls_are_stable
-from tercet.packs.checks.gates import grants_are_for_steps
+from tercet.packs.checks import Check, Problems, did_you_mean, fields_of
+from tercet.packs.checks.gates import grants_are_for_steps, os_users_are_distinct
+from tercet.packs.checks.limits import controls_are_stable
 from tercet.packs.checks.methods import METHOD_CHECKS
-from tercet.packs.checks.names import did_you_mean
-from tercet.packs.checks.people import os_users_are_distinct
-from tercet.packs.checks.schema_paths import fields_of
 from tercet.packs.parts import PACK, Parts
 from tercet.policy.expressions import CALL, PLAN, STEP, ExpressionError, Scope, check_call_rule, compile_rule
 from tercet.policy.schemas import validator

@@ -1,10 +1,9 @@
-"""Gates that somebody can approve, and policies that lead to them."""
+"""Gates and tools that the pack's actors can approve and use, and policies that lead to gates."""
 
 from __future__ import annotations
 
 from tercet.contracts.gate import Gate
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_gate
+from tercet.packs.checks import Check, Problems, unknown_gate
 from tercet.packs.parts import Parts
 
 
@@ -80,4 +79,36 @@ def grants_are_for_steps(parts: Parts) -> Problems:
             )
 
 
-GATE_CHECKS: tuple[Check, ...] = (gates_can_be_approved, policies_lead_to_gates)
+def os_users_are_distinct(parts: Parts) -> Problems:
+    """A user of the operating system is one actor."""
+    first: dict[str, str] = {}
+    for actor in parts.actors:
+        if actor.os_user is None:
+            continue
+        holder = first.setdefault(actor.os_user, actor.id)
+        if holder != actor.id:
+            yield parts.problem(
+                "duplicate_os_user",
+                f"actor {actor.id}, os_user",
+                f"the user {actor.os_user} is {holder} already",
+                "let each os_user stand at one actor; an actor may hold several roles",
+            )
+
+
+def tool_roles_are_held(parts: Parts) -> Problems:
+    """Some actor holds a role of each tool that asks for one."""
+    if parts.is_partial("actor"):
+        return
+    held = {role for actor in parts.actors for role in actor.roles}
+    for tool in parts.tools:
+        if tool.roles and held.isdisjoint(tool.roles):
+            who = "no actor holds" if parts.actors else "the pack has no actors, so nobody holds"
+            yield parts.problem(
+                "tool_unusable",
+                f"tool {tool.name}, roles",
+                f"{who} the role {' or '.join(tool.roles)}, so every plan that calls it is refused",
+                "give the role to an actor in actors.toml, or drop it from the tool",
+            )
+
+
+GATE_CHECKS: tuple[Check, ...] = (gates_can_be_approved, policies_lead_to_gates, tool_roles_are_held)

@@ -12,7 +12,7 @@ from tercet.packs.checks import Check, Problems
 from tercet.packs.parts import Parts
 from tercet.planner.binding import bind, express
 from tercet.planner.knowledge import scope_of
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.policy.expressions import (
     ExpressionError,
     compile_amount,

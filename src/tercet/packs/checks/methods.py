@@ -8,9 +8,8 @@ from typing import Any
 from tercet.contracts import references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import ARG, Method, Task
-from tercet.packs.checks import Check, Problems
+from tercet.packs.checks import Check, Problems, unknown_tool
 from tercet.packs.checks.method_values import NO_LABELS, VALUE_CHECKS, names_read
-from tercet.packs.checks.names import unknown_tool
 from tercet.packs.parts import Parts
 from tercet.planner.knowledge import ordering_of, sorted_by
 

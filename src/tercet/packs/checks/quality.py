@@ -13,8 +13,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import as_object
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import did_you_mean, unknown_fact, unknown_gate
+from tercet.packs.checks import Check, Problems, did_you_mean, unknown_fact, unknown_gate
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 
@@ -115,20 +114,13 @@ def _fact_problems(parts: Parts, decision: DecisionSpec, ref: str, place: str) -
     facts = [fact for fact in parts.evidence if meets(name, fact.classification)]
     steps = {step.id for plan in parts.templates for step in plan.steps}
     elsewhere = {each.removesuffix("_evidence") for each in decision.required_evidence}
-    if facts and not any(_has(fact.content, at) for fact in facts):
+    if facts and not any(pointer.value_at(fact.content, at) is not None for fact in facts):
         known = sorted({place for fact in facts for place in _pointers(fact.content)})
         yield unknown_fact(parts, place, f"no fact of the class {name} has {at}", at, known)
     elif not facts and name not in steps | elsewhere:
         known = sorted({fact.classification for fact in parts.evidence} | steps | elsewhere)
         told = f"there is neither evidence of the class {name} in the pack nor a step of this name"
         yield unknown_fact(parts, place, told, name, known, severity="warning")
-
-
-def _has(content: object, at: str) -> bool:
-    try:
-        return pointer.follow(content, at) is not None
-    except pointer.PointerError:
-        return False
 
 
 def _pointers(content: object) -> Iterator[str]:

@@ -12,10 +12,9 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import as_list, as_object
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts
-from tercet.repair.rules.sections import Blank, blanks_in, strays_in
+from tercet.repair.rules.texts import Blank, blanks_in, strays_in
 
 _OUTPUT = "$output"
 _RESULT = "result"
@@ -116,7 +115,7 @@ def _sections(rules: QualityRules | None) -> tuple[SectionTemplate, ...]:
 def _lack(parts: Parts, decision: DecisionSpec, blank: Blank) -> str | None:
     """Why nothing in the pack can fill a blank; None where something may."""
     facts = [fact for fact in parts.evidence if meets(blank.classification, fact.classification)]
-    if any(_has(fact.content, blank.place) for fact in facts):
+    if any(pointer.value_at(fact.content, blank.place) is not None for fact in facts):
         return None
     if facts:
         return f"no fact of the class {blank.classification} has anything at {blank.place or 'its top'}"
@@ -135,13 +134,6 @@ def _elsewhere(parts: Parts, decision: DecisionSpec) -> Iterator[str]:
         yield from (*tool.requires_evidence, *tool.attests)
     for plan in parts.templates:
         yield from (query.classification for step in plan.steps for query in step.evidence_queries)
-
-
-def _has(content: Any, place: str) -> bool:
-    try:
-        return pointer.follow(content, place) is not None
-    except pointer.PointerError:
-        return False
 
 
 def _unfilled(parts: Parts, place: str, message: str) -> Problem:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_gate, unknown_parameter
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_gate, unknown_parameter
 from tercet.packs.parts import PACK, Parts
 
 

@@ -12,9 +12,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.quality_rules import Attack, QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
-from tercet.packs.checks import Check, Problems
-from tercet.packs.checks.names import unknown_parameter, unknown_tool
-from tercet.packs.checks.schema_paths import fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter, unknown_tool
 from tercet.packs.parts import Parts
 from tercet.policy import schemas
 

@@ -4,13 +4,24 @@
 its noise from recorded repairs, and `is_stable` and `kp_bound` say which gains a pack may declare.
 """
 
-from tercet.repair.control.affordability import apply
-from tercet.repair.control.controller import escalation_after, quality_of, step, strategy_for
-from tercet.repair.control.convergence import mean_course, trajectories
-from tercet.repair.control.estimation import LEAST_SAMPLE, estimate, estimate_classes
-from tercet.repair.control.noise import noise_floor
-from tercet.repair.control.prediction import closed_cost, iterations_to_reach, predict
-from tercet.repair.control.stability import character_of, is_stable, kp_bound
+from tercet.repair.control.controller import (
+    character_of,
+    escalation_after,
+    is_stable,
+    kp_bound,
+    noise_floor,
+    quality_of,
+    step,
+    strategy_for,
+)
+from tercet.repair.control.estimation import (
+    LEAST_SAMPLE,
+    estimate,
+    estimate_classes,
+    mean_course,
+    trajectories,
+)
+from tercet.repair.control.prediction import apply, closed_cost, iterations_to_reach, predict
 
 __all__ = [
     "LEAST_SAMPLE",

@@ -2,20 +2,44 @@
 
 The order of the questions is fixed: near enough, out of repairs, stalled, lost in noise, too dear. Only then is there a
 repair. All numbers that are kept are rounded, so a state that was stored and read again decides as the one in memory.
+
+Which gains are stable.
+
+Without clamp and noise the error obeys e' = e - G·u, and u = Kp·e + Ki·Σe + Kd·(e - e_before). Taking the difference of
+two such lines removes the sum, and leaves a recurrence whose characteristic polynomial is
+
+    z³ + (p + i + d - 2)·z² + (1 - p - 2d)·z + d        with p = G·Kp, i = G·Ki, d = G·Kd.
+
+Where there is no integral term, that difference has brought in a root at 1 which the loop does not have; it is divided
+out. The error dies away exactly if all roots lie inside the unit circle, which the Jury test says without finding them.
+It is done with fractions: small gains put roots so near to the circle that floats would decide by their rounding.
+
+The noise floor: how large an error noise alone keeps up.
+
+Noise w disturbs the error once in every repair, and the loop answers each disturbance with the same errors h, so that
+the expected square of the error is sigma² times the sum of h². With Kp alone h is geometric and the sum is
+1 / (1 - (1 - G·Kp)²). In general h is the impulse response of N(z)/A(z), with A the characteristic polynomial; the sum of
+its squares follows from the table of the Jury test without simulating anything (K. J. Åström, 1970).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from math import isfinite, sqrt
+from typing import NamedTuple
 
 from tercet.contracts.control import (
     ESCALATIONS,
     MOST,
+    Character,
     ControlCommand,
     ControlSpec,
     ControlState,
     Escalation,
+    NoiseFloor,
     Quality,
     RepairCommand,
     StopCommand,
@@ -23,7 +47,133 @@ from tercet.contracts.control import (
     rounded,
 )
 from tercet.contracts.quality import RepairStrategy
-from tercet.repair.control.noise import mean_square_floor
+
+_WATCHED = 100
+"""For how many repairs a stable loop is watched for a change of sign."""
+_GONE = 1e-3
+"""An error that is smaller than this part of the first one is not looked at."""
+
+
+class Gains(NamedTuple):
+    """The four numbers that stability and noise depend on."""
+
+    gain: float
+    kp: float
+    ki: float
+    kd: float
+
+    @classmethod
+    def of(cls, spec: ControlSpec) -> Gains:
+        """Those of a controller."""
+        return cls(spec.gain, spec.proportional, spec.ki, spec.kd)
+
+
+def characteristic(gains: Gains) -> tuple[Fraction, ...]:
+    """The coefficients of the loop's characteristic polynomial, the highest power first."""
+    gain, one = Fraction(gains.gain), Fraction(1)
+    p, i, d = gain * Fraction(gains.kp), gain * Fraction(gains.ki), gain * Fraction(gains.kd)
+    if i == 0:
+        return (one, p - 1) if d == 0 else (one, p + d - 1, -d)
+    return (one, p + i + d - 2, 1 - p - 2 * d, d)
+
+
+def passes_jury(polynomial: Sequence[Fraction]) -> bool:
+    """Whether all roots lie inside the unit circle: each row of the Jury table is led by its larger end."""
+    row = list(polynomial)
+    while len(row) > 1:
+        first, last = row[0], row[-1]
+        if abs(last) >= abs(first):
+            return False
+        mirrored = row[::-1]
+        row = [first * own - last * other for own, other in zip(row[:-1], mirrored[:-1], strict=True)]
+    return True
+
+
+def is_stable(spec: ControlSpec) -> bool:
+    """Whether the error dies away, whatever it is at first."""
+    return _is_stable(Gains.of(spec))
+
+
+@lru_cache(maxsize=256)  # exact fractions take a while, and a loop asks again after every repair
+def _is_stable(gains: Gains) -> bool:
+    return passes_jury(characteristic(gains))
+
+
+def kp_bound(spec: ControlSpec) -> float:
+    """Every Kp above zero and below this is stable, with the other gains as they are; zero or less means none is.
+
+    It is what the Jury test demands of p where i and d are not negative: p < 2 - i/2 - 2d, which leaves no p above zero unless d < 1.
+    """
+    return 2.0 / spec.gain - spec.ki / 2.0 - 2.0 * spec.kd
+
+
+def character_of(spec: ControlSpec) -> Character:
+    """How the error moves, as far as can be told before anything was measured.
+
+    With Kp alone it goes to and fro above 1/G. With an integral term every loop passes the setpoint once, so there it
+    is called oscillating only if it comes back and passes again.
+    """
+    if not is_stable(spec):
+        return "unstable"
+    if spec.is_proportional:
+        return "oscillating" if spec.gain * spec.proportional > 1.0 else "monotone"
+    seen = [error > 0.0 for error in _linear_errors(spec) if abs(error) > _GONE]
+    turns = sum(one != other for one, other in pairwise(seen))
+    return "oscillating" if turns > 1 else "monotone"
+
+
+def _linear_errors(spec: ControlSpec) -> Iterator[float]:
+    """The errors that follow an error of one, without clamp and noise."""
+    gain, kp, ki, kd = spec.gain, spec.proportional, spec.ki, spec.kd
+    error, before, integral = 1.0, 1.0, 0.0
+    for _ in range(_WATCHED):
+        yield error
+        integral += error
+        intensity = kp * error + ki * integral + kd * (error - before)
+        before, error = error, error - gain * intensity
+
+
+def mean_square_floor(spec: ControlSpec) -> float | None:
+    """The expected square of the error after many repairs, without the clamp; None for a loop that is not stable."""
+    if not is_stable(spec):
+        return None
+    return spec.sigma**2 * _amplification(Gains.of(spec)) if spec.sigma else 0.0
+
+
+@lru_cache(maxsize=256)
+def _amplification(gains: Gains) -> float:
+    """How much larger the mean square of the error is than that of the noise, in a loop that is stable."""
+    polynomial = characteristic(gains)
+    # An integral term forgets a lasting error, which is what the root of the numerator at 1 says.
+    numerator = (1, -1, 0, 0) if gains.ki else (1, *[0] * (len(polynomial) - 1))
+    return float(_energy([Fraction(each) for each in numerator], polynomial))
+
+
+def noise_floor(spec: ControlSpec) -> NoiseFloor | None:
+    """How near noise lets the quality come to the setpoint; None for a loop that is not stable."""
+    square = mean_square_floor(spec)
+    if square is None:
+        return None
+    root = sqrt(square)
+    return NoiseFloor(
+        mean_square=rounded(square),
+        best_quality=rounded(spec.target - root),
+        is_above_epsilon=root > spec.epsilon,
+    )
+
+
+def _energy(numerator: Sequence[Fraction], denominator: Sequence[Fraction]) -> Fraction:
+    """The sum of the squares of the impulse response of a stable fraction of polynomials in z."""
+    over, under = list(numerator), list(denominator)
+    total = Fraction(0)
+    while under:
+        total += over[-1] ** 2 / under[0]
+        alpha, beta = under[-1] / under[0], over[-1] / under[0]
+        mirrored = under[::-1]
+        over = [own - beta * other for own, other in zip(over[:-1], mirrored[:-1], strict=True)]
+        under = [own - alpha * other for own, other in zip(under[:-1], mirrored[:-1], strict=True)]
+    return total / denominator[0]
+
 
 STALL_FROM = 3
 """After so many repairs an error that hardly changes counts as stalled."""

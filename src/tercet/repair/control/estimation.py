@@ -1,4 +1,4 @@
-"""The repair gain and its noise, learned from recorded repairs.
+"""The repair gain and its noise, learned from recorded repairs; and the course that these repairs took.
 
 The model is a line through zero, after - before = G·u + w, so the gain is the least-squares slope and the noise is what
 is left over. Sums are exact (`fsum`), so the order of the rows changes nothing.
@@ -6,7 +6,7 @@ is left over. Sums are exact (`fsum`), so the order of the rows changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, sqrt
 
 from tercet.contracts.control import GainEstimate, RepairObservation, rounded
@@ -67,3 +67,28 @@ def _quantile(freedom: int) -> float:
     second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
     third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
     return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
+def trajectories(rows: Iterable[RepairObservation]) -> Mapping[str, tuple[float, ...]]:
+    """The qualities of each output, from before its first repair to after its last one, by its name."""
+    runs: dict[str, list[RepairObservation]] = {}
+    for row in rows:
+        runs.setdefault(row.run, []).append(row)
+    return {name: _qualities(sorted(runs[name], key=lambda row: row.iteration)) for name in sorted(runs)}
+
+
+def mean_course(courses: Iterable[Sequence[float]]) -> tuple[float, ...]:
+    """The mean quality after each repair; an output that needed no more keeps the quality that it had.
+
+    Otherwise the last means would be those of the hardest outputs alone.
+    """
+    given = [course for course in courses if course]
+    longest = max(map(len, given), default=0)
+    return tuple(
+        rounded(fsum(course[min(number, len(course) - 1)] for course in given) / len(given))
+        for number in range(longest)
+    )
+
+
+def _qualities(rows: Sequence[RepairObservation]) -> tuple[float, ...]:
+    return (rows[0].before, *(row.after for row in rows))

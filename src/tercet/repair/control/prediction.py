@@ -6,14 +6,110 @@ and no clamp there is also a formula, which is given beside it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil, log, log1p
 
-from tercet.contracts.control import ControlPrediction, ControlSpec, Quality, StopReason, rounded
-from tercet.repair.control.affordability import affordable_options, chosen
-from tercet.repair.control.controller import quality_of
-from tercet.repair.control.course import foresee
-from tercet.repair.control.noise import noise_floor
-from tercet.repair.control.stability import character_of, kp_bound
+from tercet.contracts.control import (
+    PLACES,
+    ControlPrediction,
+    ControlSpec,
+    ControlState,
+    CostOption,
+    Quality,
+    StopCommand,
+    StopReason,
+    rounded,
+)
+from tercet.repair.control.controller import character_of, kp_bound, noise_floor, quality_of, step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """Every error until the end, and what the end was."""
+
+    errors: tuple[float, ...]
+    end: StopReason
+    cost: float
+
+    @property
+    def iterations(self) -> int:
+        """The repairs."""
+        return len(self.errors) - 1
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the output came near enough to its setpoint."""
+        return self.end is StopReason.REACHED
+
+
+def foresee(spec: ControlSpec, quality: float) -> Forecast:
+    """What the controller does with an output of this quality if every repair brings just what is expected of it.
+
+    A prediction is about one number, so the setpoint counts as one, and noise is left out: also from the decision to
+    stop because of it.
+    """
+    plain = spec.model_copy(update={"setpoint": spec.target, "sigma": 0.0})
+    state, errors = ControlState(), list[float]()
+    # It ends: every turn but the last is a repair, and there are at most `k_max` of them.
+    while True:
+        state, command = step(plain, state, quality)
+        errors.append(command.error)
+        if isinstance(command, StopCommand):
+            return Forecast(errors=tuple(errors), end=command.reason, cost=state.cost)
+        quality += spec.gain * command.intensity
+
+
+def affordable_options(spec: ControlSpec, quality: float) -> tuple[CostOption, ...]:
+    """Everything that would help, and to fail, which always can be done."""
+    return (*_relaxed(spec, quality), *_gentler(spec, quality), CostOption(kind="fail"))
+
+
+def chosen(spec: ControlSpec, options: Sequence[CostOption]) -> CostOption:
+    """What the pack asks for; the last option, which is to fail, where that does not help."""
+    return next((option for option in options if option.kind == spec.on_over_cost), options[-1])
+
+
+def apply(spec: ControlSpec, option: CostOption) -> ControlSpec:
+    """The controller as an option changes it."""
+    changed = {"epsilon": option.epsilon, "kp": option.kp}
+    return spec.model_copy(update={name: value for name, value in changed.items() if value is not None})
+
+
+def _relaxed(spec: ControlSpec, quality: float) -> Iterator[CostOption]:
+    """The smallest tolerance that can be paid for, if the pack allows one so large."""
+    nearest = min(foresee(spec, quality).errors)
+    if spec.epsilon_max is not None and spec.epsilon < nearest <= spec.epsilon_max:
+        yield from _working(spec, CostOption(kind="relax_epsilon", epsilon=nearest), quality)
+
+
+def _gentler(spec: ControlSpec, quality: float) -> Iterator[CostOption]:
+    """The largest smaller Kp that can be paid for.
+
+    Repairs that go further than they need are what a smaller Kp saves. So the candidates are those that come out just
+    at the tolerance, after one repair, after two, and so on.
+    """
+    error = spec.target - quality
+    for count in range(1, spec.k_max + 1):
+        shrinkage = (spec.epsilon / error) ** (1.0 / count)
+        kp = _rounded_up((1.0 - shrinkage) / spec.gain)
+        option = CostOption(kind="reduce_kp", kp=kp)
+        found = next(_working(spec, option, quality), None) if kp < spec.proportional else None
+        if found is not None:
+            yield found
+            return
+
+
+def _working(spec: ControlSpec, option: CostOption, quality: float) -> Iterator[CostOption]:
+    """The option with what it costs, if it does help."""
+    course = foresee(apply(spec, option), quality)
+    if course.is_reached:
+        yield option.model_copy(update={"iterations": course.iterations, "cost": course.cost})
+
+
+def _rounded_up(value: float) -> float:
+    scale = 10**PLACES
+    return rounded(ceil(value * scale + 1.0) / scale)
 
 
 def predict(spec: ControlSpec, measured: Quality) -> ControlPrediction:

@@ -20,9 +20,8 @@ from tercet.contracts.control import (
     StopReason,
 )
 from tercet.contracts.shape import JsonObject
-from tercet.repair.control.affordability import apply
 from tercet.repair.control.controller import escalation_after, quality_of, step
-from tercet.repair.control.prediction import predict
+from tercet.repair.control.prediction import apply, predict
 
 
 def steer_on(

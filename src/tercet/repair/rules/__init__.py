@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 from tercet.contracts.quality import Defect, RepairStrategy, RootCauseClass
 from tercet.contracts.shape import JsonObject
-from tercet.repair.edits import Edit
 from tercet.repair.materials import Materials
-from tercet.repair.regions import Region
-from tercet.repair.rules.claims import remove_claim
+from tercet.repair.regions import Edit, Region
 from tercet.repair.rules.coercion import coerce
 from tercet.repair.rules.redaction import redact
-from tercet.repair.rules.sections import add_section
-from tercet.repair.rules.totals import recompute_total
+from tercet.repair.rules.texts import add_section, recompute_total, remove_claim
 
 _C = RootCauseClass
 

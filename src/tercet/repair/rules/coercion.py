@@ -13,12 +13,12 @@ from typing import Any
 import orjson
 
 from tercet.contracts import pointer
+from tercet.contracts.pointer import value_at
 from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy.schemas import Fault, faults
-from tercet.repair.edits import Edit, splice
 from tercet.repair.materials import Materials, only
-from tercet.repair.regions import Region, value_at
+from tercet.repair.regions import Edit, Region, splice
 
 _ROUNDS = 8
 """One mended fault may uncover another, so often."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from tercet.contracts.repair import Redaction
 from tercet.contracts.shape import JsonObject
-from tercet.repair.edits import Edit, from_the_end
-from tercet.repair.regions import Region, text_at, texts
-from tercet.repair.rules.claims import take_out
+from tercet.repair.regions import Edit, Region, from_the_end, text_at, texts
+from tercet.repair.rules.texts import take_out
 
 REDACTED = "[redacted]"
 _SECRETS = re.compile(

@@ -7,25 +7,13 @@ manifest names, and nothing stands there twice. It remembers a few values of the
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from tercet.journal.chain import ZERO
 from tercet.replay.bundle.layout import ORDER, Header
 from tercet.replay.bundle.manifest import MAX_BYTES, Manifest, decode_manifest
 
 _EVENTS = ORDER.index("event")
-
-
-class Hasher(Protocol):
-    """Takes bytes in, as `hashlib` does."""
-
-    def update(self, data: bytes, /) -> None:
-        """More bytes."""
-        ...
-
-    def digest(self) -> bytes:
-        """The hash of all that came in."""
-        ...
 
 
 class Consistency:
@@ -41,7 +29,7 @@ class Consistency:
         self._chain = ZERO
         self._packs = 0
         """How many packs have been read."""
-        self._hasher: Hasher | None = None
+        self._hasher, self._is_hashing = sha256(), False
 
     def begin(self, header: Header) -> str:
         """What is wrong with a record where it stands; empty if nothing is. Its payload comes next."""
@@ -64,7 +52,7 @@ class Consistency:
 
     def update(self, data: bytes) -> None:
         """A part of the payload."""
-        if self._hasher is not None:
+        if self._is_hashing:
             self._hasher.update(data)
 
     def finish(self, header: Header, payload: bytes) -> str:
@@ -72,8 +60,8 @@ class Consistency:
         if header.kind == "manifest":
             self.manifest = decode_manifest(payload)
             return _fault(self.manifest)
-        if self._hasher is not None:
-            self._chain, self._hasher = self._hasher.digest(), None
+        if self._is_hashing:
+            self._chain, self._is_hashing = self._hasher.digest(), False
         return ""
 
     def _begin_event(self, header: Header) -> str:
@@ -87,7 +75,7 @@ class Consistency:
         if (header.stream, header.seq) != wanted:
             return f"event {wanted[1]} of {wanted[0]} should stand here"
         self._seq += 1
-        self._hasher = sha256(self._chain)
+        self._hasher, self._is_hashing = sha256(self._chain), True
         return ""
 
     def _next_stream(self) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+
+import msgspec
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TYPE_VERSION
@@ -19,31 +20,30 @@ from tercet.core import events as e
 from tercet.core.messages import inbox_of
 from tercet.core.state import State
 from tercet.core.table import blobs_of
-from tercet.engine import sessions as opening
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.artifacts import rollback_of
 from tercet.journal.chain import START, follow, verify_chain
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal, Position, Stored
 from tercet.packs.declared import write_declarations
 from tercet.packs.pack import Pack
+from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
-from tercet.replay.bundle.records import Seal
-from tercet.replay.bundle.writing import BundleWriter, Signer, new_file
+from tercet.replay.bundle.signing import PrivateKey
+from tercet.replay.bundle.writing import BundleWriter, new_file
 
 _PAGE = 100
 """How many events are in memory at a time."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackContent:
+class PackContent(msgspec.Struct, frozen=True, kw_only=True):
     """A pack, and the files that it was loaded from."""
 
     pack: Pack
-    files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    files: Mapping[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exported:
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle that was made."""
 
     manifest: Manifest
@@ -57,7 +57,7 @@ async def export_run(
     path: Path,
     *,
     packs: Sequence[PackContent] = (),
-    signer: Signer | None = None,
+    signer: PrivateKey | None = None,
     is_forced: bool = False,
 ) -> Exported:
     """Put a run into a file.
@@ -82,7 +82,7 @@ async def export_run(
 
 async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
     """What the bundle will say about itself, and the blobs that events name."""
-    state = (await opening.restore(journal, tenant, session)).state
+    state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
     position = START

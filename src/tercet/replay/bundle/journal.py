@@ -19,7 +19,6 @@ from tercet.engine.rows import row_of
 from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing, JournalClosed
 from tercet.journal.protocol import (
-    Append,
     CheckpointKind,
     ClaimHolder,
     Lease,
@@ -160,53 +159,20 @@ class BundleJournal:
         del tenant, before_ms, statuses, limit
         return []
 
-    async def append(self, unit: Append) -> Position:
-        """Raises `UsageError`."""
-        del unit
-        _refuse()
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Raise `UsageError`: nothing is written here."""
+        raise UsageError(
+            "a bundle can only be read",
+            code="read_only",
+            remedy="go on with the session in the journal that it was exported from",
+        )
 
-    async def acquire(
-        self,
-        tenant: str,
-        stream: str,
-        *,
-        owner: str,
-        now_ms: int,
-        ttl_ms: int,
-        grace_ms: int = 0,
-        replacing: Lease | None = None,
-    ) -> Lease:
-        """Raises `UsageError`."""
-        del tenant, stream, owner, now_ms, ttl_ms, grace_ms, replacing
-        _refuse()
-
-    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """Raises `UsageError`."""
-        del lease, now_ms, ttl_ms
-        _refuse()
-
-    async def release(self, lease: Lease) -> None:
-        """Raises `UsageError`."""
-        del lease
-        _refuse()
-
-    async def forget(self, lease: Lease) -> None:
-        """Raises `UsageError`."""
-        del lease
-        _refuse()
+    append = acquire = renew = release = forget = _refuse
 
     async def close(self) -> None:
         """Refuse everything from now on, and close the bundle."""
         self._closed = True
         self._bundle.close()
-
-
-def _refuse() -> NoReturn:
-    raise UsageError(
-        "a bundle can only be read",
-        code="read_only",
-        remedy="go on with the session in the journal that it was exported from",
-    )
 
 
 def _position(stored: StoredCheckpoint) -> int:

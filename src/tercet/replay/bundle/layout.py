@@ -14,8 +14,9 @@ since two programs could read it differently.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -163,3 +164,25 @@ def decode_signature(line: bytes) -> tuple[bytes, str] | None:
 def signed_bytes(end: str, key: str) -> bytes:
     """What is signed: the hash of the end's header, and who signs."""
     return SIGNED + end.encode() + b"\n" + encode_signature(key)
+
+
+class Record(NamedTuple):
+    """A record whose bytes were checked, and where its payload begins in the file."""
+
+    header: Header
+    link: str
+    """The hash of its header."""
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seal:
+    """The end of a bundle: the hash that stands for all of it, and who signed that."""
+
+    hash: str
+    records: int
+    size: int
+    sha256: str
+    """Of all bytes before the end's line."""
+    signer: str = ""
+    proof: bytes = b""

@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from tercet.contracts.canonical import hash_bytes
@@ -22,8 +21,7 @@ from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.journal import BundleJournal
-from tercet.replay.bundle.layout import FIRST_LINE
-from tercet.replay.bundle.records import Record
+from tercet.replay.bundle.layout import Record
 from tercet.replay.bundle.scanning import Scan
 from tercet.replay.bundle.signing import check_signature
 
@@ -31,15 +29,6 @@ MOST_RECORDS = 2_000_000
 """Of more, the places alone would fill the memory."""
 MOST_BYTES = 2**30
 """A larger payload is not taken into memory."""
-
-
-def is_bundle(path: Path) -> bool:
-    """Whether a file begins as a bundle does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(FIRST_LINE)) == FIRST_LINE
-    except OSError:
-        return False
 
 
 def open_bundle(path: str | Path) -> Bundle:
@@ -109,9 +98,7 @@ class Bundle:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from tercet.contracts.errors import UsageError
-from tercet.contracts.extras import extra_missing
+from tercet.contracts.errors import UsageError, extra_missing
 from tercet.replay.bundle.errors import BundleForged
-from tercet.replay.bundle.layout import is_hex, signed_bytes
-from tercet.replay.bundle.records import Seal
+from tercet.replay.bundle.layout import Seal, is_hex, signed_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ed25519

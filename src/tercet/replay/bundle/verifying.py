@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from tercet.replay.bundle.errors import BundleDamaged, BundleForged
-from tercet.replay.bundle.layout import decode_signature
+from tercet.replay.bundle.layout import Seal, decode_signature
 from tercet.replay.bundle.manifest import Manifest
 from tercet.replay.bundle.reading import open_file, refuse_unreadable
-from tercet.replay.bundle.records import Seal
 from tercet.replay.bundle.scanning import Scan
 from tercet.replay.bundle.signing import check_signature, demand_cryptography
 

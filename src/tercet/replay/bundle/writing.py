@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from tercet.contracts.errors import UsageError
@@ -17,24 +17,12 @@ from tercet.replay.bundle.layout import (
     START,
     Header,
     Kind,
+    Seal,
     encode_header,
     encode_signature,
     signed_bytes,
 )
-from tercet.replay.bundle.records import Seal
-
-
-class Signer(Protocol):
-    """Somebody who signs."""
-
-    @property
-    def key(self) -> str:
-        """The public key, in hexadecimal digits."""
-        ...
-
-    def sign(self, data: bytes) -> bytes:
-        """The signature under some bytes; the same bytes have always the same one."""
-        ...
+from tercet.replay.bundle.signing import PrivateKey
 
 
 class BundleWriter:
@@ -62,7 +50,7 @@ class BundleWriter:
         self._put(payload)
         self._put(b"\n")
 
-    def finish(self, signer: Signer | None = None) -> Seal:
+    def finish(self, signer: PrivateKey | None = None) -> Seal:
         """The end, and the signature of whoever signs."""
         key = signer.key if signer else ""
         size, whole = self._size, self._whole.hexdigest()

@@ -6,8 +6,6 @@ A bundle that can be read as a journal is read in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 import msgspec
@@ -18,33 +16,26 @@ from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.quality import RepairEntry
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.engine import sessions as opening
-from tercet.engine.records import read_record
+from tercet.engine.session_reader import load_history, read_record
 from tercet.engine.streams.artifacts import rollback_result
-from tercet.journal.chain import START
 from tercet.journal.errors import BlobMissing
-from tercet.journal.protocol import Journal, Position
-from tercet.journal.side_stream import read_all
+from tercet.journal.protocol import Journal
 from tercet.packs.declared import read_declarations
 
 _SHELVED = "library"
 """Marks what a session has kept of a library, beside the fields of the fact."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A fact that a session has kept, and where it was found if it was looked for."""
 
     evidence: Evidence
     citation: Citation | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """A run: how it stands, every event that led there, and what is kept beside the events."""
 
     state: State
@@ -52,12 +43,12 @@ class Case:
     chain: str = ""
     """The last link of the chain, which was followed from the first event on."""
     facts: tuple[Found, ...] = ()
-    texts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    texts: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     """Questions to models and long answers by their digests, as far as they are still there."""
     record: Mapping[str, Any] | None = None
     """The decision record, which came to its hash."""
     rollback: RollbackResult | None = None
-    minimums: Mapping[str, float] = field(default_factory=dict[str, float])
+    minimums: Mapping[str, float] = msgspec.field(default_factory=dict[str, float])
     """The least that each dimension of the rubric may be, by the pack that the run has kept; empty where that is not known."""
 
     @property
@@ -69,27 +60,18 @@ class Case:
 
 async def read_case(journal: Journal, tenant: str, session: str) -> Case:
     """A run out of a journal. Raises `UsageError` if it is not there, `JournalCorrupt` or `ReplayError` if it was changed."""
-    state, events, end = await _events(journal, tenant, session)
-    if not events:
-        await opening.restore(journal, tenant, session)  # says that it is not there
+    history = await load_history(journal, tenant, session)
+    state, events = history.state, history.events
     return Case(
         state=state,
-        events=tuple(events),
-        chain=end.chain.hex(),
+        events=events,
+        chain=history.stored[-1].chain.hex(),
         facts=tuple(await _facts(journal, tenant, state, events)),
         texts=await _texts(journal, tenant, events),
         record=await read_record(journal, tenant, state) if state.record else None,
         rollback=await rollback_result(journal, tenant, state),
         minimums=await _minimums(journal, tenant, state, events),
     )
-
-
-async def _events(journal: Journal, tenant: str, session: str) -> tuple[State, list[e.Event], Position]:
-    stored = await read_all(journal, tenant, session)
-    events = [codec.decode(each.data) for each in stored]
-    opening.demand_own(tenant, session, events)
-    end = Position(stored[-1].seq, stored[-1].chain) if stored else START
-    return reduce(fold_event, events, State()), events, end
 
 
 async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e.Event]) -> list[Found]:

@@ -9,8 +9,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 from tercet.replay.report.loop_page import Change, Line, Piece
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import Wording, count
 
 MOST_OUTPUTS, MOST_LINES = 20, 160
 LARGEST = 100_000

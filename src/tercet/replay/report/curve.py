@@ -8,8 +8,7 @@ from typing import Any
 
 from tercet.contracts.control import ControlPrediction, OverCost
 from tercet.replay.report.loop_page import Curve, Dot, Stroke
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, score, spoken
+from tercet.replay.report.wording import Wording, count, score, spoken
 
 MOST = 24
 """How many measurements are drawn; beyond, the last ones are."""

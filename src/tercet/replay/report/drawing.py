@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tercet.contracts.graph import Graph
 from tercet.replay.report.layout import Line, Size, arrange
 from tercet.replay.report.page import Drawing, Edge, Node, StepCard
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import count
 
 MOST = 60
 """How many steps are drawn; a plan of more is not read in a picture."""

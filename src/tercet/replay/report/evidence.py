@@ -8,11 +8,10 @@ from tercet.contracts.mode import Trust
 from tercet.core import events as e
 from tercet.core.plans import read_plan
 from tercet.replay.report.case import Case, Found
-from tercet.replay.report.chapters import chapters
 from tercet.replay.report.page import Chip, FactCard, Row
+from tercet.replay.report.plans import chapters
 from tercet.replay.report.turns import asked_for
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import Wording, count
 
 MOST = 100
 

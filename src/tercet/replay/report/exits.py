@@ -10,23 +10,12 @@ from tercet.contracts.exit import (
     Confidence,
     Disposition,
     ExitDecision,
-    HumanTrigger,
     ThresholdResult,
 )
-from tercet.repair.exit import recommend
-from tercet.replay.report.loop_page import ExitCard
-from tercet.replay.report.parts import Chip, Grade, Row, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, score
+from tercet.repair.exit import TRIGGERS, recommend
+from tercet.replay.report.loop_page import Chip, ExitCard, Grade, Row, Tone
+from tercet.replay.report.wording import Wording, count, score
 
-_TRIGGERS: dict[HumanTrigger, str] = {
-    HumanTrigger.LOW_CONFIDENCE: "confidence is too low to commit without asking",
-    HumanTrigger.IRREVERSIBLE: "it leads to something that cannot be taken back",
-    HumanTrigger.REQUIRED: "the decision wants a person to accept it",
-    HumanTrigger.NOVEL: "nothing like it was run before",
-    HumanTrigger.PARTIAL: "it is only a part of what was asked for",
-    HumanTrigger.UNSAFE: "safety is below its limit",
-}
 _LEADS: dict[Disposition, tuple[str, Tone]] = {
     Disposition.AUTO_COMMIT: ("enough to commit without asking", "good"),
     Disposition.HUMAN_REVIEW: ("a person is asked", "wait"),
@@ -70,7 +59,7 @@ def exit_card(given: Mapping[str, Any], sure: Mapping[str, Any], wording: Wordin
         confidence=_confidence(decided, sure),
         confidence_note=wording.text(_leads(decided, sure), 400),
         confidence_parts=tuple(_parts(sure)),
-        triggers=tuple(_TRIGGERS[trigger] for trigger in decided.triggers),
+        triggers=tuple(TRIGGERS[trigger] for trigger in decided.triggers),
         # What was handed over takes no approval and no wish for changes: its gate says what can be chosen.
         advice=_ADVICE[recommend(decided)] if decided.needs_approval else "",
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
+from typing import Any
 
 from tercet.contracts.plan import compensated_step
+from tercet.contracts.quality import Consensus, Defect
+from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
+from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
-from tercet.replay.report.judgements import of_quality
 from tercet.replay.report.page import Happening, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, elapsed, moment, took
+from tercet.replay.report.wording import Wording, count, elapsed, joined, moment, score, spoken, took
 
 MOST = 600
 
@@ -42,77 +43,13 @@ def _told(case: Case, wording: Wording) -> Iterator[Happening]:
         )
 
 
-def sentence(event: e.Event) -> Told:
-    """What an event says."""
-    match event:
-        case (
-            e.Intent()
-            | e.Complete()
-            | e.Abort()
-            | e.RetryScheduled()
-            | e.Settled()
-            | e.StepRefused()
-            | e.StepSkipped()
-            | e.RepeatsChecked()
-        ):
-            return _of_step(event)
-        case e.StepJudged() | e.LoopGuardTripped() | e.RunReported() | e.TurnJudged() | e.PlanReviewed():
-            return _of_critic(event)
-        case (
-            e.GateOpened()
-            | e.GateAnswered()
-            | e.AcceptanceLapsed()
-            | e.ApprovalGranted()
-            | e.MessageDropped()
-            | e.BudgetExtended()
-        ):
-            return _of_people(event)
-        case (
-            e.PlanProposed()
-            | e.PlanningFailed()
-            | e.Decomposed()
-            | e.EvidenceRetrieved()
-            | e.ModelAsked()
-            | e.ModelAnswered()
-        ):
-            return _of_planning(event)
-        case (
-            e.ExperienceDrawn()
-            | e.SamplesDrawn()
-            | e.TestsRun()
-            | e.OutputsVerified()
-            | e.OutputsAttacked()
-            | e.OutputsCritiqued()
-            | e.EvidenceFetched()
-            | e.OutputsRepaired()
-        ):
-            return of_quality(event)
-        case _:
-            return _of_session(event)
-
-
-def _name(step: str) -> str:
-    host = compensated_step(step)
-    return f"taking {host} back" if host else step
-
-
-def _of_step(
-    event: e.Intent
-    | e.Complete
-    | e.Abort
-    | e.RetryScheduled
-    | e.Settled
-    | e.StepRefused
-    | e.StepSkipped
-    | e.RepeatsChecked,
-) -> Told:
-    name = _name(event.step)
+def sentence(event: e.Event) -> Told:  # noqa: C901 - one case for each kind of event
+    """Return what an event says, and its tone."""
+    name = _name(getattr(event, "step", ""))
     match event:
         case e.Intent():
-            return (
-                f"INTENT {name}, attempt {event.attempt}: {event.tool or 'a note'} is about to be called",
-                "busy",
-            )
+            called = event.tool or "a note"
+            return f"INTENT {name}, attempt {event.attempt}: {called} is about to be called", "busy"
         case e.Complete() if event.error:
             return f"COMPLETE {name}: it happened, and its result is unusable: {event.error}", "bad"
         case e.Complete():
@@ -133,59 +70,28 @@ def _of_step(
             return f"{name} repeats a call of {', '.join(each.session for each in event.found)}", "bad"
         case e.RepeatsChecked():
             return f"{name} repeats no call of another run", "quiet"
-        case _:
-            assert_never(event)
-
-
-def _of_critic(
-    event: e.StepJudged | e.LoopGuardTripped | e.RunReported | e.TurnJudged | e.PlanReviewed,
-) -> Told:
-    match event:
         case e.StepJudged():
             why = f": {event.reason}" if event.reason else ""
-            return f"the critic says {event.outcome} of {_name(event.step)}{why}", _good(
-                event.outcome == "accept"
-            )
+            return f"the critic says {event.outcome} of {name}{why}", _good(event.outcome == "accept")
         case e.LoopGuardTripped():
-            return f"the loop guard stops {_name(event.step)}: {event.reason}", "bad"
+            return f"the loop guard stops {name}: {event.reason}", "bad"
         case e.RunReported(outcome="ask"):
             return f"the outputs hold, and a person is asked: {'; '.join(event.reasons)}", "wait"
         case e.RunReported(outcome="fail"):
             return f"the run fails by its outputs: {'; '.join(event.reasons)}", "bad"
         case e.RunReported():
-            return f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}", _good(
-                event.outcome == "accept"
-            )
+            told = f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}"
+            return told, _good(event.outcome == "accept")
         case e.TurnJudged():
             by = f" by {event.critic}" if event.critic else ""
             return f"turn {event.turn}: {event.action}{by} {event.reason}".rstrip(), "quiet"
         case e.PlanReviewed():
-            outcome = str(event.verdict.get("outcome"))
-            return (
-                f"the critic says {outcome} of the plan: {'; '.join(event.verdict.get('reasons', ()))}",
-                _good(outcome == "ok"),
-            )
-        case _:
-            assert_never(event)
-
-
-def _good(is_good: bool) -> Tone:  # noqa: FBT001 - the one thing that it is asked
-    return "good" if is_good else "bad"
-
-
-def _of_people(
-    event: e.GateOpened
-    | e.GateAnswered
-    | e.AcceptanceLapsed
-    | e.ApprovalGranted
-    | e.MessageDropped
-    | e.BudgetExtended,
-) -> Told:
-    match event:
+            outcome, reasons = str(event.verdict.get("outcome")), event.verdict.get("reasons", ())
+            return f"the critic says {outcome} of the plan: {'; '.join(reasons)}", _good(outcome == "ok")
         case e.GateOpened(kind="output"):
             return f"the outputs wait for {', '.join(event.names) or 'somebody'} to accept them", "wait"
         case e.GateOpened():
-            about = f" about {_name(event.step)}" if event.step else ""
+            about = f" about {name}" if event.step else ""
             return f"people are asked{about}: {', '.join(event.names) or event.kind}", "wait"
         case e.GateAnswered():
             note = f": {event.note}" if event.note else ""
@@ -200,19 +106,6 @@ def _of_people(
         case e.BudgetExtended():
             more = ", ".join(f"{amount:,} {name.replace('_', ' ')}" for name, amount in event.more.items())
             return f"{event.by} extends the budget by {more}", "wait"
-        case _:
-            assert_never(event)
-
-
-def _of_planning(
-    event: e.PlanProposed
-    | e.PlanningFailed
-    | e.Decomposed
-    | e.EvidenceRetrieved
-    | e.ModelAsked
-    | e.ModelAnswered,
-) -> Told:
-    match event:
         case e.PlanProposed():
             steps = count(len(event.plan.get("steps", ())), "step")
             return f"a plan of {steps}, by {event.planner or event.origin}", "busy"
@@ -227,14 +120,8 @@ def _of_planning(
         case e.ModelAnswered() if event.code:
             return f"no answer, {event.code}: {event.error}", "bad"
         case e.ModelAnswered():
-            tokens = event.tokens_in + event.tokens_out
-            return f"{event.model} answers after {took(event.latency)}, {count(tokens, 'token')}", "good"
-        case _:
-            assert_never(event)
-
-
-def _of_session(event: e.Event) -> Told:
-    match event:
+            tokens = count(event.tokens_in + event.tokens_out, "token")
+            return f"{event.model} answers after {took(event.latency)}, {tokens}", "good"
         case e.SessionStarted():
             return f"session {event.session} starts, for {event.actor.get('id')}, with {event.pack}", "busy"
         case e.SessionResumed() if event.in_flight:
@@ -244,19 +131,11 @@ def _of_session(event: e.Event) -> Told:
         case e.SessionPaused():
             return f"paused: {event.reason}", "wait"
         case e.SessionMigrated():
-            return (
-                f"moved to {event.pack} {f'by {event.by}' if event.by else 'and the current rules'}",
-                "wait",
-            )
+            by = f"by {event.by}" if event.by else "and the current rules"
+            return f"moved to {event.pack} {by}", "wait"
         case e.OutputsProduced():
             missing = f"; missing: {', '.join(event.missing)}" if event.missing else ""
             return f"outputs: {', '.join(event.outputs) or 'none'}{missing}", _good(not event.missing)
-        case _:
-            return _of_ending(event)
-
-
-def _of_ending(event: e.Event) -> Told:
-    match event:
         case e.SessionCancelled():
             return f"cancelled by {event.by}: {event.reason}", "bad"
         case e.SessionExpired():
@@ -269,5 +148,105 @@ def _of_ending(event: e.Event) -> Told:
             return f"what was done is kept{f', by {event.by}' if event.by else ''}", "quiet"
         case e.SessionEnded():
             return f"{event.status}: {event.reason}", _good(event.status == "completed")
-        case _:  # one that has no sentence of its own yet is told by its name
+        case _:
+            return _judged(event)
+
+
+def _name(step: str) -> str:
+    host = compensated_step(step)
+    return f"taking {host} back" if host else step
+
+
+def _good(is_good: bool) -> Tone:  # noqa: FBT001 - the one thing that it is asked
+    return "good" if is_good else "bad"
+
+
+# --- the quality loop ---
+
+
+def _judged(event: e.Event) -> Told:
+    match event:
+        case e.ExperienceDrawn():
+            tried = sum(int(each["tried"]) for each in event.rates.get("tallies", ()))
+            by = f"{count(tried, 'repair')} of runs before it" if tried else "no run before it"
+            return f"experience of the task class {event.task_class}: {by}", "quiet"
+        case e.SamplesDrawn() if not event.consistency:
+            return f"there are not enough samples to compare: {event.error}", "bad"
+        case e.SamplesDrawn():
+            return _sampled(event)
+        case e.TestsRun() if event.error:
+            return f"tests {event.tool} could not be run: {event.error}", "bad"
+        case e.TestsRun():
+            return _tested(event)
+        case e.OutputsVerified():
+            return _verified(event)
+        case e.OutputsAttacked():
+            return _attacked(event)
+        case e.OutputsCritiqued():
+            return _critiqued(event)
+        case e.EvidenceFetched():
+            asked = count(len(event.queries), "question")
+            return f"more evidence is looked for with {asked}: {count(len(event.refs), 'fact')} found", "busy"
+        case e.OutputsRepaired():
+            return _repaired(event)
+        case _:  # an event without a sentence of its own is told by its name
             return str(type(event).__struct_config__.tag).replace("_", " "), "quiet"
+
+
+def _sampled(event: e.SamplesDrawn) -> Told:
+    agreed = Consensus.model_validate(event.consistency)
+    told = f"{count(len(event.samples), 'sample')} of {event.step} agree at {score(agreed.consistency)}"
+    return f"{told}; number {agreed.index + 1} is taken", "bad" if agreed.needs_critique else "good"
+
+
+def _tested(event: e.TestsRun) -> Told:
+    passed, failed = int(event.result.get("passed", 0)), int(event.result.get("failed", 0))
+    time = f"after {took(event.latency)}" if event.latency else ""
+    told = joined((f"{passed:,} passed", f"{failed:,} failed" if failed else "", time))
+    return f"tests {event.tool}: {told}", "bad" if failed else "good"
+
+
+def _verified(event: e.OutputsVerified) -> Told:
+    verdict = event.verdict
+    if not verdict.get("schema_valid"):
+        faults = count(len(verdict.get("schema_faults", ())), "fault")
+        return f"the form of the outputs is broken, {faults}; {_then(event.next)}", "bad"
+    held = "" if verdict.get("passed") else f", below {verdict.get('threshold', 0):g}"
+    told = f"the outputs are verified at {score(float(verdict['score']))}{held}; {_then(event.next)}"
+    return told, "good" if verdict.get("passed") else "wait"
+
+
+def _attacked(event: e.OutputsAttacked) -> Told:
+    broken, tried = len(broken_by(event)), count(len(event.tried), "edge case")
+    told = f"{broken:,} of {tried} broke it" if broken else f"it stood {tried}"
+    why = f"not all was tried: {event.error}" if event.error else ""
+    return f"attack {event.tool}: {joined((told, why))}", "bad" if broken or event.error else "good"
+
+
+def broken_by(event: e.OutputsAttacked) -> tuple[Defect, ...]:
+    """The defects that an attack brought to light."""
+    outcomes = [EdgeOutcome.model_validate(each) for each in event.tried]
+    return tuple(found.defect for found in judge_edge_cases(outcomes, limit=len(outcomes)))
+
+
+def _critiqued(event: e.OutputsCritiqued) -> Told:
+    rubric: dict[str, Any] = event.rubric
+    defects = len(event.diagnosis.get("defects", ()))
+    found = count(defects, "defect") if defects else "no defect"
+    below = f", too low: {', '.join(map(str, rubric.get('below', ())))}" if rubric.get("below") else ""
+    told = f"the critic scores the outputs {score(float(rubric['weighted']))}, {found}{below}"
+    return f"{told}; {_then(event.next)}", "good" if rubric.get("passed") else "bad"
+
+
+def _then(following: str) -> str:
+    words = {"repair": "repair follows", "critique": "critique follows", "exit": "nothing more is mended"}
+    return words[following]
+
+
+def _repaired(event: e.OutputsRepaired) -> Told:
+    done = sum(entry.get("success") is True for entry in event.log)
+    told = f"{done:,} of {count(event.attempts, 'repair')} made" if event.attempts else "nothing was tried"
+    if event.outcome == "repaired":
+        return f"repaired, {told}; the outputs are looked at again", "good"
+    left = count(len(event.escalation.get("left", ())), "defect")
+    return f"not all is repaired, {told}: {left} left, {spoken(str(event.escalation.get('kind')))}", "bad"

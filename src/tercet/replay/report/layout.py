@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
+
+import msgspec
 
 SWEEPS = 8
 
@@ -21,8 +22,7 @@ Place: TypeAlias = int
 """A step by its number, or a bend by a number beyond the steps'."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Size:
+class Size(msgspec.Struct, frozen=True, kw_only=True):
     """How large the boxes are, and how far apart."""
 
     width: float
@@ -34,8 +34,7 @@ class Size:
     """How much room a line takes that passes a layer."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A line from one step to another over the points that it passes."""
 
     start: int
@@ -44,8 +43,7 @@ class Line:
     is_back: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """The upper left corner of every box, the lines, and how large it all is."""
 
     width: float
@@ -139,8 +137,7 @@ def _layers(depths: Sequence[int], chains: Sequence[tuple[Place, ...]]) -> list[
 # --- the order within a layer ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Neighbours:
+class _Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     above: dict[Place, list[Place]]
     below: dict[Place, list[Place]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -16,15 +16,15 @@ from tercet.replay.report.changes import changes
 from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
-from tercet.replay.report.repairs import known_by
-from tercet.replay.report.turns import Passage, answer_row, turn
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, joined, score
+from tercet.replay.report.turns import Passage, answer_row, known_by, turn
+from tercet.replay.report.wording import Wording, count, joined, score
 
 MOST = 20
 _FEW = 3
 _FIRST = (e.SamplesDrawn, e.TestsRun, e.OutputsVerified)
 """What a turn may begin with."""
+_LAST = (e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
+"""What the events of a turn before the next one include."""
 _JUDGED = (*_FIRST, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired)
 
 
@@ -64,16 +64,16 @@ def _handed_over(case: Case) -> str:
 def _passages(events: Sequence[e.Event]) -> Iterator[Passage]:
     """The events of the loop, turn by turn: a turn ends where outputs are looked at anew."""
     gates = {event.gate for event in events if isinstance(event, e.GateOpened) and event.kind == "output"}
-    current = _Open(number=1)
+    number, turn_events = 1, list[e.Event]()
     for event in events:
-        if isinstance(event, _FIRST) and current.is_over(event):
-            yield current.closed()
-            current = _Open(number=current.number + 1)
+        if isinstance(event, _FIRST) and any(isinstance(each, _LAST) for each in turn_events):
+            yield Passage(number=number, events=tuple(turn_events))
+            number, turn_events = number + 1, []
         is_answer = isinstance(event, e.GateAnswered) and event.gate in gates
         if is_answer or isinstance(event, (*_JUDGED, e.EvidenceFetched)):
-            current.events.append(event)
-    if current.events:
-        yield current.closed()
+            turn_events.append(event)
+    if turn_events:
+        yield Passage(number=number, events=tuple(turn_events))
 
 
 def _unfolded(passages: Sequence[Passage]) -> list[Passage]:
@@ -90,23 +90,6 @@ def _found(passage: Passage | None) -> frozenset[str]:
     critiqued = passage.last(e.OutputsCritiqued) if passage else None
     defects = CritiqueDiagnosis.model_validate(critiqued.diagnosis).defects if critiqued else ()
     return frozenset(map(known_by, defects))
-
-
-@dataclass
-class _Open:
-    """A turn that is still being read."""
-
-    number: int
-    events: list[e.Event] = field(default_factory=list[e.Event])
-
-    def is_over(self, event: e.Event) -> bool:
-        """Whether this event is the first of another turn."""
-        kinds = (e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
-        has_judged = any(isinstance(each, kinds) for each in self.events)
-        return has_judged and isinstance(event, _FIRST)
-
-    def closed(self) -> Passage:
-        return Passage(number=self.number, events=tuple(self.events))
 
 
 # --- what stands above them ---

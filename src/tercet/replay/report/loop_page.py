@@ -1,15 +1,49 @@
-"""The quality loop as plain data: what was said of outputs turn by turn, how it ended, and what was changed."""
+"""The smallest parts of a page, and the quality loop as plain data: what was said of outputs turn by turn, how it ended, and what was changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from tercet.replay.report.parts import Chip, Grade, Row, Tone
+import msgspec
+
+Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
+"""What a colour means: it went well, badly, it waits or is not known, it goes on, nothing came of it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TestsCard:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A label and what stands beside it."""
+
+    label: str
+    text: str
+    is_code: bool = False
+    is_block: bool = False
+    """Whether it is a text of several lines."""
+    note: str = ""
+    """A quieter word behind it."""
+    tone: Tone = "quiet"
+
+
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict in a few words."""
+
+    text: str
+    tone: Tone
+
+
+class Grade(msgspec.Struct, frozen=True, kw_only=True):
+    """A score between 0 and 1, and what it is held to."""
+
+    name: str
+    number: str
+    limit: str
+    """What it should be, in words."""
+    share: float
+    mark: float | None
+    """Where on its bar the limit is."""
+    tone: Tone
+
+
+class TestsCard(msgspec.Struct, frozen=True, kw_only=True):
     """What a test command said, or what came of edge cases."""
 
     __test__ = False  # keeps pytest from collecting it
@@ -21,8 +55,7 @@ class TestsCard:
     failures: tuple[Row, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimCard:
+class ClaimCard(msgspec.Struct, frozen=True, kw_only=True):
     """A claim that the outputs make, and what became of it."""
 
     text: str
@@ -31,8 +64,7 @@ class ClaimCard:
     why: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerifiedPart:
+class VerifiedPart(msgspec.Struct, frozen=True, kw_only=True):
     """What VERIFY found."""
 
     summary: str
@@ -43,8 +75,7 @@ class VerifiedPart:
     claims_note: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class DefectCard:
+class DefectCard(msgspec.Struct, frozen=True, kw_only=True):
     """Something wrong with the outputs."""
 
     dimension: str
@@ -54,8 +85,7 @@ class DefectCard:
     hint: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class CritiquedPart:
+class CritiquedPart(msgspec.Struct, frozen=True, kw_only=True):
     """What CRITIQUE found."""
 
     summary: str
@@ -66,8 +96,7 @@ class CritiquedPart:
     """What the controller said to it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairCard:
+class RepairCard(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt to mend an output."""
 
     title: str
@@ -80,8 +109,7 @@ class RepairCard:
         return self.result.tone
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairedPart:
+class RepairedPart(msgspec.Struct, frozen=True, kw_only=True):
     """What REPAIR did, and where the rest went."""
 
     summary: str
@@ -92,8 +120,7 @@ class RepairedPart:
     left: tuple[Row, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of the loop: tests, verification, critique, and the repair that follows from them."""
 
     number: int
@@ -112,8 +139,7 @@ class Turn:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExitCard:
+class ExitCard(msgspec.Struct, frozen=True, kw_only=True):
     """Whether outputs may be committed, and all that it was decided by."""
 
     outcome: Chip
@@ -127,16 +153,14 @@ class ExitCard:
     advice: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stroke:
+class Stroke(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the drawing of a controller: a path, and what it shows."""
 
     path: str
     kind: Literal["measured", "foreseen"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dot:
+class Dot(msgspec.Struct, frozen=True, kw_only=True):
     """A measurement, or one that was foreseen."""
 
     x: float
@@ -146,8 +170,7 @@ class Dot:
     """The number beside it, where there is room."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Quality over measurements, against what was aimed at."""
 
     width: float
@@ -165,16 +188,14 @@ class Curve:
     caption: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a line, and whether it is what was changed in it."""
 
     text: str
     is_changed: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A line of an output, before or after."""
 
     kind: Literal["same", "gone", "new", "gap"]
@@ -186,8 +207,7 @@ class Line:
         return {"same": " ", "gone": "−", "new": "+", "gap": "⋯"}[self.kind]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """An output as it was before the first repair and as it is at the end, line by line."""
 
     name: str
@@ -195,8 +215,7 @@ class Change:
     note: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoopPart:
+class LoopPart(msgspec.Struct, frozen=True, kw_only=True):
     """How the outputs of a run were judged and mended."""
 
     experience: str
@@ -210,8 +229,7 @@ class LoopPart:
     turns_note: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Produced:
+class Produced(msgspec.Struct, frozen=True, kw_only=True):
     """Outputs as people were asked about them."""
 
     outputs: tuple[Row, ...]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tercet.replay.report.loop_page import LoopPart, Produced
-from tercet.replay.report.parts import Chip, Row, Tone
+import msgspec
+
+from tercet.replay.report.loop_page import Chip, LoopPart, Produced, Row, Tone
 
 BarKind: TypeAlias = Literal["phase", "call", "gate", "model", "lost"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A number that sums a run up."""
 
     number: str
@@ -20,8 +19,7 @@ class Figure:
     tone: Tone = "quiet"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a step, from INTENT to its end."""
 
     number: int
@@ -32,8 +30,7 @@ class Attempt:
     key: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepCard:
+class StepCard(msgspec.Struct, frozen=True, kw_only=True):
     """A step with what was said of it and what it did."""
 
     anchor: str
@@ -57,8 +54,7 @@ class StepCard:
         return is_blamed or self.tone in ("bad", "wait") or len(self.attempts) > 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A step in the drawing of a plan."""
 
     x: float
@@ -75,8 +71,7 @@ class Node:
     title: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Edge:
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
     """A line between two steps: a path, and the place of its arrow head."""
 
     path: str
@@ -85,8 +80,7 @@ class Edge:
     """Whether it closes a circle, which no plan may have."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A plan as a graph."""
 
     width: float
@@ -100,8 +94,7 @@ class Drawing:
     left_out: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanPart:
+class PlanPart(msgspec.Struct, frozen=True, kw_only=True):
     """One plan of a run, or one turn of an agent that decides step by step."""
 
     number: int
@@ -120,8 +113,7 @@ class PlanPart:
     left_out: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of time on a row of the timeline."""
 
     x: float
@@ -133,8 +125,7 @@ class Bar:
     """What is written into it where there is room."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TimeRow:
+class TimeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the timeline."""
 
     label: str
@@ -142,8 +133,7 @@ class TimeRow:
     bars: tuple[Bar, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """A moment on the axis, or a mark through all rows."""
 
     x: float
@@ -152,8 +142,7 @@ class Tick:
     title: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Timeline:
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """What happened when. The axis is bent: see `timeline`."""
 
     width: float
@@ -166,8 +155,7 @@ class Timeline:
     left_out: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Happening:
+class Happening(msgspec.Struct, frozen=True, kw_only=True):
     """One event in a sentence."""
 
     number: int
@@ -177,8 +165,7 @@ class Happening:
     tone: Tone = "quiet"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Score:
+class Score(msgspec.Struct, frozen=True, kw_only=True):
     """What one evaluator found."""
 
     name: str
@@ -191,8 +178,7 @@ class Score:
     version: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Meter:
+class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a limit was used."""
 
     name: str
@@ -203,8 +189,7 @@ class Meter:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """A value that an approver saw, and where it came from."""
 
     name: str
@@ -214,8 +199,7 @@ class Parameter:
     is_trusted: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class SeenCall:
+class SeenCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call as people were asked about it."""
 
     step: str
@@ -228,8 +212,7 @@ class SeenCall:
     digest: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody answered."""
 
     who: str
@@ -239,8 +222,7 @@ class Reply:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class GateCard:
+class GateCard(msgspec.Struct, frozen=True, kw_only=True):
     """A question to people, what they saw, and what they said."""
 
     title: str
@@ -254,8 +236,7 @@ class GateCard:
     replies: tuple[Reply, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FactCard:
+class FactCard(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of evidence that the run stands on."""
 
     id: str
@@ -266,8 +247,7 @@ class FactCard:
     content: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """A question to a language model, and its answer."""
 
     title: str
@@ -278,8 +258,7 @@ class Exchange:
     answer: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """A report."""
 
     title: str

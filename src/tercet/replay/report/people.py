@@ -10,10 +10,8 @@ from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import Produced
-from tercet.replay.report.outputs import output_rows
 from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, joined, moment, took
+from tercet.replay.report.wording import Wording, count, joined, moment, took
 
 MOST = 100
 _QUESTIONS = {
@@ -220,3 +218,18 @@ def _grant(event: e.ApprovalGranted, wording: Wording) -> GateCard:
         more="",
         replies=(),
     )
+
+
+# --- what they were asked about ---
+
+
+def output_rows(outputs: Mapping[str, Any], wording: Wording) -> tuple[Row, ...]:
+    """One row for each output; a text of several lines keeps them."""
+    return tuple(_output_row(name, value, wording) for name, value in outputs.items())
+
+
+def _output_row(name: str, value: Any, wording: Wording) -> Row:
+    label = wording.text(name, 120)
+    if isinstance(value, str) and "\n" in value:
+        return Row(label=label, text=wording.block(name, value), is_block=True)
+    return Row(label=label, text=wording.member(name, value, 2_000), is_code=True)

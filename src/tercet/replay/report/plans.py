@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
-from tercet.core.state import OpenGate
+from tercet.core.state import OpenGate, State, StepState
 from tercet.engine.revisions import Revision, revisions
 from tercet.replay.report.case import Case
-from tercet.replay.report.chapters import Chapter, chapters
 from tercet.replay.report.drawing import draw
 from tercet.replay.report.page import Chip, PlanPart, Row, Tone
 from tercet.replay.report.steps import Services, step_card
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count
+from tercet.replay.report.wording import Wording, count
 
 MOST_PLANS = 12
 """How many plans are shown, the last ones: an agent that decides step by step has one for each step."""
@@ -157,3 +157,49 @@ def _gate(
     if step in waiting:
         return wording.text(f"waits for {', '.join(waiting[step].names) or 'people'}", 200)
     return wording.text(answers[step][-1], 200) if step in answers else ""
+
+
+# --- chapters ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """One plan, from its proposal to the next one or to the end."""
+
+    number: int
+    proposed: e.PlanProposed
+    plan: Mapping[str, Any]
+    """As it was reviewed: with the evidence that was found for it."""
+    steps: Mapping[str, StepState]
+    events: tuple[e.Event, ...]
+
+    @property
+    def review(self) -> Mapping[str, Any]:
+        """What the critic said of it, the last time that it was asked; empty if it never was."""
+        found = [event.verdict for event in self.events if isinstance(event, e.PlanReviewed)]
+        return found[-1] if found else {}
+
+
+def chapters(events: Iterable[e.Event]) -> tuple[Chapter, ...]:
+    """The plans of a run; what happened before the first one belongs to none."""
+    state, found = State(), list[Chapter]()
+    proposed: e.PlanProposed | None = None
+    since: list[e.Event] = []
+    for event in events:
+        if isinstance(event, e.PlanProposed):
+            found += _closed(proposed, state, since, len(found))
+            proposed, since = event, []
+        state = fold_event(state, event)
+        since.append(event)
+    return (*found, *_closed(proposed, state, since, len(found)))
+
+
+def _closed(
+    proposed: e.PlanProposed | None, state: State, events: Sequence[e.Event], before: int
+) -> list[Chapter]:
+    if proposed is None:
+        return []
+    chapter = Chapter(
+        number=before + 1, proposed=proposed, plan=state.plan, steps=state.steps, events=tuple(events)
+    )
+    return [chapter]

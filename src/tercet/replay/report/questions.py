@@ -9,8 +9,7 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Exchange, Row, Tone
-from tercet.replay.report.wording import BLOCK, Wording
-from tercet.replay.report.words import cents, count, joined, took
+from tercet.replay.report.wording import BLOCK, Wording, cents, count, joined, took
 
 MOST = 60
 

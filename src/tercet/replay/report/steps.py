@@ -10,8 +10,7 @@ from tercet.contracts.plan import Step
 from tercet.core import events as e
 from tercet.core.state import StepState
 from tercet.replay.report.page import Attempt, Chip, Row, StepCard, Tone
-from tercet.replay.report.wording import BLOCK, Wording
-from tercet.replay.report.words import joined, moment, took
+from tercet.replay.report.wording import BLOCK, Wording, joined, moment, took
 
 MARKS: dict[str, tuple[str, Tone, str]] = {
     "pending": ("·", "quiet", "not begun"),

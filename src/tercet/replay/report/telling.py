@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tercet.replay.report import (
-    budgets,
     evidence,
     frame,
     happenings,
@@ -15,8 +14,8 @@ from tercet.replay.report import (
     timeline,
 )
 from tercet.replay.report.case import Case, unreadable
-from tercet.replay.report.outputs import output_rows
 from tercet.replay.report.page import Page, Row
+from tercet.replay.report.people import output_rows
 from tercet.replay.report.wording import Wording
 
 
@@ -63,7 +62,7 @@ def _page(case: Case, say: Wording) -> Page:
         rationale=rationale,
         scores=quality.scores(case, say),
         quality=loop.loop_part(case, say),
-        meters=budgets.meters(case),
+        meters=frame.meters(case),
         evidence=facts,
         evidence_note=evidence_note,
         taken_back=quality.taken_back(case, say),

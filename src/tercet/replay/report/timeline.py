@@ -19,8 +19,7 @@ from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Bar, BarKind, Tick, Timeline, TimeRow, Tone
-from tercet.replay.report.wording import Wording
-from tercet.replay.report.words import count, elapsed, joined, took
+from tercet.replay.report.wording import Wording, count, elapsed, joined, took
 
 MOST_ROWS = 40
 WIDTH, LEFT, RIGHT = 960.0, 132.0, 14.0

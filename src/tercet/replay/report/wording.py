@@ -3,13 +3,18 @@
 Secrets are taken out before a text is cut, so that no half of one is left. Three kinds are found: the secrets that
 the caller names (those of the environment), what has the shape of a known key, and the members of a value whose name
 says that they are secret. What looks like dice only is left alone: every hash does.
+
+Numbers, durations and moments in words follow at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import floor
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
@@ -131,3 +136,63 @@ def _without_secrets(value: Any, depth: int) -> Any:
             for name, each in members.items()
         }
     return [_without_secrets(each, depth - 1) for each in items or ()]
+
+
+# --- numbers and moments ---
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: `1 step`, `2 steps`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def took(ms: int) -> str:
+    """A duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    if ms < 3_600_000:
+        return _two(ms // 1_000, 60, "min", "s")
+    if ms < 86_400_000:
+        return _two(ms // 60_000, 60, "h", "min")
+    days = ms // 86_400_000
+    return _two(ms // 3_600_000, 24, "day" if days == 1 else "days", "h")
+
+
+def _two(amount: int, base: int, large: str, small: str) -> str:
+    rest = amount % base
+    return f"{amount // base:,} {large}{f' {rest} {small}' if rest else ''}"
+
+
+def moment(ms: int) -> str:
+    """A moment for people: `2026-05-09 14:30:00 UTC`."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # a clock that was wrong is told as it was
+        return f"{ms:,} ms"
+
+
+def elapsed(ms: int) -> str:
+    """How long after the start something was: `+3.4 s`."""
+    return f"+{took(max(0, ms))}"
+
+
+def cents(microcents: int) -> str:
+    """Money: `2.50 cents`."""
+    return f"{Decimal(microcents).scaleb(-6):,.2f} cents"
+
+
+def joined(parts: Iterable[str], separator: str = ", ") -> str:
+    """The parts that say something, one after the other."""
+    return separator.join(part for part in parts if part)
+
+
+def score(value: float) -> str:
+    """A score, cut off behind two places: what is below a limit never looks like it."""
+    return f"{floor(value * 100 + 1e-9) / 100:g}"
+
+
+def spoken(name: str) -> str:
+    """A name of the code as words: `MINIMAL_EDIT` is a minimal edit."""
+    return name.lower().replace("_", " ")

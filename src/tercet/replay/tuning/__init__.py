@@ -1,6 +1,6 @@
 """Tuning: named surfaces of a pack, searched within bounds, scored by replay alone, proposed to a person.
 
-- `measuring`, `critique`: what one recorded run tells about a pack;
+- `measuring`: what one recorded run tells about a pack;
 - `scoring`: what many of them come to, and how sure that is;
 - `frozen`: everything that is no surface is as it was;
 - `guardrails`: the floors, and what may not get worse, surface by surface;

@@ -15,8 +15,8 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.shape import Published
 from tercet.packs.declarations import PACK_FILE
+from tercet.packs.loading import TEMPLATES
 from tercet.packs.pack import Pack
-from tercet.packs.template_files import FOLDER as TEMPLATES
 from tercet.replay.tuning.edits import FileEdit, edit_folder
 from tercet.replay.tuning.proposal import Change, Proposal
 

@@ -38,7 +38,7 @@ from tercet.packs.surfaces import (
     template_of,
     threshold_of,
 )
-from tercet.packs.toml_edits import TomlPath, edit_toml
+from tercet.packs.toml import TomlPath, edit_toml
 from tercet.replay.tuning.frozen import demand_same
 
 _PARAMS = ("params", "args")

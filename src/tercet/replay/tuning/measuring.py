@@ -8,7 +8,9 @@ counts for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -16,6 +18,7 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.errors import TercetError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tuning import FLOORS
 from tercet.core import codec
@@ -24,24 +27,23 @@ from tercet.core import events as e
 from tercet.core.answers import Answer, History
 from tercet.core.decide import is_escalated
 from tercet.core.messages import TEMPLATE
-from tercet.core.outputs.recorded_answers import Unrecorded
+from tercet.core.outputs import judging as quality
+from tercet.core.outputs.recorded_answers import Unrecorded, answer_from
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import carried_over
-from tercet.engine.models.planners import TaskPlanner
-from tercet.engine.models.templates import fill_template
+from tercet.engine.models.planners import TaskPlanner, fill_template
 from tercet.engine.planning import answer_failure
 from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
-from tercet.planner.template import PlanningError
+from tercet.planner.sources import PlanningError
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording
 from tercet.replay.rules import RuleSource
-from tercet.replay.tuning.critique import judged
-from tercet.replay.verdict_changes import BothVerdicts, compare_verdict
+from tercet.replay.verdict_changes import BothVerdicts, VerdictWords, compare_verdict
 
 _MOST_STEPS = 8
 
@@ -323,3 +325,44 @@ def _is_floor(event: e.RunReported) -> bool:
     missed = [each["name"] for each in event.exit.get("thresholds", ()) if not each["passed"]]
     missed += [word.strip(":,") for reason in event.reasons for word in reason.split()[:2]]
     return not score.get("ok", True) or not FLOORS.isdisjoint(missed)
+
+
+# --- the quality loop ---
+
+
+def judged(scene: RecordedRun, event: e.Event) -> BothVerdicts | None:
+    """A verdict of the quality loop, old and new; None for an event of another kind. Raises `Unrecorded`."""
+    match event:
+        case e.OutputsVerified():
+            return _both(scene, event, quality.verify, _said_verified)
+        case e.OutputsCritiqued():
+            return _both(scene, event, quality.criticise, _said_critiqued)
+        case _:
+            return None
+
+
+def _both(
+    scene: RecordedRun,
+    event: e.Event,
+    judge: Callable[[quality.OutputReview, int], Inquiry[Any]],
+    said: Callable[[Any], VerdictWords],
+) -> BothVerdicts:
+    inquiry = judge(scene.output_review(_repairers(scene)), event.at)
+    now = answer_from(inquiry, scene.state.replies, {}, scene.blobs)
+    return BothVerdicts(old=said(event), new=said(now), event=now)
+
+
+def _said_verified(event: e.OutputsVerified) -> VerdictWords:
+    return VerdictWords(verdict=event.next, reasons=tuple(event.verdict.get("failures", ())))
+
+
+def _said_critiqued(event: e.OutputsCritiqued) -> VerdictWords:
+    return VerdictWords(verdict=event.next, reasons=(str(event.exit.get("reason", "")),))
+
+
+def _repairers(scene: RecordedRun) -> int:
+    """How many models could be asked to repair: told where a repair was made, and else of no matter."""
+    repaired = [
+        event for event in map(codec.decode, scene.recording.events) if isinstance(event, e.OutputsRepaired)
+    ]
+    return max((len(event.models) for event in repaired), default=0)

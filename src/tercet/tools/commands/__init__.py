@@ -1,7 +1,6 @@
 """Commands: a program with a fixed argument template as a tool. No shell reads it, and nothing of it outlives the call."""
 
-from tercet.tools.commands.command import Command
+from tercet.tools.commands.command import Command, TemplateError
 from tercet.tools.commands.making import command_tool
-from tercet.tools.commands.template import TemplateError
 
 __all__ = ["Command", "TemplateError", "command_tool"]

@@ -14,15 +14,12 @@ import orjson
 
 from tercet.contracts.errors import GatewayError, NotDone, NotSent, Unusable
 from tercet.contracts.mode import ApprovalMode
-from tercet.tools.commands.command import Command
+from tercet.tools.commands.command import Command, fill
 from tercet.tools.commands.process import Launch, NotRun, Ran, run
-from tercet.tools.commands.template import fill
-from tercet.tools.context import ToolContext
-from tercet.tools.declaration import with_trust
 from tercet.tools.http.answer import read_json
 from tercet.tools.pinned_files import find_changed
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool
+from tercet.tools.tool import Tool, ToolContext, with_trust
 
 KEY_VARIABLE = "TERCET_IDEMPOTENCY_KEY"
 FENCE_VARIABLE = "TERCET_FENCING_TOKEN"

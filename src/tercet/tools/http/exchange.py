@@ -18,9 +18,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from tercet.contracts.errors import NotSent, Unusable
-from tercet.tools.http.addresses import Endpoint
 from tercet.tools.http.answer import Broken, read_beginning, read_body
-from tercet.tools.http.resolution import Resolver, find_addresses
+from tercet.tools.http.resolution import Endpoint, Resolver, find_addresses
 
 MAX_REDIRECTS = 3
 MAX_HEADERS = 200

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import Authored
-from tercet.tools.http.addresses import Endpoint, as_address, read_endpoint
+from tercet.tools.http.resolution import Endpoint, as_address, read_endpoint
 
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 RESERVED = frozenset(

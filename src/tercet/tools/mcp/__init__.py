@@ -4,7 +4,6 @@
 imported when a runtime opens a line.
 """
 
-from tercet.tools.mcp.definition import Change, Definition
-from tercet.tools.mcp.server import McpServer
+from tercet.tools.mcp.server import Change, Definition, McpServer
 
 __all__ = ["Change", "Definition", "McpServer"]

@@ -4,8 +4,8 @@ A description is a file of the pack. It is never fetched, and nothing that it re
 """
 
 from tercet.tools.http.service import Auth, Operation, Service
+from tercet.tools.openapi.calling import make_tool, openapi_tools
 from tercet.tools.openapi.document import Document, OpenApiError, read_document
-from tercet.tools.openapi.making import make_tool, openapi_tools
 
 __all__ = [
     "Auth",

@@ -1,14 +1,24 @@
-"""An OpenAPI description: read, of a version that is known, and followed by its own references only."""
+"""An OpenAPI description: read, of a version that is known, and followed by its own references only.
+
+Schemas of a description as JSON Schemas of draft 2020-12 that stand alone.
+
+What a schema refers to is put beside it, under `$defs`, once; so a schema that contains itself stays finite. One that *is*
+itself, through references, `allOf` and the like alone, means nothing and is refused, since no validator would come to an
+end. A bound beyond 2^53, such as the largest 64-bit number, binds nothing that a JSON number may be here, and is left out.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import unquote
 
 from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.plain import MAX_NUMBER, not_plain
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.tools.strict_json import read_strictly
 
 MAX_HOPS = 16
@@ -158,3 +168,218 @@ def _yaml(text: str) -> Any:
         raise OpenApiError(
             f"not YAML that can be used: {first}", code="yaml_syntax", remedy="mend it"
         ) from None
+
+
+Direction = Literal["request", "answer"]
+
+MAX_NODES = 20_000
+MAX_DEPTH = 40
+_ONE = (
+    "not", "items", "additionalProperties", "contains", "propertyNames", "if", "then", "else",
+    "unevaluatedProperties", "unevaluatedItems",
+)  # fmt: skip
+_SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_PLAIN = (
+    "type",
+    "format",
+    "pattern",
+    "description",
+    "required",
+    "uniqueItems",
+    "dependentRequired",
+    "contentEncoding",
+)
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+_AT_MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
+_AT_LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
+_REFUSED = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor")
+
+
+class SchemaWriter:
+    """Writes the schemas of one tool in one direction; what they share ends up in `definitions`."""
+
+    def __init__(self, document: Document, direction: Direction) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._document = document
+        self._hidden = "readOnly" if direction == "request" else "writeOnly"
+        self._names: dict[str, str] = {}
+        self._pending: list[tuple[str, Any, str]] = []
+        """Definitions that are referred to and not written yet: in a row, since they may lead far and in circles."""
+        self._nodes = 0
+
+    def write(self, schema: Any, place: str, depth: int = 0) -> Any:
+        """A schema, with its references led to `#/$defs/…`; raises `OpenApiError`."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+            what = (
+                f"nests deeper than {MAX_DEPTH}"
+                if depth > MAX_DEPTH
+                else f"has more than {MAX_NODES:,} parts"
+            )
+            raise OpenApiError(
+                f"the schema {what}",
+                place=place,
+                code="schema_too_large",
+                remedy="list fewer operations, or simplify it",
+            )
+        if isinstance(schema, bool):
+            return schema
+        given = as_object(schema)
+        if given is None:
+            raise OpenApiError("a schema is an object", place=place, code="schema_invalid")
+        for word in _REFUSED:
+            if word in given:
+                raise OpenApiError(
+                    f"{word} is not understood here",
+                    place=place,
+                    code="schema_invalid",
+                    remedy="use $ref alone",
+                )
+        if "$ref" in given:
+            return self._reference(given, place, depth)
+        return self._written(given, place, depth)
+
+    def finish(self) -> dict[str, Any]:
+        """The definitions that what was written refers to; raises `OpenApiError` if one is nothing but itself."""
+        while self._pending:
+            name, target, place = self._pending.pop()
+            self.definitions[name] = self.write(target, place)
+        try:
+            TopologicalSorter(
+                {name: set(_in_place(each)) for name, each in self.definitions.items()}
+            ).prepare()
+        except CycleError as error:
+            circle = " → ".join(cast("list[str]", error.args[1]))
+            raise OpenApiError(
+                f"a schema is nothing but itself: {circle}", code="ref_cycle", remedy="break the circle"
+            ) from None
+        return {"$defs": dict(sorted(self.definitions.items()))} if self.definitions else {}
+
+    def _reference(self, given: JsonObject, place: str, depth: int) -> Any:
+        target, there = self._document.follow(given["$ref"], place)
+        name = self._names.get(there)
+        if name is None:
+            name = self._names[there] = self._free_name(there)
+            self.definitions[name] = True
+            self._pending.append((name, target, there))
+        reference = {"$ref": f"#/$defs/{name}"}
+        if self._document.is_old:
+            return reference  # what stands beside a reference counts from version 3.1 on
+        beside = {key: value for key, value in given.items() if key != "$ref"}
+        return {**self._written(beside, place, depth), **reference}
+
+    def _free_name(self, place: str) -> str:
+        plain = "".join(
+            c if c.isascii() and (c.isalnum() or c in "_-.") else "_" for c in place.rpartition("/")[2]
+        )
+        name, number = plain or "schema", 2
+        while name in self.definitions:
+            name, number = f"{plain}_{number}", number + 1
+        return name
+
+    def _written(self, given: JsonObject, place: str, depth: int) -> JsonObject:
+        def inner(value: Any, *way: str) -> Any:
+            return self.write(value, "/".join((place, *way)), depth + 1)
+
+        out: JsonObject = {word: given[word] for word in _PLAIN if word in given}
+        self._write_inner(given, out, inner)
+        _write_bounds(given, out)
+        _write_values(given, out)
+        self._hide(given, out)
+        if given.get("nullable") is True and self._document.is_old:
+            _allow_null(out)
+        return out
+
+    def _write_inner(self, given: JsonObject, out: JsonObject, inner: Callable[..., Any]) -> None:
+        for word in _ONE:
+            if word in given:
+                out[word] = inner(given[word], word)
+        for word in _SEVERAL:
+            if (items := as_list(given.get(word))) is not None:
+                out[word] = [inner(item, word, str(number)) for number, item in enumerate(items)]
+        for word in _NAMED:
+            if (members := as_object(given.get(word))) is not None:
+                out[word] = {key: inner(value, word, key) for key, value in members.items()}
+
+    def _hide(self, given: JsonObject, out: JsonObject) -> None:
+        """Takes away the properties that do not travel in this direction."""
+        properties = as_object(given.get("properties")) or {}
+        hidden = {name for name, value in properties.items() if self._is_hidden(value)}
+        if hidden:
+            out["properties"] = {key: value for key, value in out["properties"].items() if key not in hidden}
+            if "required" in out:
+                out["required"] = [name for name in as_list(out["required"]) or () if name not in hidden]
+
+    def _is_hidden(self, schema: Any) -> bool:
+        found = as_object(schema) or {}
+        if "$ref" in found:
+            target = as_object(self._document.follow(found["$ref"], "")[0]) or {}
+            return target.get(self._hidden) is True or found.get(self._hidden) is True
+        return found.get(self._hidden) is True
+
+
+def _in_place(schema: Any) -> Iterator[str]:
+    """The definitions that a value must fit for itself, not for a part of it."""
+    found = as_object(schema)
+    if found is None:
+        return
+    if "$ref" in found:
+        yield str(found["$ref"]).removeprefix("#/$defs/")
+    for word in _IN_PLACE:
+        for inner in as_list(found.get(word)) or [found.get(word)]:
+            yield from _in_place(inner)
+
+
+def _write_bounds(given: JsonObject, out: JsonObject) -> None:
+    """Bounds as they are, but for those that no JSON number here can reach."""
+    given = _with_exclusive_numbers(given)
+    for word in _AT_MOST:
+        if (bound := _number(given.get(word))) is not None:
+            if bound < -MAX_NUMBER:
+                out["not"] = {}  # nothing is that small
+            elif bound <= MAX_NUMBER:
+                out[word] = bound
+    for word in _AT_LEAST:
+        if (bound := _number(given.get(word))) is not None:
+            if bound > MAX_NUMBER:
+                out["not"] = {}
+            elif bound >= -MAX_NUMBER:
+                out[word] = bound
+    if (step := _number(given.get("multipleOf"))) is not None:
+        out |= {"multipleOf": step} if step <= MAX_NUMBER else {"const": 0}
+
+
+def _with_exclusive_numbers(given: JsonObject) -> JsonObject:
+    """In version 3.0 `exclusiveMaximum: true` said that `maximum` itself is too much."""
+    changed = dict(given)
+    for exclusive, plain in (("exclusiveMaximum", "maximum"), ("exclusiveMinimum", "minimum")):
+        if isinstance(changed.get(exclusive), bool) and changed.pop(exclusive) and plain in changed:
+            changed[exclusive] = changed.pop(plain)
+    return changed
+
+
+def _number(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return cast("Any", value) if is_number else None
+
+
+def _write_values(given: JsonObject, out: JsonObject) -> None:
+    """The values that a schema names, but for those that JSON here does not have."""
+    if (values := as_list(given.get("enum"))) is not None:
+        out["enum"] = [value for value in values if not_plain(value) is None]
+    if "const" in given:
+        out |= {"const": given["const"]} if not_plain(given["const"]) is None else {"not": {}}
+    if "default" in given and not_plain(given["default"]) is None:
+        out["default"] = given["default"]
+
+
+def _allow_null(out: JsonObject) -> None:
+    if isinstance(out.get("type"), str):
+        out["type"] = [out["type"], "null"]
+        if "enum" in out:
+            out["enum"] = [*out["enum"], None]
+        return
+    bare = dict(out)
+    out.clear()
+    out["anyOf"] = [bare, {"type": "null"}]

@@ -11,8 +11,7 @@ from tercet.contracts import pointer
 from tercet.contracts.plain import not_plain
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.tools.http.service import RESERVED, Operation, Service
-from tercet.tools.openapi.document import Described, Document, Found, OpenApiError
-from tercet.tools.openapi.schema import SchemaWriter
+from tercet.tools.openapi.document import Described, Document, Found, OpenApiError, SchemaWriter
 
 Where = Literal["path", "query", "header", "cookie", "body", "whole body"]
 Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited"]

@@ -19,12 +19,12 @@ from typing import Any
 from tercet.contracts import pointer
 from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.spoken_totals import find_totals
 from tercet.contracts.totals import (
     Totals,
     Worked,
     amount_of,
     count_of,
+    find_totals,
     key_words,
     stated_line,
     totals_of,

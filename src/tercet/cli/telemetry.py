@@ -1,0 +1,89 @@
+"""The telemetry options of commands that carry runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, TypeAlias
+
+import typer
+
+from tercet.cli.text import printable
+from tercet.observe.settings import (
+    DEFAULT_RATE,
+    STDERR,
+    Sampling,
+    TelemetrySettings,
+    collector_address,
+    demand_library,
+    read_settings,
+)
+from tercet.observe.telemetry import Telemetry
+
+VARIABLE = "TERCET_TELEMETRY"
+SAMPLE_VARIABLE = "TERCET_SAMPLE"
+
+TelemetryWords: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--telemetry",
+        metavar="WHAT",
+        envvar=VARIABLE,
+        help=f"Tell what the run does: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+SampleRate: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--sample",
+        metavar="RATE",
+        envvar=SAMPLE_VARIABLE,
+        help=f"Which share of the runs is traced beside every failed, gated or escalated one, from 0 to 1: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+
+
+def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
+    """Return the settings that a user typed; raises `UsageError` before anything is done."""
+    settings = read_settings(words or (), Sampling(rate))
+    if settings.needs_library:
+        demand_library()
+    return settings
+
+
+@asynccontextmanager
+async def open_telemetry(
+    settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
+) -> AsyncGenerator[tuple[Telemetry, ...]]:
+    """Open the observers that settings ask for; says where they send to, and what was not delivered in the end."""
+    if not settings.is_on:
+        yield ()
+        return
+    # What a collector does not take is told below, once; the exporters would say so again and again.
+    logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+    async with Telemetry(settings) as telemetry:
+        say(f"· telemetry: {'; '.join(_ways(telemetry))}")
+        yield (telemetry,)
+    undelivered.update(telemetry.dropped)
+    if telemetry.dropped:
+        lost = ", ".join(f"{number:,} {what}" for what, number in telemetry.dropped.items())
+        say(f"· telemetry: nobody took {lost}")
+
+
+def _ways(telemetry: Telemetry) -> list[str]:
+    settings, found = telemetry.settings, list[str]()
+    if settings.otlp:
+        found.append(f"spans of {settings.sampling} to {printable(collector_address(os.environ), 200)}")
+    if telemetry.metrics_address:
+        found.append(f"metrics on {telemetry.metrics_address}")
+    if settings.log is not None:
+        found.append(
+            f"a log {'on stderr' if str(settings.log) == STDERR else f'in {printable(str(settings.log), 200)}'}"
+        )
+    return found

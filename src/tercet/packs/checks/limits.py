@@ -1,0 +1,150 @@
+"""Limits that a run can live with: token limits of contexts, times of sessions and roles, and gains of controllers."""
+
+from __future__ import annotations
+
+from tercet.contracts.buckets import estimate_tokens
+from tercet.contracts.control import ControlSpec
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.mode import MODE_RANK
+from tercet.contracts.shown import shown_instructions, shown_tool
+from tercet.contracts.tool import ToolSpec
+from tercet.packs.checks import Check, Problems
+from tercet.packs.parts import PACK, Parts
+from tercet.repair.control import character_of, is_stable, kp_bound, noise_floor
+
+
+def instructions_fit(parts: Parts) -> Problems:
+    """What a planner must be told of each decision fits into its bucket."""
+    limit = parts.context.tokens.instructions
+    if limit is None:
+        return
+    for decision in parts.decisions:
+        needed = estimate_tokens(shown_instructions(decision, parts.gates, parts.policies))
+        if needed > limit:
+            yield parts.problem(
+                "instructions_overflow",
+                f"{PACK}, context.tokens.instructions",
+                f"decision {decision.id} with its gates and policies needs {needed:,} tokens of {limit:,}, so every request for it is refused",
+                f"raise it to {needed}, or shorten the texts",
+            )
+
+
+def tools_fit(parts: Parts) -> Problems:
+    """The tools of each decision fit into their bucket together."""
+    limit = parts.context.tokens.tools
+    if limit is None:
+        return
+    for decision in parts.decisions:
+        sizes = [estimate_tokens(shown_tool(tool)) for tool in parts.tools if _may_use(parts, decision, tool)]
+        if sum(sizes) > limit:
+            yield parts.problem(
+                "tools_overflow",
+                f"{PACK}, context.tokens.tools",
+                f"the tools of decision {decision.id} need {sum(sizes):,} tokens of {limit:,}, so some are left out",
+                f"raise it to {sum(sizes)}, or let the decision list the tools that it needs",
+                severity="warning",
+            )
+
+
+def _may_use(parts: Parts, decision: DecisionSpec, tool: ToolSpec) -> bool:
+    is_listed = decision.tools is None or tool.name in decision.tools
+    is_within = MODE_RANK[tool.mode] <= MODE_RANK[parts.safety_mode]
+    return is_listed and is_within and tool.name not in decision.prohibited_tools
+
+
+SENSIBLE_PLANNER_MS = range(5_000, 30_001)
+_SLOW = "local"
+"""A model that runs on this machine takes as long as the machine does."""
+
+
+def planner_has_sensible_time(parts: Parts) -> Problems:
+    """A planner gets long enough to answer, and not so long that nobody would wait."""
+    limit = parts.limits.get("planner")
+    if limit is None or limit.timeout_ms is None or limit.timeout_ms in SENSIBLE_PLANNER_MS:
+        return
+    is_slow = any(name.partition(":")[0] == _SLOW for name in parts.models.planner)
+    if is_slow and limit.timeout_ms > SENSIBLE_PLANNER_MS.start:
+        return
+    yield parts.problem(
+        "planner_timeout_unusual",
+        f"{PACK}, limits.planner.timeout_ms",
+        f"a planner that may take {limit.timeout_ms:,} ms is outside of the sensible 5 to 30 seconds",
+        "choose between 5000 and 30000",
+        severity="warning",
+    )
+
+
+def heartbeats_fit_into_sessions(parts: Parts) -> Problems:
+    """A session lives longer than the time between two signs of life."""
+    rules = parts.session
+    if rules.heartbeat_interval_ms >= rules.ttl_ms:
+        yield parts.problem(
+            "heartbeat_too_slow",
+            f"{PACK}, session.heartbeat_interval_ms",
+            f"a session ends after {rules.ttl_ms:,} ms, before its first sign of life is due",
+            "lower heartbeat_interval_ms, or raise ttl_ms",
+        )
+
+
+SESSION_CHECKS: tuple[Check, ...] = (planner_has_sensible_time, heartbeats_fit_into_sessions)
+
+
+def controls_are_stable(parts: Parts) -> Problems:
+    """The error of every controller dies away: an unstable one would repair for ever, or until its budget is gone."""
+    for name, spec in parts.control.items():
+        if not is_stable(spec):
+            message, remedy = _instability(spec)
+            yield parts.problem("control_unstable", _place(name, spec, "kp"), message, remedy)
+
+
+def _place(name: str, spec: ControlSpec, key: str) -> str:
+    """Where a key stands; where it is not written, the table that it would stand in."""
+    table = f"{PACK}, control.{name}"
+    return f"{table}.{key}" if key in spec.model_fields_set else table
+
+
+def _instability(spec: ControlSpec) -> tuple[str, str]:
+    bound = kp_bound(spec)
+    if bound <= 0.0:
+        return (
+            f"no kp is stable with ki = {spec.ki:g}, kd = {spec.kd:g} and a gain of {spec.gain:g}: 2/gain - ki/2 - 2·kd is {bound:g}",
+            "lower ki or kd",
+        )
+    rule = "2/gain" if spec.is_proportional else "2/gain - ki/2 - 2·kd"
+    damped = (1.0 - spec.alpha) / spec.gain
+    advice = f"leave kp out, which gives {damped:g}" if damped < bound else f"choose about {bound / 2:.4g}"
+    return (
+        f"kp = {spec.proportional:g} is unstable with a gain of {spec.gain:g}: it must be below {bound:.6g} ({rule})",
+        f"choose a kp below {bound:.6g}, or {advice}",
+    )
+
+
+def controls_are_calm(parts: Parts) -> Problems:
+    """No controller repairs too much and then too little."""
+    for name, spec in parts.control.items():
+        if character_of(spec) == "oscillating":
+            yield parts.problem(
+                "control_oscillates",
+                _place(name, spec, "kp"),
+                f"with kp = {spec.proportional:g} the error goes to and fro around the setpoint before it dies away",
+                f"choose a kp of at most {(1.0 - spec.alpha) / spec.gain:.4g}, or less ki and kd",
+                severity="warning",
+            )
+
+
+def controls_can_reach(parts: Parts) -> Problems:
+    """Noise lets every controller come as near to its setpoint as it has to."""
+    for name, spec in parts.control.items():
+        floor = noise_floor(spec)
+        if floor is not None and floor.is_above_epsilon:
+            yield parts.problem(
+                "control_in_noise",
+                _place(name, spec, "sigma"),
+                f"noise keeps the quality at about {floor.best_quality:g}, below the {spec.target - spec.epsilon:g} that would be accepted, so repairs end in escalation",
+                "raise epsilon, lower kp, or repair by means that vary less",
+                severity="warning",
+            )
+
+
+LIMIT_CHECKS: tuple[Check, ...] = (instructions_fit, tools_fit, controls_are_calm, controls_can_reach)
+"""Without `controls_are_stable`, which is checked when the pack is loaded."""

@@ -1,0 +1,319 @@
+"""`http.toml` and `commands.toml`: the HTTP services and the programs of a pack, and which of them are tools."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+from typing import Any
+
+from pydantic import ValidationError
+
+from tercet.contracts.canonical import digest, hash_bytes
+from tercet.contracts.errors import UsageError, install_words
+from tercet.contracts.mode import MODE_RANK
+from tercet.contracts.shape import as_object
+from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
+from tercet.packs.programs import (
+    CommandLine,
+    Table,
+    hash_files,
+    inner_tables,
+    keep_tool,
+    note_faults,
+    read_model,
+    read_tables,
+)
+from tercet.tools.commands.command import Command
+from tercet.tools.commands.making import Place, command_tool, find_program
+from tercet.tools.http.service import Operation, Service
+from tercet.tools.openapi.calling import USUAL_MODE, demand_egress, find_operation, make_tool
+from tercet.tools.openapi.document import Described, Document, OpenApiError, read_document
+from tercet.tools.tool import SAYABLE, Tool, split
+
+_DEFAULTS = "defaults"
+_LISTED = "tool"
+
+
+def read_services(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of all services, and the hashes of the declarations and descriptions that they came from."""
+    found: dict[str, Tool] = {}
+    hashes: dict[str, str] = {}
+    declared: list[Any] = []
+    names: set[str] = set()
+    for table in read_tables(draft, HTTP_FILE, "service"):
+        declared.append(table.values)
+        service = _read_service(draft, table)
+        if service is None:
+            continue
+        if service.name in names:
+            draft.note(
+                "duplicate_name", "there are two services of this name", "rename one of them",
+                file=HTTP_FILE, place=table.place, row=table.spot.row,
+            )  # fmt: skip
+        names.add(service.name)
+        document = _read_document(draft, service, hashes)
+        if document is not None:
+            _read_operations(draft, table, service, document, found)
+    if declared:
+        _hash(draft, declared, hashes)
+    return tuple(found.values()), hashes
+
+
+def _hash(draft: Draft, declared: list[Any], hashes: dict[str, str]) -> None:
+    try:
+        hashes[HTTP_FILE] = digest(declared)
+    except (UsageError, TypeError):  # a date, a NaN, a number beyond 2^53: some field refuses it, or ought to
+        draft.note(
+            "not_canonical",
+            "it holds what JSON does not have",
+            "use texts, whole numbers and lists",
+            file=HTTP_FILE,
+        )
+
+
+def _read_service(draft: Draft, table: Table) -> Service | None:
+    own = {key: value for key, value in table.values.items() if key not in (_DEFAULTS, _LISTED)}
+    service = read_model(draft, table, Service, own)
+    if service is None:
+        return None
+    try:
+        demand_egress(service)
+    except OpenApiError as error:
+        _note(draft, table, error, f"{table.place}, base_url")
+    for auth in service.auth:
+        if not os.environ.get(auth.env):
+            draft.note(
+                "variable_missing", f"the environment variable {auth.env} is not set here",
+                "set it where runs of this pack are carried out", file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
+            )  # fmt: skip
+    if service.auth and service.scheme == "http" and not service.private:
+        draft.note(
+            "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https",
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
+        )  # fmt: skip
+    if find_spec("httpx2") is None:
+        draft.note(
+            "http_unavailable", "the HTTP library is not installed here", install_words("http"),
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
+        )  # fmt: skip
+    return service
+
+
+def _read_document(draft: Draft, service: Service, hashes: dict[str, str]) -> Document | None:
+    name = service.description
+    data = draft.read_bytes(name)
+    text = None if data is None else draft.decode(name, data)
+    if data is None or text is None:
+        draft.unread.add("tool")
+        return None
+    hashes[name] = hash_bytes(data)
+    try:
+        return read_document(text, is_yaml=name.lower().endswith((".yaml", ".yml")))
+    except OpenApiError as error:
+        draft.unread.add("tool")
+        draft.note(error.code, error.message, error.remedy or "mend it", file=name, place=error.place)
+    return None
+
+
+def _read_operations(
+    draft: Draft, table: Table, service: Service, document: Document, found: dict[str, Tool]
+) -> None:
+    defaults = _read_defaults(draft, table)
+    try:
+        known = document.operations()
+    except OpenApiError as error:
+        _note(draft, table, error, table.place)
+        return
+    listed: list[Described] = []
+    for inner in inner_tables(draft, table, _LISTED):
+        described = _find(draft, inner, document)
+        if described is not None:
+            listed.append(described)
+            _read_tool(draft, inner, service, document, described, defaults, found)
+    if service.operations == "all":
+        for described in known:
+            if described not in listed:
+                other = table._replace(
+                    values={"operation": described.id}, place=f"{table.place}, {described.id}"
+                )
+                _read_tool(draft, other, service, document, described, defaults, found)
+    if service.operations == "listed" and not table.values.get(_LISTED):
+        draft.note(
+            "service_without_tools", "none of its operations is listed", 'list them as [[service.tool]], or say operations = "all"',
+            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
+        )  # fmt: skip
+
+
+def _read_defaults(draft: Draft, table: Table) -> dict[str, Any]:
+    """What holds for every tool of a service that does not say otherwise."""
+    given = table.values.get(_DEFAULTS, {})
+    members = as_object(given)
+    said, rest = ({}, {str(given): given}) if members is None else split(members)
+    for key in rest:
+        draft.note(
+            "unknown_key", f"unknown key {key!r}", f"known here: {', '.join(sorted(SAYABLE))}",
+            file=HTTP_FILE, place=f"{table.place}, {_DEFAULTS}", row=table.spot.row,
+        )  # fmt: skip
+    return said
+
+
+def _find(draft: Draft, table: Table, document: Document) -> Described | None:
+    name = table.values.get("operation")
+    if not isinstance(name, str):
+        draft.unread.add("tool")
+        draft.note(
+            "missing_key",
+            "'operation' is missing",
+            "add 'operation'",
+            file=HTTP_FILE,
+            place=table.place,
+            row=table.spot.row,
+        )
+        return None
+    try:
+        return find_operation(document, name)
+    except OpenApiError as error:
+        _note(draft, table, error, table.place)
+    return None
+
+
+def _read_tool(
+    draft: Draft,
+    table: Table,
+    service: Service,
+    document: Document,
+    described: Described,
+    defaults: dict[str, Any],
+    found: dict[str, Tool],
+) -> None:
+    about_tool, own = split(table.values)
+    said = read_model(draft, table, Operation, {**own, "tool": {**defaults, **about_tool}})
+    if said is None:
+        return
+    try:
+        tool = make_tool(service, document, described, said)
+    except OpenApiError as error:
+        _note(draft, table, error, table.place)
+    except ValidationError as error:
+        note_faults(draft, table, Tool, error)
+    else:
+        keep_tool(draft, found, tool, table.spot)
+        _warn_of(draft, table, described, tool)
+
+
+def _warn_of(draft: Draft, table: Table, described: Described, tool: Tool) -> None:
+    usual = USUAL_MODE.get(described.method, None)
+    if usual is None and MODE_RANK[tool.mode] == 0:
+        draft.note(
+            "mode_below_method", f"{described.method.upper()} is declared {tool.mode}, so it is called again without asking",
+            "keep it so only if this operation changes nothing", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
+        )  # fmt: skip
+    if tool.result is None and described.method != "head":
+        draft.note(
+            "result_undescribed", "the description says nothing about its answer, so nothing checks it",
+            "describe its 2xx answers as JSON", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
+        )  # fmt: skip
+
+
+def _note(draft: Draft, table: Table, error: OpenApiError, place: str) -> None:
+    draft.unread.add("tool")
+    where = f" (at {error.place})" if error.place else ""
+    draft.note(
+        error.code, f"{error.message}{where}", error.remedy or "mend the description", file=HTTP_FILE, place=place, row=table.spot.row
+    )  # fmt: skip
+
+
+def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
+    """The tools of all commands, and the hashes of the declarations and of the pack's own programs."""
+    found: dict[str, Tool] = {}
+    hashes: dict[str, str] = {}
+    declared: list[Any] = []
+    for table in read_tables(draft, COMMANDS_FILE, "command"):
+        declared.append(table.values)
+        about_tool, own = split(table.values)
+        timeout = {"timeout_ms": about_tool.pop("timeout_ms")} if "timeout_ms" in about_tool else {}
+        command = read_model(draft, table, Command, {**own, **timeout, "tool": about_tool})
+        if command is not None and _is_at_home(draft, table, command):
+            _keep(draft, table, command, found, hashes)
+    if declared:
+        try:
+            hashes[COMMANDS_FILE] = digest(declared)
+        except (
+            UsageError,
+            TypeError,
+        ):  # a date, a NaN, a number beyond 2^53: some field refuses it, or ought to
+            draft.note(
+                "not_canonical", "it holds what JSON does not have", "use texts, whole numbers and lists", file=COMMANDS_FILE
+            )  # fmt: skip
+    return tuple(found.values()), hashes
+
+
+def _keep(
+    draft: Draft, table: Table, command: Command, found: dict[str, Tool], hashes: dict[str, str]
+) -> None:
+    files = hash_files(draft, _line_of(table, command))
+    program = find_program(command, draft.folder, os.environ)
+    place = Place(folder=draft.folder, program=program, files=files)
+    hashes |= files
+    try:
+        keep_tool(draft, found, command_tool(command, place=place), table.spot)
+    except ValidationError as error:
+        note_faults(draft, table, Tool, error)
+        return
+    if program is None:
+        _warn(
+            draft,
+            table,
+            "program_missing",
+            f"there is no program {command.argv[0]} here",
+            "install it where runs happen",
+        )
+    elif "/" not in command.argv[0]:
+        draft.note(
+            "program_not_hashed",
+            f"{command.argv[0]} is looked up on the machine's search path, and is not part of the pack's hash",
+            "nothing, if every machine that runs this pack may choose the program; else copy it into the pack",
+            file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="note",
+        )  # fmt: skip
+    for name in command.secrets:
+        if not os.environ.get(name):
+            _warn(draft, table, "variable_missing", f"the environment variable {name} is not set here", "set it where runs of this pack are carried out")  # fmt: skip
+
+
+def _is_at_home(draft: Draft, table: Table, command: Command) -> bool:
+    """Whether a command runs in a folder that is there, and in no other by a way around."""
+    path = PurePosixPath(command.cwd)
+    folder = draft.folder / command.cwd
+    is_inside = path.is_absolute() or (
+        ".." not in path.parts and folder.resolve().is_relative_to(draft.folder)
+    )
+    if is_inside and folder.is_dir():
+        return True
+    draft.unread.add("tool")
+    draft.note(
+        "outside_pack" if not is_inside else "missing_folder",
+        f"it runs in {command.cwd}, which {'lies outside the pack' if not is_inside else 'does not exist'}",
+        "name a folder of the pack, or an absolute path", file=COMMANDS_FILE, place=f"{table.place}, cwd", row=table.spot.row,
+    )  # fmt: skip
+    return False
+
+
+def _line_of(table: Table, command: Command) -> CommandLine:
+    """The command with its fixed arguments; a file that a parameter names is the plan's choice, and is not hashed."""
+    words = ["".join(piece.text for piece in each.pieces) for each in command.template if each.is_fixed]
+    return CommandLine(
+        words=words,
+        file=COMMANDS_FILE,
+        place=f"{table.place}, argv",
+        row=table.spot.row,
+        cwd=command.cwd,
+        outside_files=command.outside_files,
+        remedy="copy the file into the pack, name a program of the machine without a path, or list it in outside_files",
+    )
+
+
+def _warn(draft: Draft, table: Table, code: str, message: str, remedy: str) -> None:
+    draft.note(
+        code, message, remedy, file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="warning"
+    )
