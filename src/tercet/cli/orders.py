@@ -32,7 +32,7 @@ from tercet.core.state import State
 from tercet.engine.subscription import Signal
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
-from tercet.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 
 T = TypeVar("T")
 
