@@ -35,7 +35,6 @@ from tercet.critic.compensation import CompensatingStep
 from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
-from tercet.critic.review import Review
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 
@@ -306,7 +305,7 @@ def _shown_basis(state: State, setting: RunConfig, call: EffectiveStep) -> dict[
 
 def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str]:
     """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
-    review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
+    review = setting.review(read_plan(state.plan))
     return describe_origins(origins(review, asked.name))
 
 

@@ -31,6 +31,7 @@ from tercet.core.state import EarlierStep, SetValue
 from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
+from tercet.critic.review import Review
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class RunConfig:
     def limits(self) -> budget.Amounts:
         """How much of each dimension of the budget may be used, where that is limited."""
         return budget.limits_of(self.ctx.run_budget, {"executor": self.executor_tokens})
+
+    def review(self, plan: Plan) -> Review:
+        """Return the review of a plan."""
+        return Review(self.ctx, self.compiled, self.spec, plan)
 
     def extended(self, more: Mapping[str, int]) -> RunConfig:
         """The same with more to use up; what has no limit needs none."""

@@ -29,7 +29,7 @@ from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, owner_is_authorised
 from tercet.critic.order import keep_order
 from tercet.critic.reading import Reading
-from tercet.critic.review import Refusals, Review
+from tercet.critic.review import Review, exhaust
 from tercet.critic.rules import (
     find_undecided,
     look_at_other_steps,
@@ -223,18 +223,12 @@ def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
     except PlanError:
         # The policy floor says so; conditions on such arguments stay open, and their gates closed.
         reviewed = planned
-    _exhaust(authority_is_bound(planned))
-    _exhaust(policies_hold(reviewed))
+    exhaust(authority_is_bound(planned))
+    exhaust(policies_hold(reviewed))
     demand_gates(reviewed)
     ran = {entry.call.step_id for entry in recorded.run.transcript}
     demands = (*planned.demands, *reviewed.demands)
     return {(demand.step_id, demand.gate) for demand in demands if demand.step_id in ran}
-
-
-def _exhaust(refusals: Refusals) -> None:
-    """Runs a check for the gates that it demands."""
-    for _ in refusals:
-        pass
 
 
 def _drifted(recorded: Recorded) -> Iterator[Finding]:

@@ -206,3 +206,9 @@ def _line(text: str) -> str:
     """A reason as one line of bearable length, whatever a plan's expressions and names hold."""
     line = text if text.isprintable() else " ".join(text.split())
     return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
+
+
+def exhaust(refusals: Refusals) -> None:
+    """Run a check for the gates that it demands, and ignore what it refuses."""
+    for _ in refusals:
+        pass

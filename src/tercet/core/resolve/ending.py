@@ -33,7 +33,6 @@ from tercet.core.transcript import split_record
 from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge
 from tercet.critic.memory import dropped, is_trusted, sources_of
-from tercet.critic.review import Review
 from tercet.critic.score import measure, print_envelope, score
 from tercet.policy.resolution import MAX_COMPUTED_BYTES, ResolutionError, Resolver, resolve
 from tercet.policy.resolution import measure as measure_bytes
@@ -225,7 +224,7 @@ def _proposed_memories(setting: RunConfig, plan: Plan, results: Results) -> Iter
     if not plan.memory:
         return
     is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
-    review = Review(setting.ctx, setting.compiled, setting.spec, plan)
+    review = setting.review(plan)
     for name, value in plan.memory.items():
         with suppress(ResolutionError):
             content = resolve(value, results, setting.evidence)

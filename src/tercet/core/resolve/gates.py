@@ -132,8 +132,7 @@ def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
             continue
         elif (told := _TOLD.get(type(event))) is not None:
             said = {name: getattr(event, name) for name in told[1]}
-            lists = {name: list(value) for name, value in said.items() if isinstance(value, tuple)}
-            yield {"what": told[0], "at": event.at, **said, **lists}
+            yield {"what": told[0], "at": event.at, **msgspec.to_builtins(said)}
 
 
 def _list_verdicts(state: State) -> Iterator[JsonObject]:

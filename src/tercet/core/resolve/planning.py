@@ -32,7 +32,6 @@ from tercet.core.state import Change, State, StepState
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
-from tercet.critic.review import Review
 from tercet.critic.verify import verify
 from tercet.planner.prompt import PROMPT_TOO_LONG
 
@@ -237,7 +236,7 @@ def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
     del command
     state, config, said = run.state, run.config, answer.reflection
     done = {name for name, step in state.steps.items() if step.status == "done"}
-    reviewed = Review(config.ctx, config.compiled, config.spec, run.followed.plan)
+    reviewed = config.review(run.followed.plan)
     return made(
         copy_fields(
             e.TurnJudged,
