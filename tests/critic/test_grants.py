@@ -13,8 +13,8 @@ from critic.naive import Case
 from critic.strategies import examples, granting_cases
 from tercet.contracts.plan import Step
 from tercet.contracts.policy import Policy
+from tercet.critic.answers import granted_by
 from tercet.critic.dispatch import recheck, resolved_review
-from tercet.critic.grants import granted_by
 
 from .houses import SHOP, WINDOW, House, pay, plan, refused, step, takes, tool
 

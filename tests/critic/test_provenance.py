@@ -9,9 +9,9 @@ import pytest
 from tercet.contracts.context import EarlierCall
 from tercet.contracts.policy import Policy
 from tercet.critic import frame
+from tercet.critic.answers import granted_by
 from tercet.critic.dispatch import recheck, resolved_review
 from tercet.critic.frame import plan_steps
-from tercet.critic.grants import granted_by
 from tercet.critic.review import Review
 
 from .houses import EVIL, LETTER, SHOP, WINDOW, codes, look_up, pay, plan, refused, step, ticket, tool

@@ -55,6 +55,7 @@ from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, idempotency_key, shown_marks
 from tercet.core.state import Quality, State, StepState
+from tercet.critic.answers import granted_by
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (
     NO_PROGRESS,
@@ -64,13 +65,11 @@ from tercet.critic.dispatch import (
     recheck_sources,
     resolved_review,
 )
-from tercet.critic.grants import granted_by
-from tercet.critic.order import keep_order
+from tercet.critic.order import find_uncertain, keep_order
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
 from tercet.critic.rules import find_undecided, look_at_other_steps
-from tercet.critic.uncertain import find_uncertain
 from tercet.policy.call_params import canonical_params
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 

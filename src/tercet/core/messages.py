@@ -387,13 +387,16 @@ def _owner(said: Reply, state: State) -> str:
     return owner_named(state, said.actor, login)
 
 
-def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+def _demand_other_than_owner(said: Reply, state: State, cannot: str, remedy: str) -> None:
+    """Raise `UsageError` for an answer that the owner of the run cannot give."""
     if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot approve its gate",
-            code="own_gate",
-            remedy="let somebody else approve it, or deny it",
-        )
+        raise UsageError(f"{owner} started this run, and {cannot}", code="own_gate", remedy=remedy)
+
+
+def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+    _demand_other_than_owner(
+        said, state, "cannot approve its gate", "let somebody else approve it, or deny it"
+    )
     for approval in gate.approvals:
         if approval.actor != said.actor and not (said.login and approval.login == said.login):
             continue
@@ -468,12 +471,12 @@ def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
 def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
     """Values that a person sets are trusted because the gate trusts that person: by a role that it names. The owner of the
     run is not trusted with them."""
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot set values in its calls",
-            code="own_gate",
-            remedy="let an approver of the gate set them; or deny it, and start the run again with other values",
-        )
+    _demand_other_than_owner(
+        said,
+        state,
+        "cannot set values in its calls",
+        "let an approver of the gate set them; or deny it, and start the run again with other values",
+    )
     if gate.kind != "approval" or SETTABLE not in gate.shown:
         raise UsageError(
             f"no values can be set at gate {gate.id}",
@@ -545,12 +548,12 @@ def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
     """What people had to approve, only such people speak about afterwards: not the one who started the run."""
     if not gate.needs:
         return
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and what it did had to be approved by somebody else",
-            code="own_gate",
-            remedy="let one of those answer who may approve such a call",
-        )
+    _demand_other_than_owner(
+        said,
+        state,
+        "what it did had to be approved by somebody else",
+        "let one of those answer who may approve such a call",
+    )
     if not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "answer")
 
@@ -578,12 +581,9 @@ def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
 
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
     """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot accept what the critic did not",
-            code="own_gate",
-            remedy="let somebody else accept it, or abandon it",
-        )
+    _demand_other_than_owner(
+        said, state, "cannot accept what the critic did not", "let somebody else accept it, or abandon it"
+    )
     if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "accept the outputs of")
     unknown = [name for name in state.frontier if state.steps[name].is_reserving]

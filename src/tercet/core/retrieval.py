@@ -110,7 +110,10 @@ _LONGEST = 400
 
 
 def missing_evidence(state: State, setting: RunConfig) -> tuple[EvidenceQuery, ...]:
-    """What to look for before outputs are mended; nothing where nothing is missing, or nobody can be asked."""
+    """What to look for before outputs are mended; nothing where nothing is missing, or nobody can be asked.
+
+    Only classes that the plan or its decision asks for, and only of the snapshot that the run is pinned to.
+    """
     classes = _classes(state, setting)
     if not setting.library_snapshot or not classes or not state.quality.diagnosis:
         return ()

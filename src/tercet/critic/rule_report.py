@@ -14,10 +14,10 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.relations import is_of_class
 from tercet.contracts.shape import Shape
+from tercet.critic.answers import does_grant, is_grantable
 from tercet.critic.arguments import condition, reads_open
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, gates_of
-from tercet.critic.grants import does_grant, is_grantable
 from tercet.critic.irreversible import EarlyEffect, find_early_effects
 from tercet.critic.review import Review, exhaust
 from tercet.critic.rules import PlanViews, policies_hold, uncertain_at_review

@@ -32,9 +32,9 @@ from tercet.core.answers import (
     Retrieved,
     ToolChanges,
 )
+from tercet.core.approval import find_lost_acceptance, find_lost_approval
 from tercet.core.attempt import Done
 from tercet.core.decide import Acting
-from tercet.core.drift import find_lost_acceptance, find_lost_approval
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.plans import read_plan
 from tercet.core.resolve.calls import draws_delay, withhold

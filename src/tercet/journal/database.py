@@ -101,64 +101,60 @@ class DatabaseJournal(LeaseActs):
         check_unit(unit)
         return await self._writer.submit(unit)
 
+    async def _find(self, query: str, *names: str, more: tuple[Any, ...] = ()) -> list[Any]:
+        """Return the rows that a query finds under these names, which are checked first."""
+        check_names(*names)
+        return await self._reader.rows(query, *names, *more)
+
     async def bell(self, tenant: str) -> int:
         """How often the tenant's bell was rung."""
-        check_names(tenant)
-        rows = await self._reader.rows("read_bell", tenant)
+        rows = await self._find("read_bell", tenant)
         return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_events", tenant, stream, after, max(limit, 0))
+        rows = await self._find("read_events", tenant, stream, more=(after, max(limit, 0)))
         return [Stored(*row) for row in rows]
 
     async def head(self, tenant: str, stream: str) -> Position:
         """Where a stream ends."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_head", tenant, stream)
+        rows = await self._find("read_head", tenant, stream)
         return Position(*rows[0]) if rows else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
         """The checkpoint of this kind with the highest position."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("newest_checkpoint", tenant, stream, kind)
+        rows = await self._find("newest_checkpoint", tenant, stream, more=(kind,))
         return checkpoint_from(stream, rows[0]) if rows else None
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
         """The checkpoints behind position `after`, in order."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_checkpoints", tenant, stream, after, max(limit, 0))
+        rows = await self._find("read_checkpoints", tenant, stream, more=(after, max(limit, 0)))
         return [checkpoint_from(stream, row) for row in rows]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
         """The bytes with this digest."""
-        check_names(tenant)
-        rows = await self._reader.rows("read_blob", tenant, digest_bytes(digest))
+        rows = await self._find("read_blob", tenant, more=(digest_bytes(digest),))
         return check_blob(tenant, digest, rows)
 
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
         """The digests of the blobs that a stream brought, in order."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("list_blobs", tenant, stream, digest_bytes(after), max(limit, 0))
+        rows = await self._find("list_blobs", tenant, stream, more=(digest_bytes(after), max(limit, 0)))
         return [digest_text(row[0]) for row in rows]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
         """Who holds an idempotency key."""
-        check_names(tenant, key)
-        rows = await self._reader.rows("read_claim", tenant, key)
+        rows = await self._find("read_claim", tenant, key)
         if rows and rows[0][0] is None:
             raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
         """The keys that begin with a prefix, in order, each with its holder."""
-        check_names(tenant, prefix)
-        rows = await self._reader.rows("list_claims", tenant, prefix, prefix + _LAST, max(limit, 0))
+        rows = await self._find("list_claims", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         if lost := [row[0] for row in rows if row[1] is None]:
             raise claim_without_stream(lost[0])
         return [(key, ClaimHolder(stream, seq)) for key, stream, seq in rows]
@@ -168,8 +164,7 @@ class DatabaseJournal(LeaseActs):
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
         """Who holds a stream."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_lease", tenant, stream)
+        rows = await self._find("read_lease", tenant, stream)
         if not rows:
             return None
         owner, epoch, until = rows[0]
@@ -182,8 +177,7 @@ class DatabaseJournal(LeaseActs):
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
-        check_names(tenant, session_id)
-        rows = await self._reader.rows("read_session", tenant, session_id)
+        rows = await self._find("read_session", tenant, session_id)
         return _session(rows[0]) if rows else None
 
     async def sessions(
@@ -201,8 +195,7 @@ class DatabaseJournal(LeaseActs):
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come, the earliest first."""
-        check_names(tenant)
-        rows = await self._reader.rows("list_due", tenant, now_ms, max(limit, 0))
+        rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
         return [_session(row) for row in rows]
 
     async def ended(

@@ -194,12 +194,8 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(
-        state,
-        event,
-        is_met=not is_of_compensation(state, gate),
-        why="a compensation can no longer be changed",
-    )
+    is_planned = not is_of_compensation(state, gate)
+    demand(state, event, is_met=is_planned, why="a compensation can no longer be changed")
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     if event.changes:
@@ -387,12 +383,8 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:
     step = step_of(state, event.step, event)
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
-    demand(
-        state,
-        event,
-        is_met=not step.is_added,
-        why="a re-plan added this step, or it was planned after untrusted data was read",
-    )
+    why = "a re-plan added this step, or it was planned after untrusted data was read"
+    demand(state, event, is_met=not step.is_added, why=why)
     actor = f"{POLICY}{event.policy}"
     granted = copy_fields(Answer, event, gate="", names=(), actor=actor, auth="policy", answer="grant")
     return changed(

@@ -209,22 +209,13 @@ def _left(step: StepState) -> StepState:
     return step
 
 
+_PINS = ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash", "left_out")
+
+
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
-    pins = {
-        name: getattr(event, name)
-        for name in (
-            "pack",
-            "pack_hash",
-            "snapshot",
-            "context",
-            "evidence",
-            "library",
-            "library_hash",
-            "left_out",
-        )
-    }
+    pins = {name: getattr(event, name) for name in _PINS}
     if event.behaviour:
         pins["behaviour"] = event.behaviour
     start = msgspec.structs.replace(state.start, **pins)

@@ -15,10 +15,10 @@ from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import CallEnded, Draw, Drawn, ModelReply, Now, Ready, RepeatsFound
+from tercet.core.approval import find_expired_evidence
 from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
-from tercet.core.drift import find_expired_evidence
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
