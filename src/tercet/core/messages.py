@@ -571,14 +571,6 @@ def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
         )
 
 
-def _may_extend(said: Reply, _: OpenGate, __: State) -> None:
-    demand_extension(said.value)
-
-
-def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
-    _demand_planner(state, "abandon it, and run another plan")
-
-
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
     """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
     _demand_other_than_owner(
@@ -595,21 +587,17 @@ def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
         )
 
 
-def _anybody(_: Reply, __: OpenGate, ___: State) -> None:
-    """No rule."""
-
-
-_RULES: dict[str, Callable[[Reply, OpenGate, State], None]] = {
+_RULES: dict[str, Callable[[Reply, OpenGate, State], object]] = {
     "approve": _may_approve,
     "deny": _may_refuse,
     "modify": _may_modify,
     "withdraw": _may_withdraw,
     "happened": _demand_result,
     "did_not_happen": _may_settle,
-    "extend": _may_extend,
-    "replan": _may_replan,
+    "extend": lambda said, _, __: demand_extension(said.value),
+    "replan": lambda _, __, state: _demand_planner(state, "abandon it, and run another plan"),
     "accept_partial": _may_accept,
-    "abandon": _anybody,
+    "abandon": lambda _, __, ___: None,  # anybody may
     "compensate": _may_settle,
     "keep": _may_settle,
 }

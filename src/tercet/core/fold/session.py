@@ -33,10 +33,7 @@ def model_asked(state: State, event: e.ModelAsked) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked already")
     demand(state, event, is_met=event.call == state.asked + 1, why=f"call {state.asked + 1} is due")
     return changed(
-        state,
-        asked=event.call,
-        asking=copy_fields(Asked, event),
-        used=reserve_for_model(state.used, event),
+        state, asked=event.call, asking=copy_fields(Asked, event), used=reserve_for_model(state.used, event)
     )
 
 
