@@ -46,11 +46,11 @@ from tercet.core.approval import (
 )
 from tercet.core.compensation import bind_compensation, is_complete
 from tercet.core.config import RunConfig
+from tercet.core.dependencies import Results
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.core.required_gates import compensation_gates, gates_of
-from tercet.core.results import Results
 from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, idempotency_key, shown_marks
@@ -362,8 +362,7 @@ class Acting:
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
             if self._is_repeated(name, undo):
-                reason = f"{undo.tool} with this identity was done before in this session"
-                return c.Fault(step=name, code="duplicate_action", reason=reason)
+                return _fault_duplicate(name, undo.tool)
         return None
 
     def _plan_with_compensations(self) -> Plan:
@@ -541,11 +540,7 @@ class Acting:
     ) -> c.Command | None:
         action = (step.occurrence, step.key) if step.key else self._new_action(call, params)
         if action is None:
-            return c.Fault(
-                step=name,
-                code="duplicate_action",
-                reason=f"{call.tool.name} with this identity was done before in this session",
-            )
+            return _fault_duplicate(name, call.tool.name)
         if self._is_rechecked(step, call, params):
             is_waiting = not self._only_reads(name) and self._is_learning(name)
             if is_waiting and find_undecided(self._called_review(name, params)):
@@ -811,6 +806,11 @@ def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")
     return c.Fault(step=step.id, code=code, reason=reason)
+
+
+def _fault_duplicate(step: str, tool: str) -> c.Fault:
+    reason = f"{tool} with this identity was done before in this session"
+    return c.Fault(step=step, code="duplicate_action", reason=reason)
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:

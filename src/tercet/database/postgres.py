@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from tercet.contracts.errors import TercetError
-from tercet.database.address import LOCK_S
-from tercet.database.schema import Schema, StoreKind
+from tercet.database.schema import LOCK_S, Schema, StoreKind
 
 CONNECT_S = 10.0
 """How long one attempt to connect may take."""

@@ -21,12 +21,12 @@ from tercet.core import transcript
 from tercet.core.answers import History, Now, Observed
 from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
+from tercet.core.dependencies import Results
 from tercet.core.fold.gate import acceptances
 from tercet.core.outputs.judging import OutputReview, final_exit
 from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.resolve.made import Made, made
-from tercet.core.results import Results
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
 from tercet.core.transcript import split_record
