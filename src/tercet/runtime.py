@@ -50,7 +50,7 @@ from tercet.engine.checks import retention
 from tercet.engine.driver import Driver
 from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
-from tercet.engine.leases import LEASE_MS, Desk, Held, Tenure
+from tercet.engine.leases import LEASE_MS, Held, LeaseClient, Tenure
 from tercet.engine.lists import ListedGate, ListedSession, open_gates
 from tercet.engine.models.planners import (
     PLANNER_NAMES,
@@ -263,7 +263,7 @@ class Runtime(People):
         stack.push_async_callback(self._lines.aclose)
         self._subscribe(stack)
         stack.push_async_callback(self._models.aclose)
-        self._desk = Desk(
+        self._desk = LeaseClient(
             journal=self.journal,
             tenant=self.tenant,
             clock=self._clock,

@@ -11,7 +11,7 @@ import pytest
 from tercet import Absent
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
-from tercet.engine.leases import Desk
+from tercet.engine.leases import LeaseClient
 from tercet.executor.breaker import COOLDOWN_MS, Circuit
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
@@ -268,10 +268,10 @@ def test_a_lease_is_replaced_once_it_was_watched_for_long_enough(
 
     async def main() -> None:
         async with workshop.journal(url) as journal:
-            dead = Desk(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+            dead = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
             await dead.acquire("ses_1")
             clock = Shifted(workshop.clock, clock_ms)
-            desk = Desk(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
+            desk = LeaseClient(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
             began = workshop.clock.monotonic()
             tenure = await desk.wait_for("ses_1", lambda _: None)
             assert tenure is not None
@@ -286,8 +286,8 @@ def test_a_lease_that_is_renewed_at_the_last_moment_is_not_replaced(workshop: Wo
 
     async def main() -> None:
         async with workshop.journal(url) as journal:
-            holder = Desk(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
-            other = Desk(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+            holder = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+            other = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
             tenure = await holder.acquire("ses_1")
             with pytest.raises(LeaseHeld):
                 await other.acquire("ses_1")

@@ -13,7 +13,7 @@ import pytest
 from tercet.core import codec
 from tercet.core.resolve import calls, ending
 from tercet.engine import driver, values
-from tercet.engine.leases import Desk
+from tercet.engine.leases import LeaseClient
 from tercet.executor import gateway
 from tercet.journal.errors import LeaseHeld
 from tercet.policy import schemas
@@ -130,7 +130,7 @@ def test_a_lease_is_renewed_while_a_result_is_checked(
             workshop.journal("memory:") as journal,
             workshop.runtime(workshop.pack(), journal, lease_ms=LEASE_MS) as runtime,
         ):
-            other = Desk(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+            other = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
             running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a", "make.it")), actor=ADA))
             await begun.wait()
             (row,) = await journal.sessions("default")

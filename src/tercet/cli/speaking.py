@@ -27,7 +27,7 @@ from tercet.contracts.request import Actor
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox as mail
-from tercet.engine.leases import Desk
+from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
@@ -89,7 +89,7 @@ async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting
     async with journal_at(url, is_written=True) as journal:
         before = await load_state(journal, TENANT, session)
         actor = speaker.facing(before)
-        desk = Desk(journal=journal, tenant=TENANT, clock=SystemClock())
+        desk = LeaseClient(journal=journal, tenant=TENANT, clock=SystemClock())
         try:
             state = await mail.deliver(desk, words(before, actor), waiting)
         except UsageError as error:

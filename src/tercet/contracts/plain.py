@@ -39,6 +39,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+_NUMERIC = frozenset({int, float, bool})
 _SMALL = 4_000
 """How many parts a small value has at most; 64 characters count as one."""
 
@@ -46,6 +47,8 @@ _SMALL = 4_000
 def is_small(value: Any) -> bool:
     """Return whether reading all of a JSON value takes no noticeable time. Looks at a bounded part of it; False for a value
     of another type, which may hold anything."""
+    if value is None or type(value) in _NUMERIC:
+        return True
     left = _SMALL
     stack: list[Any] = [value]
     while stack and left >= 0:
@@ -64,7 +67,7 @@ def is_small(value: Any) -> bool:
                 stack.extend(item.values())
             else:
                 stack.extend(item)
-        elif item is not None and kind not in (int, float, bool):
+        elif item is not None and kind not in _NUMERIC:
             return False
     return left >= 0
 

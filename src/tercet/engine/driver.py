@@ -13,9 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import CoroutineType
-from typing import Any, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from tercet.contracts.errors import InternalError
 from tercet.contracts.evidence import Evidence
@@ -30,7 +28,6 @@ from tercet.core.expiry import find_expired
 from tercet.core.fold.base import NOT_MADE, STOPPED
 from tercet.core.resolve import resolve
 from tercet.core.resolve.made import Made
-from tercet.core.retrieval import read_facts
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox
@@ -39,7 +36,7 @@ from tercet.engine.leases import Tenure
 from tercet.engine.ledger import Ledger
 from tercet.engine.services import Services
 from tercet.engine.streams.stops import Stop
-from tercet.engine.values import encode_value
+from tercet.engine.values import HEAVY, LargeValues, encode_value
 from tercet.engine.wakeup import Wakeup
 from tercet.engine.world import World
 from tercet.journal.protocol import Lease
@@ -55,8 +52,6 @@ _LONG = frozenset({c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that may take long: the inbox is read after them."""
 _LOOKS_BACK = frozenset({c.Score, c.End, c.Escalate, c.Compensate})
 """Commands whose work grows with the events of the session."""
-HEAVY = 512 * 1024
-"""Work on more bytes than this is done in a thread, so that it does not block the event loop."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was asked to stop."""
 
@@ -82,16 +77,14 @@ class Driver:
     ) -> None:
         self.services = services
         self._wakeup = Wakeup()
-        self._blobs: dict[str, Any] = {}
-        self._blob_bytes = 0
-        self._facts: dict[str, tuple[Evidence, ...]] = {}
+        self._values = LargeValues(services.journal, tenure.lease.tenant, services.gateway.threads)
         self.run = Run(
             config,
             state,
             tools=services.tools,
             limit_for=services.planning.limit_for,
-            blobs=self._blobs,
-            facts=self._facts,
+            blobs=self._values.blobs,
+            facts=self._values.facts,
         )
         self.run.waiting = WaitingCalls()
         self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)
@@ -103,9 +96,7 @@ class Driver:
         self._interrupt = asyncio.Event()
         """Set when a wait for a model has to be looked at: to stop, or for the inbox."""
         self._has_messages = False
-        self._readers: list[tuple[int, asyncio.Future[State | None]]] = []
-        """Who waits until the inbox has been read up to a position, and that is durable."""
-        self._is_closed = False
+        self._readers = inbox.InboxReaders()
         self._changes = 0
         """The tenant's change counter when it was last looked at."""
         self._grace_until: float | None = None
@@ -145,19 +136,13 @@ class Driver:
 
     async def read_up_to(self, position: int) -> State | None:
         """Return the state once the inbox has been read durably up to a position; None if the session was released before."""
-        if self._is_closed:
-            return None
-        reader: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
-        self._readers.append((position, reader))
+        reader = self._readers.wait(position)
         self.check_inbox()
         return await reader
 
     def close(self) -> None:
         """Answer everyone who waits for the inbox: nothing more will be read."""
-        self._is_closed = True
-        for _, reader in self._readers:
-            if not reader.done():
-                reader.set_result(None)
+        self._readers.close()
 
     def stop(self, halt: Halt | None = None) -> None:
         """Begin nothing more, and release the session."""
@@ -253,7 +238,7 @@ class Driver:
 
     def _record(self, made: Made, answer: Answer) -> None:
         if type(answer) is CallEnded and answer.blob:
-            self._keep_result(made, answer)
+            self._values.keep(self.state, made.events, answer)
         for event in made.events:
             self.ledger.record(event)
         self.ledger.unit.blobs += made.blobs
@@ -261,7 +246,7 @@ class Driver:
     def _is_heavy(self, command: c.Command | None = None) -> bool:
         """Whether deciding, or resolving a command, works on so much that it would block the event loop."""
         log_bytes = self.ledger.weight if type(command) in _LOOKS_BACK else 0
-        return self._blob_bytes + log_bytes > HEAVY
+        return self._values.bytes + log_bytes > HEAVY
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await self.services.gateway.threads.work(work)
@@ -355,13 +340,6 @@ class Driver:
         answer = CallEnded(at=self.now(), ended=ended, data=data, blob=blob)
         self.record(c.Await(step=intent.step, attempt=intent.attempt), answer)
 
-    def _keep_result(self, made: Made, answer: CallEnded) -> None:
-        """Keep a large result in memory if later steps or the outputs refer to it."""
-        self._blob_bytes += len(answer.data)
-        for event in made.events:
-            if isinstance(event, e.Complete) and (event.carries or event.step in self.state.needed):
-                self._blobs[answer.blob] = answer.ended.value if isinstance(answer.ended, Done) else None
-
     async def _count_outcome(self, tool: str, ended: Ended) -> None:
         """Tell the circuit breaker of a tool how a call of it ended."""
         is_success = isinstance(ended, Done)
@@ -396,18 +374,12 @@ class Driver:
             for position, intent in unit.begin:
                 self.calls.begin(intent, start, now, stop=stop, position=position)
         if self._readers:
-            self._answer_readers()
+            self._readers.answer(self.state)
         self.services.subscription.publish(self.state, unit.events, unit.checkpoints)
 
     async def _aside_with_log(self, work: Callable[[], _T]) -> _T:
-        is_heavy = self._blob_bytes + self.ledger.weight > HEAVY
+        is_heavy = self._values.bytes + self.ledger.weight > HEAVY
         return await self._in_thread(work) if is_heavy else work()
-
-    def _answer_readers(self) -> None:
-        for position, reader in self._readers:
-            if position <= self.state.inbox and not reader.done():
-                reader.set_result(self.state)
-        self._readers = [each for each in self._readers if not each[1].done()]
 
     async def events(self) -> Sequence[e.Event]:
         """Return all events so far, with the large results among them loaded."""
@@ -421,25 +393,16 @@ class Driver:
 
     async def blob(self, digest: str) -> bytes:
         """Return bytes that were stored before."""
-        return await self.services.journal.blob(self.lease.tenant, digest)
+        return await self._values.read(digest)
 
     def learn(self, digest: str, facts: tuple[Evidence, ...]) -> None:
         """Make facts available that the next event refers to."""
-        self._facts[digest] = facts
+        self._values.facts[digest] = facts
 
     async def load_blobs(self) -> None:
         """Load the large values that steps still to come refer to."""
-        state = self.state
-        steps = [state.steps[name] for name in state.needed if name in state.steps]
-        learned = (result.blob for result in state.learned)
-        await self.load((*(step.blob for step in steps), *state.named_in.values(), *learned))
-        for digest in state.facts:
-            self._facts[digest] = read_facts(await self.blob(digest))
+        await self._values.load_for(self.state)
 
     async def load(self, digests: Iterable[str]) -> None:
         """Load large values."""
-        for digest in {*digests} - {"", *self._blobs}:
-            data = await self.blob(digest)
-            self._blob_bytes += len(data)
-            work = partial(msgspec.json.decode, data)
-            self._blobs[digest] = await self._in_thread(work) if self._is_heavy() else work()
+        await self._values.load(digests)

@@ -5,6 +5,7 @@ Only the journal is needed here, not the pack: speaking loads no code.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +22,7 @@ from tercet.core.fold.gate import DROPPED_KEPT
 from tercet.core.messages import Message, inbox_of
 from tercet.core.resolve.sessions import ForeignMessage, receive_message
 from tercet.core.state import State
-from tercet.engine.leases import POLL_MS, Desk, Held
+from tercet.engine.leases import POLL_MS, Held, LeaseClient
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, LeaseHeld
@@ -77,7 +78,7 @@ async def answer_to(journal: Journal, tenant: str, state: State, position: int) 
     return state
 
 
-async def deliver(desk: Desk, said: Message, held: Held) -> State:
+async def deliver(desk: LeaseClient, said: Message, held: Held) -> State:
     """Say something to a session that this process does not carry: the state once it has become an event.
 
     Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
@@ -89,7 +90,7 @@ async def deliver(desk: Desk, said: Message, held: Held) -> State:
     return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
 
 
-async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
+async def follow(desk: LeaseClient, session: str, position: int, held: Held) -> State:
     """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
     while True:
         try:
@@ -104,7 +105,7 @@ async def follow(desk: Desk, session: str, position: int, held: Held) -> State:
             raise messages.session_over(session, state)
 
 
-async def absorb(desk: Desk, session: str) -> State:
+async def absorb(desk: LeaseClient, session: str) -> State:
     """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
     async with desk.holding(session) as lease:
         state = before = await load_state(desk.journal, desk.tenant, session)
@@ -113,8 +114,8 @@ async def absorb(desk: Desk, session: str) -> State:
         if (late := find_expired(state, now, outside=True)) is not None:
             events.append(late)
             state = fold_event(state, late)
-        letters = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
-        for event, after in receive_all(state, letters, now, outside=True):
+        unread_messages = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
+        for event, after in receive_all(state, unread_messages, now, outside=True):
             events.append(event)
             state = after
         if events:
@@ -131,10 +132,44 @@ async def absorb(desk: Desk, session: str) -> State:
         return state
 
 
-async def touch(desk: Desk, session: str) -> State:
+async def touch(desk: LeaseClient, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
     state = await load_state(desk.journal, desk.tenant, session)
     if find_expired(state, desk.clock.now()) is not None:
         with suppress(LeaseHeld):
             return await absorb(desk, session)
     return state
+
+
+class InboxReaders:
+    """Those who wait until a session has durably read its inbox up to a position."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, asyncio.Future[State | None]]] = []
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def wait(self, position: int) -> asyncio.Future[State | None]:
+        """Return a future of the state at which the inbox has been read; of None once nothing more will be read."""
+        reader: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            reader.set_result(None)
+        else:
+            self._waiting.append((position, reader))
+        return reader
+
+    def answer(self, state: State) -> None:
+        """Answer those whose position has been read."""
+        for position, reader in self._waiting:
+            if position <= state.inbox and not reader.done():
+                reader.set_result(state)
+        self._waiting = [each for each in self._waiting if not each[1].done()]
+
+    def close(self) -> None:
+        """Answer all of them: nothing more will be read."""
+        self._is_closed = True
+        for _, reader in self._waiting:
+            if not reader.done():
+                reader.set_result(None)

@@ -118,7 +118,7 @@ class Tenure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class LeaseClient:
     """What it takes to hold a session for a while."""
 
     journal: Journal

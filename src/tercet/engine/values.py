@@ -1,15 +1,23 @@
-"""Results as bytes, and large ones as blobs beside the events."""
+"""Results as bytes: large ones are blobs beside the events, of which a session keeps those that it refers to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.plain import is_small
+from tercet.core import events as e
+from tercet.core.answers import CallEnded
+from tercet.core.attempt import Done
+from tercet.core.retrieval import read_facts
+from tercet.core.state import State
 from tercet.executor.threads import ToolThreads
+from tercet.journal.protocol import Journal
 
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
@@ -26,3 +34,47 @@ def encode_json(value: Any) -> tuple[bytes, str]:
     """Return a value as bytes, and their digest if they are too many for an event."""
     data = _encode(value)
     return data, hash_bytes(data) if len(data) > LARGE else ""
+
+
+HEAVY = 512 * 1024
+"""Work on more bytes than this is done in a thread, so that it does not block the event loop."""
+
+
+class LargeValues:
+    """The large values and the facts of one session, by their digests."""
+
+    def __init__(self, journal: Journal, tenant: str, threads: ToolThreads) -> None:
+        self.blobs: dict[str, Any] = {}
+        self.facts: dict[str, tuple[Evidence, ...]] = {}
+        self.bytes = 0
+        """How many bytes of values this process has read or written."""
+        self._journal = journal
+        self._tenant = tenant
+        self._threads = threads
+
+    async def read(self, digest: str) -> bytes:
+        """Return bytes that were stored before."""
+        return await self._journal.blob(self._tenant, digest)
+
+    async def load(self, digests: Iterable[str]) -> None:
+        """Load values that are not here yet."""
+        for digest in {*digests} - {"", *self.blobs}:
+            data = await self.read(digest)
+            self.bytes += len(data)
+            work = partial(msgspec.json.decode, data)
+            self.blobs[digest] = await self._threads.work(work) if self.bytes > HEAVY else work()
+
+    async def load_for(self, state: State) -> None:
+        """Load the values that steps still to come refer to, and the facts that plans have found."""
+        steps = [state.steps[name] for name in state.needed if name in state.steps]
+        learned = (result.blob for result in state.learned)
+        await self.load((*(step.blob for step in steps), *state.named_in.values(), *learned))
+        for digest in state.facts:
+            self.facts[digest] = read_facts(await self.read(digest))
+
+    def keep(self, state: State, events: Iterable[e.Event], answer: CallEnded) -> None:
+        """Keep a large result that was just recorded, if later steps or the outputs refer to it."""
+        self.bytes += len(answer.data)
+        for event in events:
+            if isinstance(event, e.Complete) and (event.carries or event.step in state.needed):
+                self.blobs[answer.blob] = answer.ended.value if isinstance(answer.ended, Done) else None

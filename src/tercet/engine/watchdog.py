@@ -25,7 +25,7 @@ from tercet.core.resolve.sessions import pause_session
 from tercet.core.state import State
 from tercet.engine import checkpoint
 from tercet.engine import inbox as mail
-from tercet.engine.leases import Desk
+from tercet.engine.leases import LeaseClient
 from tercet.engine.rows import details_of, each_once, row_of
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import AnchoredClock
@@ -54,7 +54,7 @@ class Swept:
 class Ward:
     """What a watchdog needs of the runtime that it belongs to."""
 
-    desk: Desk
+    desk: LeaseClient
     rules: Callable[[str], SessionRules | None]
     """The rules of the pack with this hash; None where it is not here."""
     is_carried: Callable[[str], bool]

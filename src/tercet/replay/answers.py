@@ -1,7 +1,8 @@
 """The answers that a run got, read from its recorded events: with them, `resolve` must make the same events again.
 
 `RECORDED` has an entry for each event that is derived: the command that was due, and the answer that the event records.
-An event that the table of events calls a fact is taken as it was recorded.
+An event that the table of events calls a fact is taken as it was recorded. One that is in neither is resolved together
+with another event, and is only accepted behind that one.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def derive(run: RecordedRun, event: e.Event) -> Derived | None:
         return Derived(_at_its_time(run.owed.popleft(), event))
     if fact := TABLE[type(event)].fact:
         return Derived(event, fact)
-    answered = RECORDED[type(event)](run, event)
+    read_answer = RECORDED.get(type(event))
+    answered = None if read_answer is None else read_answer(run, event)
     if answered is None:
         return None
     made = resolve(run.run, answered.command, answered.answer).events
@@ -475,7 +477,6 @@ RECORDED: Mapping[type[e.Event], Recorded] = {
     e.StepSkipped: _with_time(c.Skip),
     e.StepJudged: _judged,
     e.LoopGuardTripped: _judged,
-    e.RetryScheduled: lambda _, __: None,  # always owed
     e.Settled: _settled,
     e.GateOpened: _opened,
     e.GateAnswered: _answered_gate,

@@ -17,7 +17,7 @@ from tercet.core import events as e
 from tercet.core.messages import inbox_of
 from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import TERMINAL
-from tercet.engine.leases import Desk
+from tercet.engine.leases import LeaseClient
 from tercet.engine.ledger import ROW_MS
 from tercet.engine.rows import each_once
 from tercet.engine.session_reader import load_state
@@ -45,7 +45,7 @@ def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | N
 
 
 async def prune(
-    desk: Desk,
+    desk: LeaseClient,
     *,
     before_ms: int,
     is_ours: Callable[[SessionRow], bool],
@@ -71,7 +71,7 @@ async def prune(
     return forgotten
 
 
-async def _forget(desk: Desk, session: str) -> bool:
+async def _forget(desk: LeaseClient, session: str) -> bool:
     """Forget a session with all that stands beside it, unless something is left that an operator has to deal with."""
     journal, tenant = desk.journal, desk.tenant
     state = await load_state(journal, tenant, session)
