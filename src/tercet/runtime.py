@@ -61,11 +61,10 @@ from tercet.engine.models.planners import (
 )
 from tercet.engine.models.session import MODEL, Inquirer, NamedModels, OpenModel, names_of, open_all
 from tercet.engine.notifications import Notifier
-from tercet.engine.people import People
+from tercet.engine.people import People, Roster
 from tercet.engine.planning import AnyPlanner, Planning
 from tercet.engine.pool import DriverPool
 from tercet.engine.result import RunResult
-from tercet.engine.roster import Roster
 from tercet.engine.services import Services
 from tercet.engine.session_reader import Restored, load_state, read_record, restore
 from tercet.engine.streams import artifacts, nesting

@@ -13,8 +13,7 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import CriticReport
-from tercet.critic.consolidate import consolidate
-from tercet.critic.finalize import finalize
+from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge
 from tercet.critic.score import measure, score
 

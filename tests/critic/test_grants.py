@@ -13,8 +13,8 @@ from critic.naive import Case
 from critic.strategies import examples, granting_cases
 from tercet.contracts.plan import Step
 from tercet.contracts.policy import Policy
-from tercet.critic.dispatch import recheck
-from tercet.critic.grants import granted_by
+from tercet.critic.answers import granted_by
+from tercet.critic.dispatch import recheck, resolved_review
 
 from .houses import SHOP, WINDOW, House, pay, plan, refused, step, takes, tool
 
@@ -131,7 +131,10 @@ def test_what_a_step_read_from_evidence_stays_pinned_at_dispatch() -> None:
     paid = plan(pay(evidence_refs=()))
     params = {"payment_id": "pay_8861", "amount": 24_500}
     assert refused(denying.review(paid)) is None
-    assert recheck(denying.ctx, denying.compiled, denying.spec, paid, "pay", params) is None
+    assert (
+        recheck(resolved_review(denying.ctx, denying.compiled, denying.spec, paid, "pay", params), "pay")
+        is None
+    )
 
 
 @pytest.mark.req("R134")

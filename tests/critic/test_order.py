@@ -15,8 +15,8 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Refusal, Verdict
-from tercet.critic.dispatch import Progress, recheck
-from tercet.critic.grants import granted_by
+from tercet.critic.answers import granted_by
+from tercet.critic.dispatch import Progress, recheck, resolved_review
 from tercet.critic.order import MAX_LISTED
 from tercet.critic.reading import with_params
 from tercet.critic.verify import verify
@@ -44,7 +44,8 @@ def under(expression: str, scope: str = "plan", **fields: Any) -> House:
 
 def due(house: House, shown: Plan, step_id: str, params: dict[str, Any], /, **known: Any) -> Refusal | None:
     """Return why a call that is due is refused."""
-    return recheck(house.ctx, house.compiled, house.spec, shown, step_id, params, Progress(**known))
+    review = resolved_review(house.ctx, house.compiled, house.spec, shown, step_id, params, Progress(**known))
+    return recheck(review, step_id)
 
 
 # ---- what runs first ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tercet.contracts.context import EarlierCall
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Refusal
-from tercet.critic.dispatch import Progress, recheck
+from tercet.critic.dispatch import Progress, recheck, resolved_review
 from tercet.critic.reading import with_params
 
 from .houses import LOOKUP, SHOP, WINDOW, House, evidence, look_up, pay, plan, refused, step, ticket
@@ -250,7 +250,8 @@ def dispatched(
     house: House, shown: Plan, step_id: str, params: dict[str, Any], /, **known: Any
 ) -> Refusal | None:
     """What is said of a call that is due, where these parameters of other steps are known."""
-    return recheck(house.ctx, house.compiled, house.spec, shown, step_id, params, Progress(**known))
+    review = resolved_review(house.ctx, house.compiled, house.spec, shown, step_id, params, Progress(**known))
+    return recheck(review, step_id)
 
 
 def test_a_policy_that_depends_on_a_later_value_refuses_an_effect_and_no_read() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tercet.contracts.context import EarlierCall
 from tercet.contracts.policy import Policy
 from tercet.critic import frame
-from tercet.critic.dispatch import recheck
+from tercet.critic.answers import granted_by
+from tercet.critic.dispatch import recheck, resolved_review
 from tercet.critic.frame import plan_steps
-from tercet.critic.grants import granted_by
 from tercet.critic.review import Review
 
 from .houses import EVIL, LETTER, SHOP, WINDOW, codes, look_up, pay, plan, refused, step, ticket, tool
@@ -115,9 +115,10 @@ def test_a_resolved_call_keeps_the_sources_of_its_plan() -> None:
     house = SHOP.holding(policies=(rule(expression),))
     drafted = plan(look_up(), pay("pay", None, {"$from": "s1#/total"}))
     params = {"payment_id": "pay_8861", "amount": 77}
-    assert recheck(house.ctx, house.compiled, house.spec, drafted, "pay", params) is None
+    case = (house.ctx, house.compiled, house.spec)
+    assert recheck(resolved_review(*case, drafted, "pay", params), "pay") is None
     literal = plan(look_up(), pay("pay", None, 24_500))
-    refusal = recheck(house.ctx, house.compiled, house.spec, literal, "pay", {**params, "amount": 24_500})
+    refusal = recheck(resolved_review(*case, literal, "pay", {**params, "amount": 24_500}), "pay")
     assert refusal is not None
     assert refusal.code == "policy_invariant"
 

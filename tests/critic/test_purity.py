@@ -27,10 +27,10 @@ from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
-from tercet.critic.consolidate import consolidate
-from tercet.critic.finalize import finalize
+from tercet.contracts.verdict import VerdictEnvelope
+from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge, judge_step
-from tercet.critic.score import envelope, measure, score
+from tercet.critic.score import measure, print_envelope, score
 from tercet.critic.verify import validate, verify
 from tercet.policy.expressions import ExpressionError, compile_planner
 
@@ -112,7 +112,7 @@ def told(house: House, reviewed: Plan, run: Run) -> Iterator[BaseModel]:
         yield report
         yield verdict
         yield finalize(*house, reviewed, report, verdicts=(verified, verdict), run=run if given else None)
-    yield envelope(run, scored, "accept")
+    yield VerdictEnvelope.model_validate(print_envelope(run, scored, "accept"))
     for ended in ENDS:
         yield judge_step(house.ctx, ended, retries_left=1)
 

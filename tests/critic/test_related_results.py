@@ -8,6 +8,7 @@ import pytest
 
 from tercet.contracts.plan import Step
 from tercet.critic.dispatch import recheck_results
+from tercet.critic.review import Review
 
 from .houses import LOOKUP, SHOP, look_up, pay, plan, step, ticket
 
@@ -42,9 +43,9 @@ READ = {"$from": "s1#/payment_id"}
 )
 def test_an_effect_that_depends_on_the_result_of_another_request_is_refused(steps: tuple[Step, ...]) -> None:
     """However it reads the result; with the result of its own request it is not refused."""
-    frame = (HOUSE.ctx, HOUSE.compiled, HOUSE.spec, plan(*steps), "e")
-    refusal = recheck_results(*frame, OTHERS)
+    review = Review(HOUSE.ctx, HOUSE.compiled, HOUSE.spec, plan(*steps))
+    refusal = recheck_results(review, "e", OTHERS)
     assert refusal is not None
     assert refusal.code == "unbound_argument"
     assert "does not relate to the request" in refusal.reason
-    assert recheck_results(*frame, OWN) is None
+    assert recheck_results(review, "e", OWN) is None

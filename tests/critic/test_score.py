@@ -16,7 +16,7 @@ from tercet.contracts.run import Outcome, Run, SkippedStep, ToolCall, ToolResult
 from tercet.contracts.scorecard import EVALUATORS, FLOORS, Evaluation, EvaluatorName
 from tercet.critic.consolidate import consolidate
 from tercet.critic.judge import judge
-from tercet.critic.score import envelope, measure, score, score_steps
+from tercet.critic.score import measure, print_envelope, score
 
 from .houses import (
     FILE,
@@ -418,8 +418,8 @@ def test_a_grant_opens_no_named_gate() -> None:
 def test_the_envelope_names_who_approved() -> None:
     """A grant stands there under its policy, without a gate."""
     run = ran(CHAT, IN_ROOM, (POSTED,), approvals=(granted(),))
-    (scored,) = score_steps(run, score(run))
-    assert (scored.approval_gate, scored.approver) == (None, "policy:own_room")
+    (scored,) = print_envelope(run, score(run), "accept")["step_scores"]
+    assert (scored.get("approval_gate"), scored["approver"]) == (None, "policy:own_room")
 
 
 @pytest.mark.req("R141")
@@ -595,7 +595,9 @@ def test_each_step_that_ran_is_scored() -> None:
     """A step to blame for a broken floor loses its policy score, and a failed one its utility."""
     failed = called("s1", "orders.lookup", {"order_id": "ord_881"}, {"payment_id": "pay_8861"}, error="bad")
     run = ran(transcript=(failed, PAID), approvals=())
-    assert [(s.step_id, s.scores) for s in score_steps(run, score(run))] == [
+    assert [
+        (s["step_id"], s["scores"]) for s in print_envelope(run, score(run), "accept")["step_scores"]
+    ] == [
         ("s1", {"policy": 1.0, "utility": 0.0}),
         ("s2", {"policy": 0.0, "utility": 1.0}),
     ]
@@ -605,7 +607,7 @@ def test_each_step_that_ran_is_scored() -> None:
 def test_the_envelope_has_its_published_shape() -> None:
     """Run, plan, verdict, a score for each step with its approval where there was one, and two counters."""
     run = ran(used=BudgetUse(replans=1))
-    printed = envelope(run, score(run), "accept", loop_guard_trips=2).model_dump(mode="json")
+    printed = print_envelope(run, score(run), "accept", loop_guard_trips=2)
     assert printed == {
         "run_id": "run_1",
         "plan_id": "plan_1",

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from critic.naive import Case
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.verdict import VerdictEnvelope
 from tercet.critic.evaluators import EVALUATE, Recorded
 from tercet.critic.reading import Reading
-from tercet.critic.score import envelope, print_envelope, score
+from tercet.critic.score import print_envelope, score
 from tercet.critic.verify import verify
 
 from .houses import SHOP, House, look_up, plan, step, ticket
@@ -91,7 +92,7 @@ def test_the_envelope_is_printed_as_its_shape_is_dumped(run: Run) -> None:
     """The printed envelope is the published shape to the letter and in the same order."""
     scored = score(run)
     printed = print_envelope(run, scored, "escalate", 3)
-    dumped = envelope(run, scored, "escalate", loop_guard_trips=3).model_dump(mode="json")
+    dumped = VerdictEnvelope.model_validate(printed).model_dump(mode="json")
     assert repr(printed) == repr(dumped)
 
 

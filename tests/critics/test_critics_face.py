@@ -27,4 +27,4 @@ def test_the_usual_names() -> None:
         "self_reflection_critic",
     }
     assert usual <= set(tercet.critics.__all__)
-    assert tercet.critics.critic.__module__ == "tercet.critic.pluggable.decorator"
+    assert tercet.critics.critic.__module__ == "tercet.critic.pluggable.critic"

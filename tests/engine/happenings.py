@@ -13,7 +13,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan, compensated_step
 from tercet.core import events as e
 from tercet.core.events.gate import Answered, GateKind
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.fold.base import ANSWERS
 from tercet.core.fold.gate import acceptances, can_be_held
 from tercet.core.state import OpenGate, State, StepState

@@ -17,7 +17,8 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.fold.apply import IllegalEvent, fold_event
+from tercet.core.fold.apply import fold_event
+from tercet.core.fold.base import IllegalEvent
 from tercet.core.state import NOT_STARTED, State
 from tercet.core.transcript import moment
 from tercet.packs.pack import Pack

@@ -14,7 +14,8 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.fold.apply import TRANSITIONS, IllegalEvent, fold_event
+from tercet.core.fold.apply import TRANSITIONS, fold_event
+from tercet.core.fold.base import IllegalEvent
 from tercet.core.state import TERMINAL, State
 from tercet.core.table import TABLE, list_moves
 from tercet.engine import checkpoint

@@ -11,7 +11,7 @@ import pypdf
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tercet.evidence.importing.files import find_files, read_changes
-from tercet.evidence.importing.report import Labels, Report
+from tercet.evidence.importing.records import Labels, Report
 from tercet.evidence.store import Change, NewDocument, NewFact
 
 

@@ -17,8 +17,8 @@ from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.search_words import terms_of
 from tercet.evidence.opening import open_evidence
+from tercet.evidence.ranking import indexed
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, Removal
-from tercet.evidence.words import indexed
 
 T = TypeVar("T")
 Facts = dict[tuple[str, str], tuple[Any, str]]

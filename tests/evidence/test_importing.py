@@ -18,7 +18,7 @@ from tercet.contracts.mode import Trust
 from tercet.evidence.errors import BadFact, BadFiles
 from tercet.evidence.importing import files as importing
 from tercet.evidence.importing.files import demand_some, find_files
-from tercet.evidence.importing.report import MOST_PROBLEMS, Report
+from tercet.evidence.importing.records import MOST_PROBLEMS, Report
 from tercet.evidence.importing.texts import html_text
 from tercet.evidence.rows import prepare
 from tercet.evidence.store import NewFact

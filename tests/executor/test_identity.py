@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.tool import ToolSpec
-from tercet.core.identity import call_hash, idempotency_key
+from tercet.core.same_calls import call_hash, idempotency_key
 from tercet.policy.call_params import identity_params
 
 PAYMENT = {

@@ -237,7 +237,7 @@ def test_a_stream_that_went_with_a_lost_answer_is_forgotten(postgres_url: str, t
                 "SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = 'ses_1'", tenant
             )
             await journal.forget(lease)
-            act = Forget(tenant=tenant, stream="ses_1", lease=lease)
+            act = Forget(lease=lease)
             again, first = Delivery(act), Delivery(act)
             again.send(Sent(number))
             await Batcher("here").run_carefully(connection, again)

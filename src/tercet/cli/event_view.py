@@ -13,7 +13,7 @@ from tercet.cli.values import amount_text, value_text
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.state import Answer, State
 
 WIDEST_STEP = 20

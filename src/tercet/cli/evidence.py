@@ -33,7 +33,7 @@ from tercet.contracts.mode import Trust
 from tercet.core.transcript import timestamp
 from tercet.evidence.errors import SnapshotUnknown
 from tercet.evidence.importing.files import demand_some, find_files, read_changes
-from tercet.evidence.importing.report import Labels, Report
+from tercet.evidence.importing.records import Labels, Report
 from tercet.evidence.store import Added, EvidenceStore, SnapshotHead
 from tercet.executor.clock import SystemClock
 

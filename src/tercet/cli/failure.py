@@ -28,7 +28,7 @@ from tercet.contracts.errors import (
     TercetError,
 )
 from tercet.contracts.problem import Problem
-from tercet.core.fold.apply import IllegalEvent
+from tercet.core.fold.base import IllegalEvent
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
 from tercet.replay.bundle.errors import BundleDamaged

@@ -13,7 +13,7 @@ import typer
 from tercet.cli.journals import TENANT, journal_at
 from tercet.contracts.errors import ReplayError, TercetError
 from tercet.core.codec import CodecError
-from tercet.core.fold.apply import IllegalEvent
+from tercet.core.fold.base import IllegalEvent
 from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.errors import BundleDamaged

@@ -15,7 +15,7 @@ from tercet.cli import journals
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
-from tercet.database.address import SQLITE
+from tercet.database.schema import SQLITE
 from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import open_evidence

@@ -6,7 +6,6 @@ In a live run the engine's `World` makes them; in a replay they are read from th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import msgspec
 
@@ -17,7 +16,11 @@ from tercet.core.attempt import Ended
 from tercet.core.turns import Reflection
 
 
-class Now(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the outside world says to a command."""
+
+
+class Now(Answer, frozen=True, kw_only=True):
     """The time: all that most commands need."""
 
     at: int
@@ -32,14 +35,14 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """In a recorded run, the time that came of it; what was drawn is not recorded."""
 
 
-class Drawn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Drawn(Answer, frozen=True, kw_only=True):
     """The time, and a random draw for the delay of a retry."""
 
     at: int
     draw: Draw
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Planned(Answer, frozen=True, kw_only=True):
     """A plan that was proposed."""
 
     at: int
@@ -54,7 +57,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the pack's own templates or methods made it, so that the pack alone can make it again."""
 
 
-class NotPlanned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class NotPlanned(Answer, frozen=True, kw_only=True):
     """Why a planner has no plan to propose."""
 
     at: int
@@ -63,7 +66,7 @@ class NotPlanned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     by_pack: bool = False
 
 
-class Retrieved(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Retrieved(Answer, frozen=True, kw_only=True):
     """The evidence that was read or found for a plan."""
 
     at: int
@@ -78,28 +81,28 @@ class Retrieved(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cost: int = 0
 
 
-class ToolChanges(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ToolChanges(Answer, frozen=True, kw_only=True):
     """What the plan's tools reach outside that differs from what a person has accepted."""
 
     at: int
     changes: tuple[str, ...] = ()
 
 
-class Reflected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reflected(Answer, frozen=True, kw_only=True):
     """What an agent and its critics made of a turn."""
 
     at: int
     reflection: Reflection
 
 
-class RepeatsFound(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RepeatsFound(Answer, frozen=True, kw_only=True):
     """The earlier calls that count against one which may be made once in a period."""
 
     at: int
     found: tuple[e.EarlierCall, ...] = ()
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Ready(Answer, frozen=True, kw_only=True):
     """What was looked at just before a call: the lease, the circuit of its tool, its approvers, and earlier calls."""
 
     at: int
@@ -111,7 +114,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Earlier calls that turned up since they were last looked for."""
 
 
-class CallEnded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CallEnded(Answer, frozen=True, kw_only=True):
     """How a call ended, or what its tool found when it looked the call up."""
 
     at: int
@@ -124,7 +127,7 @@ class CallEnded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     draw: Draw = Draw()
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class History(Answer, frozen=True, kw_only=True):
     """The events of the run so far, for commands that look back at all of it."""
 
     at: int
@@ -133,14 +136,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why the acceptance of the outputs no longer counts; empty if it does, or nobody was asked."""
 
 
-class Observed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Observed(Answer, frozen=True, kw_only=True):
     """A step of the quality loop, which is judged in `core.outputs` with the answers of models and tools."""
 
     event: e.Event
     blobs: tuple[bytes, ...] = ()
 
 
-class ModelReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ModelReply(Answer, frozen=True, kw_only=True):
     """What a language model answered and took, or why it did not answer."""
 
     at: int
@@ -156,20 +159,3 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cut: bool = False
     error: str = ""
     code: str = ""
-
-
-Answer: TypeAlias = (
-    Now
-    | Drawn
-    | Planned
-    | NotPlanned
-    | Retrieved
-    | ToolChanges
-    | Reflected
-    | RepeatsFound
-    | Ready
-    | CallEnded
-    | History
-    | Observed
-    | ModelReply
-)

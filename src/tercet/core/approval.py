@@ -4,13 +4,16 @@ Bound by the digest: tenant, run, step, the tool's definition with its declared 
 hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
 compensation as it would run. If any of them has changed when the call is due, the digest differs and the approval does
 not count. Shown and not bound: the budget, the rest of the plan, and where each value came from.
+
+What time and people change is checked again when the call is due, or outputs are to be committed, and fails closed: evidence
+that has expired, and approvers who no longer hold their role, or who are another login by the pack's list of people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -27,15 +30,15 @@ from tercet.core.compensation import shown_params
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import basis_of, evidence_in
 from tercet.core.events import BoundCompensation, EarlierCall, Need
+from tercet.core.fold.gate import acceptances
 from tercet.core.modifications import SETTABLE, settable
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
-from tercet.core.state import Answer, State
+from tercet.core.state import Answer, OpenGate, State
 from tercet.critic.compensation import CompensatingStep
 from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
-from tercet.critic.review import Review
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.repair.exit import recommend
 
@@ -306,7 +309,7 @@ def _shown_basis(state: State, setting: RunConfig, call: EffectiveStep) -> dict[
 
 def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str]:
     """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
-    review = Review(setting.ctx, setting.compiled, setting.spec, read_plan(state.plan))
+    review = setting.review(read_plan(state.plan))
     return describe_origins(origins(review, asked.name))
 
 
@@ -355,3 +358,59 @@ def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
 def _needs(setting: RunConfig, names: Iterable[str]) -> dict[str, Need]:
     known = setting.compiled.gates_by_name
     return {name: Need(roles=known[name].roles) for name in names if name in known}
+
+
+Objection: TypeAlias = Callable[[Answer, tuple[str, ...]], str]
+"""Why an approval does not count by now where one of these roles is asked for; empty if it does."""
+
+
+def find_expired_evidence(state: State, config: RunConfig, call: EffectiveStep, now: int) -> str | None:
+    """Return the first piece of evidence that a call depends on and that has expired; None if all of it is valid."""
+    for ref in dated_sources(state, config, call) if config.expiry else ():
+        if config.expiry.get(ref, now + 1) <= now:
+            return ref
+    return None
+
+
+def find_lost_approval(state: State, config: RunConfig, name: str, objection: Objection) -> str:
+    """Return why the approvals of a call no longer count, by what is known of people now; empty if they do."""
+    for gate in state.approved.values():
+        if name in gate.calls and (lost := _lost(gate, objection)):
+            return lost
+    covering = _covering_gate(state, config, name)
+    return "" if covering is None else _lost(covering, objection)
+
+
+def _covering_gate(state: State, setting: RunConfig, name: str) -> OpenGate | None:
+    """Return the gate at which a proposed compensation was approved together with its step; None if it was not."""
+    bound = next((undo.bound for undo in state.undo if name == undo.name), None)
+    if bound is None or bound.approved is None:
+        return None
+    host = state.steps[name].compensates.partition("#")[0]
+    given = [each for each in state.answers if each.answer == "approve" and each.step == host]
+    known = setting.compiled.gates_by_name
+    gates = (known[gate] for gate in bound.approved if gate in known)
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in gates}
+    approvals = tuple(each for each in given if each.digest == given[-1].digest)
+    return OpenGate(
+        id=given[-1].gate, kind="approval", step=host, needs=needs or {"": Need()}, approvals=approvals
+    )
+
+
+def find_lost_acceptance(state: State, config: RunConfig, objection: Objection) -> str:
+    """Return why outputs that people have accepted must not be committed any more; empty if nothing speaks against it."""
+    given, gate = acceptances(state), accepting(config)
+    if not given or gate is None:
+        return ""
+    needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum)}
+    return _lost(OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), objection)
+
+
+def _lost(gate: OpenGate, objection: Objection) -> str:
+    """Why the approvals of a gate are not enough any more, by what is known of people now; empty if they are."""
+    for name, need in gate.needs.items():
+        counted = [a for a in gate.approvals if gate.counts(name, a.roles)]
+        against = {a.actor: why for a in counted if (why := objection(a, need.roles))}
+        if len({a.actor for a in counted} - against.keys()) < need.quorum:
+            return "; ".join(f"{who} approved {name or gate.id}, and {why}" for who, why in against.items())
+    return ""

@@ -1,10 +1,13 @@
-"""How an attempt at a call ended."""
+"""How an attempt at a call ended, and how long to wait before the next one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
+
+from tercet.contracts.invocation import Backoff
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,3 +40,9 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Ended: TypeAlias = Done | NotHappened | Unknown
+
+
+def delay_ms(backoff: Backoff, retry: int, draw: Callable[[], float]) -> int:
+    """min(maximum, base * 2^retry + a draw from the jitter)."""
+    jitter = int(draw() * backoff.jitter_ms)
+    return min(backoff.maximum_ms, backoff.base_ms * 2 ** min(retry, 30) + jitter)

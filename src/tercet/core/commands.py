@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,27 +11,31 @@ from tercet.core.events import BoundCompensation, Need
 from tercet.core.events.gate import GateKind
 
 
-class Propose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Something for the shell to do; the answer to it, or the command alone, comes to events in `resolve`."""
+
+
+class Propose(Command, frozen=True, kw_only=True):
     """Ask the planner for a plan."""
 
 
-class Reflect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Reflect(Command, frozen=True, kw_only=True):
     """Let an agent take in what its turn brought, and judge the turn."""
 
 
-class Decompose(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Decompose(Command, frozen=True, kw_only=True):
     """Split the plan into sub-tasks."""
 
 
-class Retrieve(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Retrieve(Command, frozen=True, kw_only=True):
     """Look up the evidence that the plan pins."""
 
 
-class Review(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Review(Command, frozen=True, kw_only=True):
     """Let the critic review the plan."""
 
 
-class CheckRepeats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class CheckRepeats(Command, frozen=True, kw_only=True):
     """Look for earlier calls that count against one which may be made once in a period."""
 
     step: str
@@ -39,7 +43,7 @@ class CheckRepeats(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     key: str
 
 
-class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Dispatch(Command, frozen=True, kw_only=True):
     """Make a call."""
 
     step: str
@@ -51,28 +55,28 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compensation: BoundCompensation | None = None
 
 
-class Await(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Await(Command, frozen=True, kw_only=True):
     """Wait for a call that has begun."""
 
     step: str
     attempt: int
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Note(Command, frozen=True, kw_only=True):
     """Take a note: its resolved parameters are its result."""
 
     step: str
     params: dict[str, Any]
 
 
-class Skip(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Skip(Command, frozen=True, kw_only=True):
     """Leave a step out."""
 
     step: str
     reason: Literal["condition_false", "optional_failed"]
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Fault(Command, frozen=True, kw_only=True):
     """A step that cannot be called: its references do not resolve, or it would break a rule."""
 
     step: str
@@ -80,20 +84,20 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-class Judge(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Judge(Command, frozen=True, kw_only=True):
     """Let the critic judge a step."""
 
     step: str
 
 
-class Settle(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Settle(Command, frozen=True, kw_only=True):
     """Find out what became of a call whose outcome is unknown."""
 
     step: str
     not_before: int = 0
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Ask(Command, frozen=True, kw_only=True):
     """Open a gate."""
 
     step: str
@@ -111,7 +115,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """While a call of unknown outcome may still take effect, no answer about it would be true for long."""
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Grant(Command, frozen=True, kw_only=True):
     """Let a policy approve a call."""
 
     step: str
@@ -119,75 +123,75 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: str
 
 
-class Escalate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Escalate(Command, frozen=True, kw_only=True):
     """Open the gate at which a person takes over."""
 
 
-class Compensate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Compensate(Command, frozen=True, kw_only=True):
     """Take the effects of the run back, or ask whether to, or leave them."""
 
     how: Literal["compensate", "ask", "keep"]
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Finish(Command, frozen=True, kw_only=True):
     """Every step has ended: work out the outputs."""
 
 
-class DrawExperience(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DrawExperience(Command, frozen=True, kw_only=True):
     """Look up what earlier runs of the same kind have taught."""
 
 
-class DrawSamples(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DrawSamples(Command, frozen=True, kw_only=True):
     """Call the step that brought an output again, to see whether it brings the same."""
 
 
-class RunTests(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RunTests(Command, frozen=True, kw_only=True):
     """Call one of the decision's test commands on the outputs."""
 
     number: int
 
 
-class VerifyOutputs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class VerifyOutputs(Command, frozen=True, kw_only=True):
     """Look at schema, claims and facts of the outputs."""
 
 
-class Attack(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Attack(Command, frozen=True, kw_only=True):
     """Try the edge cases of one of the decision's attacks on the outputs."""
 
     number: int
 
 
-class Critique(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Critique(Command, frozen=True, kw_only=True):
     """Judge the outputs by their rubric."""
 
 
-class FetchEvidence(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class FetchEvidence(Command, frozen=True, kw_only=True):
     """Look for more evidence before outputs are mended."""
 
     queries: tuple[EvidenceQuery, ...]
 
 
-class Repair(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Repair(Command, frozen=True, kw_only=True):
     """Mend the outputs."""
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Score(Command, frozen=True, kw_only=True):
     """Let the critic score the run."""
 
 
-class StopExhausted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StopExhausted(Command, frozen=True, kw_only=True):
     """The run has gone through more phases than it may: end it."""
 
     reason: str
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class End(Command, frozen=True, kw_only=True):
     """Write the record and close the session."""
 
     status: str
 
 
-class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AskModel(Command, frozen=True, kw_only=True):
     """Ask a language model; what it may take is reserved."""
 
     purpose: str
@@ -202,14 +206,14 @@ class AskModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The question as it is stored beside the events."""
 
 
-class AwaitModel(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AwaitModel(Command, frozen=True, kw_only=True):
     """Wait for a language model that was asked."""
 
     call: int
     began: int
 
 
-class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Receive(Command, frozen=True, kw_only=True):
     """Read a message from the inbox of the session."""
 
     data: bytes
@@ -218,13 +222,13 @@ class Receive(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether a process reads it that does not carry the session forward."""
 
 
-class Expire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Expire(Command, frozen=True, kw_only=True):
     """End a session whose time is over."""
 
     outside: bool = False
 
 
-class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Pause(Command, frozen=True, kw_only=True):
     """Stop here, so that the session can be resumed."""
 
     reason: str
@@ -235,49 +239,10 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outside: bool = False
 
 
-class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Resume(Command, frozen=True, kw_only=True):
     """Carry a session on in another process."""
 
     owner: str
     epoch: int
     people: dict[str, Any] | None = None
     """Who is who by now, where the list of people has changed."""
-
-
-Command: TypeAlias = (
-    Propose
-    | Reflect
-    | Decompose
-    | Retrieve
-    | Review
-    | CheckRepeats
-    | Dispatch
-    | Await
-    | Note
-    | Skip
-    | Fault
-    | Judge
-    | Settle
-    | Ask
-    | Grant
-    | Escalate
-    | Compensate
-    | Finish
-    | DrawExperience
-    | DrawSamples
-    | RunTests
-    | VerifyOutputs
-    | Attack
-    | Critique
-    | FetchEvidence
-    | Repair
-    | Score
-    | StopExhausted
-    | End
-    | AskModel
-    | AwaitModel
-    | Receive
-    | Expire
-    | Pause
-    | Resume
-)

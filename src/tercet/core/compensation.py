@@ -18,7 +18,6 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.events import BoundCompensation
 from tercet.critic.flow import compensation_origins, describe_origins
 from tercet.critic.reading import pinned
-from tercet.critic.review import Review
 from tercet.policy.resolution import ResolutionError, Resolver, resolve
 
 
@@ -47,7 +46,7 @@ def bind_compensation(
             )
         except ResolutionError as error:
             return BoundCompensation(tool=way.tool, error=error.message)
-    review = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
+    review = setting.review(course.plan)
     origins, is_trusted = compensation_origins(review, call.step.id)
     unbound = setting.spec.unbound_gate
     return BoundCompensation(

@@ -31,6 +31,7 @@ from tercet.core.state import EarlierStep, SetValue
 from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
+from tercet.critic.review import Review
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class RunConfig:
     def limits(self) -> budget.Amounts:
         """How much of each dimension of the budget may be used, where that is limited."""
         return budget.limits_of(self.ctx.run_budget, {"executor": self.executor_tokens})
+
+    def review(self, plan: Plan) -> Review:
+        """Return the review of a plan."""
+        return Review(self.ctx, self.compiled, self.spec, plan)
 
     def extended(self, more: Mapping[str, int]) -> RunConfig:
         """The same with more to use up; what has no limit needs none."""
@@ -163,10 +168,7 @@ class ExecutionPlan:
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}
         return replace(
-            self,
-            steps={**self.steps, **steps},
-            calls={**self.calls, **calls},
-            order={**self.order, **order},
+            self, steps={**self.steps, **steps}, calls={**self.calls, **calls}, order={**self.order, **order}
         )
 
 

@@ -46,16 +46,16 @@ from tercet.core.approval import (
 )
 from tercet.core.compensation import bind_compensation, is_complete
 from tercet.core.config import RunConfig
+from tercet.core.dependencies import Results
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
-from tercet.core.identity import idempotency_key
-from tercet.core.outputs.fresh_evidence import missing_evidence
 from tercet.core.required_gates import compensation_gates, gates_of
-from tercet.core.results import Results
+from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
-from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
+from tercet.core.same_calls import REPEATED, describe_repeat, idempotency_key, shown_marks
 from tercet.core.state import Quality, State, StepState
+from tercet.critic.answers import granted_by
 from tercet.critic.compensation import with_steps
 from tercet.critic.dispatch import (
     NO_PROGRESS,
@@ -63,14 +63,13 @@ from tercet.critic.dispatch import (
     recheck,
     recheck_results,
     recheck_sources,
-    undecided_policies,
+    resolved_review,
 )
-from tercet.critic.grants import granted_by
-from tercet.critic.order import keep_order
+from tercet.critic.order import find_uncertain, keep_order
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
-from tercet.critic.rules import look_at_other_steps
-from tercet.critic.uncertain import find_uncertain
+from tercet.critic.review import Review
+from tercet.critic.rules import find_undecided, look_at_other_steps
 from tercet.policy.call_params import canonical_params
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 
@@ -348,7 +347,7 @@ class Acting:
         setting = self.setting
         if step.attempt == 0:
             try:
-                refusal = recheck(
+                called = resolved_review(
                     setting.ctx,
                     setting.compiled,
                     setting.spec,
@@ -357,13 +356,13 @@ class Acting:
                     undo.params,
                     planned=self.course.plan,
                 )
+                refusal = recheck(called, name)
             except PlanError as error:  # values that no plan could hold, such as ones that nest too deeply
                 return c.Fault(step=name, code=str(Code.ARGUMENT_INVALID), reason=error.message)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
             if self._is_repeated(name, undo):
-                reason = f"{undo.tool} with this identity was done before in this session"
-                return c.Fault(step=name, code="duplicate_action", reason=reason)
+                return _fault_duplicate(name, undo.tool)
         return None
 
     def _plan_with_compensations(self) -> Plan:
@@ -482,8 +481,7 @@ class Acting:
         planned = self.course.steps[name]
         evidence = self.setting.evidence
         if self.state.entered and step.attempt == 0 and name in self.course.calls:
-            setting = self.setting
-            refusal = recheck_sources(setting.ctx, setting.compiled, setting.spec, self.course.plan, name)
+            refusal = recheck_sources(self.setting.review(self.course.plan), name)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         try:
@@ -542,19 +540,14 @@ class Acting:
     ) -> c.Command | None:
         action = (step.occurrence, step.key) if step.key else self._new_action(call, params)
         if action is None:
-            return c.Fault(
-                step=name,
-                code="duplicate_action",
-                reason=f"{call.tool.name} with this identity was done before in this session",
-            )
+            return _fault_duplicate(name, call.tool.name)
         if self._is_rechecked(step, call, params):
-            ctx, compiled, spec = self.setting.ctx, self.setting.compiled, self.setting.spec
-            call_in_plan = ctx, compiled, spec, self.course.plan, name, params, self.progress
-            if not self._only_reads(name) and self._is_learning(name) and undecided_policies(*call_in_plan):
+            is_waiting = not self._only_reads(name) and self._is_learning(name)
+            if is_waiting and find_undecided(self._called_review(name, params)):
                 return None  # steps in progress may bring what the policies depend on
-            refusal = recheck(*call_in_plan)
+            refusal = recheck(self._called_review(name, params), name)
             if refusal is None and self._is_strict:
-                refusal = recheck_results(ctx, compiled, spec, self.course.plan, name, self.results)
+                refusal = recheck_results(self.setting.review(self.course.plan), name, self.results)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
         occurrence, key = action
@@ -688,9 +681,12 @@ class Acting:
             params = resolve(call.params, self.results, setting.evidence, is_bounded=self._is_strict)
         except ResolutionError:
             return True  # it ends at once
-        return not undecided_policies(
-            setting.ctx, setting.compiled, setting.spec, self.course.plan, name, params, self.progress
-        )
+        return not find_undecided(self._called_review(name, params))
+
+    def _called_review(self, name: str, params: dict[str, Any]) -> Review:
+        """Return the review of the plan with the parameters that are known by now."""
+        config, plan = self.setting, self.course.plan
+        return resolved_review(config.ctx, config.compiled, config.spec, plan, name, params, self.progress)
 
     def _only_reads(self, name: str) -> bool:
         call = self.course.calls.get(name)
@@ -810,6 +806,11 @@ def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")
     return c.Fault(step=step.id, code=code, reason=reason)
+
+
+def _fault_duplicate(step: str, tool: str) -> c.Fault:
+    reason = f"{tool} with this identity was done before in this session"
+    return c.Fault(step=step, code="duplicate_action", reason=reason)
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:

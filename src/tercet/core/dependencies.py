@@ -1,4 +1,5 @@
-"""What a call depends on besides what its step writes down: evidence that must be valid when it is made, and results.
+"""Results that references can point at, and what a call depends on besides what its step writes down: evidence that must be
+valid when it is made, and results.
 
 Values behind notes count as if the call read them itself, since a note only passes on what the plan writes there. Evidence
 that vouches for a literal is pinned by the step that writes it, so it is among what the step lists.
@@ -6,11 +7,13 @@ that vouches for a literal is pinned by the step that writes it, so it is among 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
+from tercet.contracts.context import EnteredResult
 from tercet.contracts.effective import unaliased
+from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.references import Found, Read, Reference
 from tercet.contracts.tool import ToolSpec
@@ -19,6 +22,43 @@ from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.critic.compensation import CompensatingStep
+
+
+def entered_results(state: State) -> tuple[EnteredResult, ...]:
+    """Return the results that people typed, as the critic takes them."""
+    return tuple(
+        EnteredResult(step_id=step, by=each.by, trust=Trust.TRUSTED if each.is_trusted else Trust.UNTRUSTED)
+        for step, each in state.entered.items()
+    )
+
+
+class Results(Mapping[str, Any]):
+    """A view of a run's results by step; nothing is copied, since a run may have a thousand of them."""
+
+    def __init__(self, state: State, request: Mapping[str, Any], blobs: Mapping[str, Any]) -> None:
+        self._state = state
+        self._request = request
+        self._blobs = blobs
+
+    def __getitem__(self, name: str) -> Any:
+        if name == references.REQUEST:
+            return self._request
+        step = self._state.steps[name]
+        if step.status != "done":
+            raise KeyError(name)
+        return self._blobs[step.blob] if step.blob else step.value
+
+    def __contains__(self, name: object) -> bool:
+        if name == references.REQUEST:
+            return True
+        step = self._state.steps.get(name) if isinstance(name, str) else None
+        return step is not None and step.status == "done"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state.done)
+
+    def __len__(self) -> int:
+        return len(self._state.done)
 
 
 class Basis(NamedTuple):

@@ -6,9 +6,6 @@ from tercet.contracts.loop import Phase
 from tercet.core import events as e
 from tercet.core.state import State
 
-HEARTBEAT_MS = 30_000
-"""How often a session gives a sign of life, where its start does not say."""
-
 
 def find_expired(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
     """The end of a session whose time is over, or that of a gate it waits at; None if there is time left."""

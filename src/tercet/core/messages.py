@@ -25,15 +25,9 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered
-from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, owner_named, owners_of
+from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, copy_fields, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
-from tercet.core.modifications import (
-    NOT_SETTABLE,
-    SETTABLE,
-    demand_settable,
-    is_replaced,
-    place_of,
-)
+from tercet.core.modifications import NOT_SETTABLE, SETTABLE, demand_settable, is_replaced, place_of
 from tercet.core.state import OpenGate, State
 from tercet.policy import schemas
 
@@ -196,39 +190,19 @@ def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: 
     demand_simulation(said, state)
     if not isinstance(said, Reply):
         _demand_open(said, state)
+    said_by = {"at": at, "by": said.actor, "inbox": inbox, "outside": outside}
     match said:
         case Reply():
             return _answered(said, state, at, inbox=inbox, outside=outside)
         case Pause():
             _demand_running(said, state)
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
-            return e.SessionPaused(
-                at=at,
-                reason=reason,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.SessionPaused, said, reason=reason, **said_by)
         case Cancel():
-            return e.SessionCancelled(
-                at=at,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                reason=said.note,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.SessionCancelled, said, reason=said.note, **said_by)
         case Extend():
             demand_extension(said.more)
-            return e.BudgetExtended(
-                at=at,
-                by=said.actor,
-                simulated_by=said.simulated_by,
-                more=said.more,
-                inbox=inbox,
-                outside=outside,
-            )
+            return copy_fields(e.BudgetExtended, said, **said_by)
 
 
 def session_over(session: str, state: State) -> UsageError:
@@ -332,23 +306,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
             f"{said.answer} sets no values", code="usage", remedy="answer with modify to set values in a call"
         )
     _RULES[said.answer](said, gate, state)
-    return e.GateAnswered(
-        at=at,
-        gate=said.gate,
-        digest=gate.digest,
-        answer=said.answer,
-        actor=said.actor,
-        roles=said.roles,
-        listed=said.listed,
-        auth=said.auth,
-        login=said.login,
-        simulated_by=said.simulated_by,
-        value=said.value,
-        changes=said.changes,
-        note=said.note,
-        outside=outside,
-        inbox=inbox,
-    )
+    return copy_fields(e.GateAnswered, said, at=at, digest=gate.digest, outside=outside, inbox=inbox)
 
 
 def _recognised(said: Reply, state: State) -> Reply:
@@ -429,13 +387,16 @@ def _owner(said: Reply, state: State) -> str:
     return owner_named(state, said.actor, login)
 
 
-def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+def _demand_other_than_owner(said: Reply, state: State, cannot: str, remedy: str) -> None:
+    """Raise `UsageError` for an answer that the owner of the run cannot give."""
     if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot approve its gate",
-            code="own_gate",
-            remedy="let somebody else approve it, or deny it",
-        )
+        raise UsageError(f"{owner} started this run, and {cannot}", code="own_gate", remedy=remedy)
+
+
+def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
+    _demand_other_than_owner(
+        said, state, "cannot approve its gate", "let somebody else approve it, or deny it"
+    )
     for approval in gate.approvals:
         if approval.actor != said.actor and not (said.login and approval.login == said.login):
             continue
@@ -510,12 +471,12 @@ def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
 def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
     """Values that a person sets are trusted because the gate trusts that person: by a role that it names. The owner of the
     run is not trusted with them."""
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot set values in its calls",
-            code="own_gate",
-            remedy="let an approver of the gate set them; or deny it, and start the run again with other values",
-        )
+    _demand_other_than_owner(
+        said,
+        state,
+        "cannot set values in its calls",
+        "let an approver of the gate set them; or deny it, and start the run again with other values",
+    )
     if gate.kind != "approval" or SETTABLE not in gate.shown:
         raise UsageError(
             f"no values can be set at gate {gate.id}",
@@ -587,12 +548,12 @@ def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
     """What people had to approve, only such people speak about afterwards: not the one who started the run."""
     if not gate.needs:
         return
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and what it did had to be approved by somebody else",
-            code="own_gate",
-            remedy="let one of those answer who may approve such a call",
-        )
+    _demand_other_than_owner(
+        said,
+        state,
+        "what it did had to be approved by somebody else",
+        "let one of those answer who may approve such a call",
+    )
     if not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "answer")
 
@@ -610,22 +571,11 @@ def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
         )
 
 
-def _may_extend(said: Reply, _: OpenGate, __: State) -> None:
-    demand_extension(said.value)
-
-
-def _may_replan(_: Reply, __: OpenGate, state: State) -> None:
-    _demand_planner(state, "abandon it, and run another plan")
-
-
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
     """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
-    if owner := _owner(said, state):
-        raise UsageError(
-            f"{owner} started this run, and cannot accept what the critic did not",
-            code="own_gate",
-            remedy="let somebody else accept it, or abandon it",
-        )
+    _demand_other_than_owner(
+        said, state, "cannot accept what the critic did not", "let somebody else accept it, or abandon it"
+    )
     if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "accept the outputs of")
     unknown = [name for name in state.frontier if state.steps[name].is_reserving]
@@ -637,21 +587,17 @@ def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
         )
 
 
-def _anybody(_: Reply, __: OpenGate, ___: State) -> None:
-    """No rule."""
-
-
-_RULES: dict[str, Callable[[Reply, OpenGate, State], None]] = {
+_RULES: dict[str, Callable[[Reply, OpenGate, State], object]] = {
     "approve": _may_approve,
     "deny": _may_refuse,
     "modify": _may_modify,
     "withdraw": _may_withdraw,
     "happened": _demand_result,
     "did_not_happen": _may_settle,
-    "extend": _may_extend,
-    "replan": _may_replan,
+    "extend": lambda said, _, __: demand_extension(said.value),
+    "replan": lambda _, __, state: _demand_planner(state, "abandon it, and run another plan"),
     "accept_partial": _may_accept,
-    "abandon": _anybody,
+    "abandon": lambda _, __, ___: None,  # anybody may
     "compensate": _may_settle,
     "keep": _may_settle,
 }

@@ -173,10 +173,7 @@ def _still_bound(changed: Step, before: Step, predecessors: Iterable[str]) -> St
     held = pinned(changed)
     refs = [ref for ref in pinned(before) if ref not in held]
     return changed.model_copy(
-        update={
-            "depends_on": (*changed.depends_on, *waits),
-            "evidence_refs": (*changed.evidence_refs, *refs),
-        }
+        update={"depends_on": (*changed.depends_on, *waits), "evidence_refs": (*changed.evidence_refs, *refs)}
     )
 
 

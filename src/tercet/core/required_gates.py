@@ -14,7 +14,7 @@ from tercet.core.events import Undo
 from tercet.critic.dispatch import NO_PROGRESS, Progress, resolved_review
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates
-from tercet.critic.review import Refusals, Review
+from tercet.critic.review import exhaust
 from tercet.critic.rules import policies_hold
 
 
@@ -49,7 +49,7 @@ def compensation_gates(
     called = resolved_review(
         setting.ctx, setting.compiled, setting.spec, plan, name, undo.params, planned=course.plan
     )
-    _exhaust(policies_hold(called))
+    exhaust(policies_hold(called))
     demand_gates(called)
     demanded = (demand.gate for demand in called.demands if demand.step_id == name)
     return tuple(dict.fromkeys((*demanded, *(undo.bound.gates if undo.bound is not None else ()))))
@@ -58,16 +58,10 @@ def compensation_gates(
 def _demanded(
     setting: RunConfig, course: ExecutionPlan, name: str, params: dict[str, Any], progress: Progress
 ) -> tuple[str, ...]:
-    planned = Review(setting.ctx, setting.compiled, setting.spec, course.plan)
+    planned = setting.review(course.plan)
     called = resolved_review(setting.ctx, setting.compiled, setting.spec, course.plan, name, params, progress)
-    _exhaust(authority_is_bound(planned))
-    _exhaust(policies_hold(called))
+    exhaust(authority_is_bound(planned))
+    exhaust(policies_hold(called))
     demand_gates(called)
     demands = (*planned.demands, *called.demands)
     return tuple(dict.fromkeys(demand.gate for demand in demands if demand.step_id == name))
-
-
-def _exhaust(refusals: Refusals) -> None:
-    """Run a check for the gates that it demands; what it refuses was refused before."""
-    for _ in refusals:
-        pass

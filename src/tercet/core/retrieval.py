@@ -1,4 +1,4 @@
-"""The queries of a plan: which steps ask for evidence, and the plan with what was found for them.
+"""The queries of a plan: which steps ask for evidence, and the plan with what was found for them; and those of a repair.
 
 A caller's plan is never changed. A step that an earlier plan had in the same words keeps what was found for it, so that a
 re-plan does not turn it into another step.
@@ -6,17 +6,22 @@ re-plan does not turn it into another step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence, parse_ref
-from tercet.contracts.plan import Plan, Step
+from tercet.contracts.plan import EvidenceQuery, Plan, Step
+from tercet.contracts.quality import CritiqueDiagnosis, Defect
+from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan
 from tercet.core.state import State
+from tercet.repair.causes import TYPICAL, Circumstances, classify
+from tercet.repair.escalation import LADDER
+from tercet.repair.regions import locate, text_at
 
 
 def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
@@ -96,3 +101,51 @@ def pinned_evidence(plan: Plan, config: RunConfig, facts: Sequence[Evidence]) ->
     known = {entry.id: entry.hash for entry in config.compiled.evidence.values()}
     known |= {fact.id: fact.hash for fact in facts}
     return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}
+
+
+MOST_QUERIES = 8
+EACH = 3
+"""How many facts are taken for one defect and class."""
+_LONGEST = 400
+
+
+def missing_evidence(state: State, setting: RunConfig) -> tuple[EvidenceQuery, ...]:
+    """What to look for before outputs are mended; nothing where nothing is missing, or nobody can be asked.
+
+    Only classes that the plan or its decision asks for, and only of the snapshot that the run is pinned to.
+    """
+    classes = _classes(state, setting)
+    if not setting.library_snapshot or not classes or not state.quality.diagnosis:
+        return ()
+    diagnosis = CritiqueDiagnosis.model_validate(state.quality.diagnosis)
+    loops = LoopMemory.model_validate(state.quality.memory or {}).loops
+    is_asked = state.quality.control.get("helper") == "retrieve_evidence"
+    is_circling = is_asked or loops + 1 > LADDER.index(LoopBreak.FRESH_EVIDENCE)
+    known = Circumstances(has_evidence=bool(setting.evidence))
+    wanted = [each for each in diagnosis.defects if is_circling or _needs_evidence(each, known)]
+    asked = dict.fromkeys(
+        EvidenceQuery(classification=name, query=words, limit=EACH)
+        for words in _words(state, wanted)
+        for name in classes
+    )
+    return tuple(asked)[:MOST_QUERIES]
+
+
+def _classes(state: State, setting: RunConfig) -> tuple[str, ...]:
+    steps: list[dict[str, list[dict[str, str]]]] = state.plan.get("steps", [])
+    asked = (query["classification"] for step in steps for query in step.get("evidence_queries", ()))
+    return tuple(dict.fromkeys((*setting.spec.required_evidence, *asked)))
+
+
+def _needs_evidence(defect: Defect, known: Circumstances) -> bool:
+    cause = classify(defect, known).root_cause
+    return cause in TYPICAL and TYPICAL[cause].needs_evidence
+
+
+def _words(state: State, defects: Iterable[Defect]) -> Iterable[str]:
+    """What each defect is about: the words at its place, else those that describe it."""
+    for defect in defects:
+        place = locate(state.outputs, defect.location)
+        text = text_at(state.outputs, place.pointer) if place is not None and place.is_range else None
+        found = text[place.start : place.end].strip() if place is not None and text is not None else ""
+        yield (found or defect.description)[:_LONGEST]

@@ -17,9 +17,9 @@ from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.core import events as e
 from tercet.core.config import ExecutionPlan, RunConfig
+from tercet.core.dependencies import entered_results
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
-from tercet.core.results import entered_results
 from tercet.core.state import Learned, State, StepState
 from tercet.critic.reading import Reading
 

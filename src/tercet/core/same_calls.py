@@ -1,4 +1,4 @@
-"""What makes calls of different runs the same or alike, what became of one, and how a repetition is described."""
+"""The keys of calls, what makes calls of different runs the same or alike, what became of one, and repetitions in words."""
 
 from __future__ import annotations
 
@@ -7,18 +7,59 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+import orjson
 
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import digest
+from tercet.contracts.canonical import canonical_dump, digest, hash_bytes
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.tool import OncePer, ToolSpec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
-from tercet.core.identity import params_digest
 from tercet.core.state import State
 from tercet.core.transcript import timestamp
-from tercet.policy.call_params import canonical_params, repeat_params
+from tercet.policy.call_params import canonical_params, identity_params, repeat_params
+
+
+def idempotency_key(
+    tenant: str,
+    session: str,
+    tool: ToolSpec,
+    params: dict[str, Any],
+    occurrence: int,
+    *,
+    is_strict: bool = True,
+) -> str:
+    """Return the key of an action: what it is, in which session, and its occurrence; never its place in a plan.
+
+    Give `canonical_params`, so that one action has one key however it is written.
+    """
+    identity = identity_params(tool, params, is_strict=is_strict)
+    return _hashed([tenant, session, tool.name, identity, occurrence])
+
+
+def params_digest(tool: str, params: dict[str, Any]) -> str:
+    """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
+    return _hashed([tool, params])
+
+
+def call_hash(tool: str, params: dict[str, Any]) -> str:
+    """The hash of a call: what the loop guard compares, within one run, so that sorted JSON is enough."""
+    return hash_bytes(_sorted([tool, params]))
+
+
+def _hashed(value: list[Any]) -> str:
+    try:
+        return hash_bytes(canonical_dump(value))  # parameters of a call are built-in types only
+    except UsageError:
+        # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
+        return hash_bytes(_sorted(value))
+
+
+def _sorted(value: list[Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
+
 
 REPEATED = "repeated_call"
 """The code of a call that another run has made, where its tool allows it once."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold import compensation, gate, model, plan, quality, session, step, turn
+from tercet.core.fold import gate, plan, quality, session, step
 from tercet.core.fold.base import Changes
 from tercet.core.state import State
 
@@ -171,13 +171,13 @@ TABLE: dict[type[e.Event], Row] = {
         blobs=("evidence",),
     ),
     e.BudgetExtended: Row(_p(*_BEFORE_THE_END), session.budget_extended),
-    e.CompensationBegun: Row(_p(P.FAIL), compensation.compensation_begun),
-    e.EffectsKept: Row(_p(P.FAIL), compensation.effects_kept),
-    e.ModelAsked: Row(_p(*_ASKING), model.model_asked, blobs=("prompt",)),
-    e.ModelAnswered: Row(_p(*_ASKING), model.model_answered, fact="what a model answered", blobs=("blob",)),
+    e.CompensationBegun: Row(_p(P.FAIL), session.compensation_begun),
+    e.EffectsKept: Row(_p(P.FAIL), session.effects_kept),
+    e.ModelAsked: Row(_p(*_ASKING), session.model_asked, blobs=("prompt",)),
+    e.ModelAnswered: Row(_p(*_ASKING), session.model_answered, fact="what a model answered", blobs=("blob",)),
     e.TurnJudged: Row(
         _p(P.PLAN, P.ACT),
-        turn.turn_judged,
+        plan.turn_judged,
         moves={
             "continue": _m(P.ACT, P.PLAN),
             "retry": _m(P.ACT, P.PLAN),

@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
+from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.gate import Approval
+from tercet.contracts.record import DecisionRecord
 from tercet.contracts.run import Outcome, Run, SkippedStep, TranscriptEntry
 from tercet.core import events as e
 from tercet.core.budget import budget_use
@@ -172,3 +174,17 @@ def approvals(state: State) -> tuple[Approval, ...]:
         if answer.answer in ("approve", "deny", "modify", "withdraw", "grant")
         for name in answer.names or ("",)
     )
+
+
+TRANSCRIPT = "transcript"
+
+
+def split_record(record: DecisionRecord) -> tuple[str, bytes]:
+    """Return the hash of a whole record, and the bytes that are stored: all of it but the transcript, which the events of
+    the session hold already."""
+    fields = record.model_dump(mode="json", exclude_none=True)
+    entries = canonical_dump(fields.pop(TRANSCRIPT))
+    # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
+    before = canonical_dump({name: value for name, value in fields.items() if name < TRANSCRIPT})[:-1]
+    after = canonical_dump({name: value for name, value in fields.items() if name > TRANSCRIPT})[1:]
+    return hash_bytes(before + f',"{TRANSCRIPT}":'.encode() + entries + b"," + after), before + b"," + after

@@ -15,9 +15,9 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.core import events as e
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.plans import read_plan
-from tercet.critic.pluggable.outcome import StepOutcome
+from tercet.critic.pluggable.result import StepOutcome
 
 
 @dataclass(frozen=True, kw_only=True)

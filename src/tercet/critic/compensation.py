@@ -21,8 +21,7 @@ from tercet.contracts.verdict import Refusal
 from tercet.critic.arguments import arguments_are_permitted
 from tercet.critic.binding import relations_hold
 from tercet.critic.checks import evidence_is_pinned
-from tercet.critic.conditions import preconditions_are_met
-from tercet.critic.feasibility import actions_are_not_repeated
+from tercet.critic.feasibility import actions_are_not_repeated, preconditions_are_met
 from tercet.critic.gates import demand_gates, gates_are_present
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold

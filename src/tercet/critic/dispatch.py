@@ -19,7 +19,7 @@ from tercet.critic.flow import authority_is_bound
 from tercet.critic.order import keep_order
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided, policies_hold, read_order
+from tercet.critic.rules import policies_hold, read_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,21 +37,8 @@ class Progress:
 NO_PROGRESS = Progress()
 
 
-def recheck(
-    ctx: RunContext,
-    compiled: CompiledContext,
-    spec: DecisionSpec,
-    plan: Plan,
-    step_id: str,
-    params: dict[str, Any],
-    progress: Progress = NO_PROGRESS,
-    planned: Plan | None = None,
-) -> Refusal | None:
-    """Return why a call must not be made with these parameters; None if nothing forbids it.
-
-    `planned` is the plan as it was proposed, if that is another one.
-    """
-    review = resolved_review(ctx, compiled, spec, plan, step_id, params, progress, planned)
+def recheck(review: Review, step_id: str) -> Refusal | None:
+    """Return why the call of a step must not be made; None if nothing forbids it. `review` has its resolved parameters."""
     index = review.position[step_id]
     found = chain(
         arguments_fit_schema(review),
@@ -62,40 +49,17 @@ def recheck(
     return next((refusal for refusal in found if refusal.step in (index, None)), None)
 
 
-def recheck_sources(
-    ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan, step_id: str
-) -> Refusal | None:
+def recheck_sources(review: Review, step_id: str) -> Refusal | None:
     """Return why the values of a call lack a trusted source now that results are known which people typed, or None."""
-    review = Review(ctx, compiled, spec, plan)
     index = review.position[step_id]
     return next((refusal for refusal in authority_is_bound(review) if refusal.step == index), None)
 
 
-def recheck_results(
-    ctx: RunContext,
-    compiled: CompiledContext,
-    spec: DecisionSpec,
-    plan: Plan,
-    step_id: str,
-    results: Mapping[str, Any],
-) -> Refusal | None:
+def recheck_results(review: Review, step_id: str, results: Mapping[str, Any]) -> Refusal | None:
     """Return why an effect must not be made now that the results are known that it depends on, or None."""
-    if not any(relation.tool and relation.field for relation in spec.bind):
+    if not any(relation.tool and relation.field for relation in review.spec.bind):
         return None
-    return find_unrelated_result(Review(ctx, compiled, spec, plan), step_id, results)
-
-
-def undecided_policies(
-    ctx: RunContext,
-    compiled: CompiledContext,
-    spec: DecisionSpec,
-    plan: Plan,
-    step_id: str,
-    params: dict[str, Any],
-    progress: Progress,
-) -> tuple[str, ...]:
-    """Return the policies that cannot be decided for a call before more of its plan is known."""
-    return find_undecided(resolved_review(ctx, compiled, spec, plan, step_id, params, progress))
+    return find_unrelated_result(review, step_id, results)
 
 
 def resolved_review(
@@ -108,7 +72,10 @@ def resolved_review(
     progress: Progress = NO_PROGRESS,
     planned: Plan | None = None,
 ) -> Review:
-    """Return the review of a plan in which one step is due, with the parameters that it and others run with."""
+    """Return the review of a plan in which one step is due, with the parameters that it and others run with.
+
+    `planned` is the plan as it was proposed, if that is another one.
+    """
     if not ctx.goes_by(Behaviour.STRICT_CALLS):
         steps = [with_params(step, params) if step.id == step_id else step for step in plan.steps]
         return Review(ctx, compiled, spec, plan.model_copy(update={"steps": steps}), planned=planned or plan)

@@ -29,7 +29,7 @@ from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, owner_is_authorised
 from tercet.critic.order import keep_order
 from tercet.critic.reading import Reading
-from tercet.critic.review import Refusals, Review
+from tercet.critic.review import Review, exhaust
 from tercet.critic.rules import (
     find_undecided,
     look_at_other_steps,
@@ -133,19 +133,14 @@ def _policy_findings(recorded: Recorded) -> Iterator[Finding]:
     run = recorded.run
     planned = {step.id: step for step in run.plan.steps}
     for entry in run.transcript:
-        step = planned.get(entry.call.step_id)
-        if step is None or step.tool != entry.call.tool:
-            yield Finding(
-                code="outside_plan",
-                message=f"{entry.call.tool} was called as step {entry.call.step_id}, which the plan does not have",
-                step_id=entry.call.step_id,
-            )
-        elif entry.call.tool not in run.compiled.surface:
-            yield Finding(
-                code="tool_not_surfaced",
-                message=f"{entry.call.tool} is not in the surface",
-                step_id=entry.call.step_id,
-            )
+        step_id, tool = entry.call.step_id, entry.call.tool
+        step = planned.get(step_id)
+        if step is None or step.tool != tool:
+            message = f"{tool} was called as step {step_id}, which the plan does not have"
+            yield Finding(code="outside_plan", message=message, step_id=step_id)
+        elif tool not in run.compiled.surface:
+            message = f"{tool} is not in the surface"
+            yield Finding(code="tool_not_surfaced", message=message, step_id=step_id)
     try:
         review = recorded.ran
     except PlanError as error:
@@ -181,17 +176,15 @@ def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
         is_effect = tool is None or tool.mode is not ApprovalMode.READ_ONLY
         if is_effect and entry.result.outcome is Outcome.DONE:
             if step_id in done:
-                yield Finding(
-                    code="repeated_effect", message=f"step {step_id} took effect twice", step_id=step_id
-                )
+                message = f"step {step_id} took effect twice"
+                yield Finding(code="repeated_effect", message=message, step_id=step_id)
             done.add(step_id)
         if is_effect:
             outcomes[step_id] = entry.result.outcome
     for step_id, outcome in outcomes.items():
         if outcome is Outcome.UNKNOWN:
-            yield Finding(
-                code="unsettled", message=f"nobody knows whether step {step_id} happened", step_id=step_id
-            )
+            message = f"nobody knows whether step {step_id} happened"
+            yield Finding(code="unsettled", message=message, step_id=step_id)
 
 
 def _unapproved(recorded: Recorded) -> Iterator[Finding]:
@@ -223,18 +216,12 @@ def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
     except PlanError:
         # The policy floor says so; conditions on such arguments stay open, and their gates closed.
         reviewed = planned
-    _exhaust(authority_is_bound(planned))
-    _exhaust(policies_hold(reviewed))
+    exhaust(authority_is_bound(planned))
+    exhaust(policies_hold(reviewed))
     demand_gates(reviewed)
     ran = {entry.call.step_id for entry in recorded.run.transcript}
     demands = (*planned.demands, *reviewed.demands)
     return {(demand.step_id, demand.gate) for demand in demands if demand.step_id in ran}
-
-
-def _exhaust(refusals: Refusals) -> None:
-    """Runs a check for the gates that it demands."""
-    for _ in refusals:
-        pass
 
 
 def _drifted(recorded: Recorded) -> Iterator[Finding]:
@@ -258,11 +245,8 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
             ran = entry.call.params
             is_same = (step.is_written_out and _is_printed_alike(params, ran)) or _is_same(expected, ran)
             if call is not None and not is_same:
-                yield Finding(
-                    code="argument_drift",
-                    message=f"step {step.id} ran with other arguments than the plan says",
-                    step_id=step.id,
-                )
+                message = f"step {step.id} ran with other arguments than the plan says"
+                yield Finding(code="argument_drift", message=message, step_id=step.id)
             if entry.result.outcome is Outcome.DONE:
                 results[step.id] = entry.result.value
 

@@ -15,13 +15,13 @@ from tercet.contracts.plan import DecisionCheckpoint
 from tercet.contracts.references import Found, Leaf, Reference
 from tercet.critic.arguments import find_faults, find_oversized_arguments
 from tercet.critic.checks import outputs_are_covered, tokens_are_within_budget
-from tercet.critic.conditions import start_conditions
 from tercet.critic.feasibility import (
     budget_is_left,
     concurrency_is_within_limit,
     differ_by_text,
     find_decision,
     latency_is_within_budget,
+    start_conditions,
 )
 from tercet.critic.flow import find_unbound
 from tercet.critic.gates import gates_of, gravity, is_compensated, is_gated, may_use

@@ -11,20 +11,14 @@ the decision enables passes; a threshold without a measurement fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Literal, assert_never
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.run import Outcome, ToolResult
-from tercet.contracts.verdict import (
-    Code,
-    CriticReport,
-    RefusalKind,
-    ReviewOutcome,
-    ScoreVerdict,
-    Verdict,
-)
+from tercet.contracts.verdict import Code, CriticReport, RefusalKind, ReviewOutcome, ScoreVerdict, Verdict
 
 ReplanOrEscalate = Literal["replan", "escalate"]
 
@@ -44,41 +38,25 @@ def review_outcome(ctx: RunContext, kind: RefusalKind, code: Code) -> ReviewOutc
 
 def judge_step(ctx: RunContext, result: ToolResult, *, retries_left: int) -> Verdict:
     """What follows from the result of one step."""
+    step, why = result.step_id, result.error or "no reason was given"
+    verdict = partial(Verdict, stage="step", step_id=step)
     if result.error is None and result.outcome is Outcome.DONE:
-        return Verdict(
-            stage="step",
-            outcome="accept",
-            reasons=(f"step {result.step_id} is done",),
-            step_id=result.step_id,
-        )
-    why = result.error or "no reason was given"
+        return verdict(outcome="accept", reasons=(f"step {step} is done",))
     match result.outcome:
         case Outcome.DONE:
             # The effect happened and the result is unusable: calling again would be a second effect.
-            return _step(ctx, result, f"step {result.step_id} is done, but failed: {why}")
+            return verdict(outcome=_try_again(ctx), reasons=(f"step {step} is done, but failed: {why}",))
         case Outcome.NOT_DONE if retries_left > 0:
-            return Verdict(
-                stage="step",
-                outcome="retry",
-                reasons=(f"step {result.step_id} was not done: {why}",),
-                step_id=result.step_id,
-            )
+            return verdict(outcome="retry", reasons=(f"step {step} was not done: {why}",))
         case Outcome.NOT_DONE:
-            return _step(ctx, result, f"step {result.step_id} was not done and has no retries left: {why}")
+            reason = f"step {step} was not done and has no retries left: {why}"
+            return verdict(outcome=_try_again(ctx), reasons=(reason,))
         case Outcome.UNKNOWN:
-            return Verdict(
-                stage="step",
-                outcome="escalate",
-                reasons=(f"nobody knows whether step {result.step_id} happened: {why}",),
-                step_id=result.step_id,
-                remedy="find out from the outside whether it happened, and settle it",
-            )
+            reason = f"nobody knows whether step {step} happened: {why}"
+            remedy = "find out from the outside whether it happened, and settle it"
+            return verdict(outcome="escalate", reasons=(reason,), remedy=remedy)
         case _:
             assert_never(result.outcome)
-
-
-def _step(ctx: RunContext, result: ToolResult, reason: str) -> Verdict:
-    return Verdict(stage="step", outcome=_try_again(ctx), reasons=(reason,), step_id=result.step_id)
 
 
 def _try_again(ctx: RunContext) -> ReplanOrEscalate:
@@ -89,18 +67,12 @@ def judge(
     ctx: RunContext, spec: DecisionSpec, report: CriticReport, measurements: Mapping[str, float] | None = None
 ) -> Verdict:
     """What follows from the report of a whole run; `measurements` are scores beyond those of the evaluators."""
+    escalated = partial(Verdict, stage="run", outcome="escalate")
     if report.score is None:
-        return Verdict(
-            stage="run", outcome="escalate", reasons=(report.rationale,), remedy="the run was never scored"
-        )
+        return escalated(reasons=(report.rationale,), remedy="the run was never scored")
     if not report.score.ok:
         # A floor broke after effects happened. Planning again could only add to them: a person decides.
-        return Verdict(
-            stage="run",
-            outcome="escalate",
-            reasons=(report.rationale,),
-            remedy="decide on the hand-off packet",
-        )
+        return escalated(reasons=(report.rationale,), remedy="decide on the hand-off packet")
     missed = missed_thresholds(spec, measured(report.score, measurements or {}))
     if missed:
         return Verdict(stage="run", outcome=_try_again(ctx), reasons=missed)
@@ -111,12 +83,7 @@ def judge(
         for reason in [f"{name}: {finding.message}" for finding in evaluation.findings] or [f"{name} failed"]
     ]
     if failed:
-        return Verdict(
-            stage="run",
-            outcome="escalate",
-            reasons=tuple(failed),
-            remedy="extend the budget, or accept as partial",
-        )
+        return escalated(reasons=tuple(failed), remedy="extend the budget, or accept as partial")
     return Verdict(stage="run", outcome="accept", reasons=(report.rationale,))
 
 

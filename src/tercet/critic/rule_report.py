@@ -14,12 +14,12 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.relations import is_of_class
 from tercet.contracts.shape import Shape
+from tercet.critic.answers import does_grant, is_grantable
 from tercet.critic.arguments import condition, reads_open
 from tercet.critic.flow import authority_is_bound
 from tercet.critic.gates import demand_gates, gates_of
-from tercet.critic.grants import does_grant, is_grantable
 from tercet.critic.irreversible import EarlyEffect, find_early_effects
-from tercet.critic.review import Review
+from tercet.critic.review import Review, exhaust
 from tercet.critic.rules import PlanViews, policies_hold, uncertain_at_review
 from tercet.policy.comparisons import named_tools
 from tercet.policy.expressions import STEP, ExpressionError, Outcome, compile_rule
@@ -58,9 +58,8 @@ def report_rules(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec,
     if not plan.graph.is_acyclic:
         return RuleReport()
     review = _review(ctx, compiled, spec, plan)
-    for check in (authority_is_bound, policies_hold):
-        for _ in check(review):
-            pass
+    exhaust(authority_is_bound(review))
+    exhaust(policies_hold(review))
     demand_gates(review)
     policies = [_policy(review, policy) for policy in compiled.policies]
     return RuleReport(
@@ -139,10 +138,7 @@ def _policy(review: Review, policy: Policy) -> RuleUse:
     if policy.effect == "grant":
         return _grant(review, policy)
     alone = _review(
-        review.ctx,
-        review.compiled.model_copy(update={"policies": (policy,)}),
-        review.spec,
-        review.plan,
+        review.ctx, review.compiled.model_copy(update={"policies": (policy,)}), review.spec, review.plan
     )
     refused = {refusal.step: refusal.reason for refusal in policies_hold(alone)}
     waits = {demand.step for demand in alone.demands}

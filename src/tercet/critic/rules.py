@@ -26,9 +26,8 @@ from tercet.contracts.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.arguments import limited_arguments, reads_open
 from tercet.critic.frame import Names, earlier_calls, plan_steps
-from tercet.critic.order import Order
+from tercet.critic.order import Order, find_uncertain, possible_absences
 from tercet.critic.review import Refusals, Review
-from tercet.critic.uncertain import find_uncertain, possible_absences
 from tercet.policy.expressions import (
     ORDER_FIELDS,
     PLAN,

@@ -7,7 +7,7 @@ from typing import Any
 
 from tercet.contracts.run import Outcome, Run
 from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
-from tercet.contracts.verdict import RunOutcome, ScoreVerdict, StepScore, VerdictEnvelope
+from tercet.contracts.verdict import RunOutcome, ScoreVerdict
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading
 
@@ -33,22 +33,10 @@ def measure(run: Run) -> Mapping[str, float]:
     return {"schema": 1.0 if is_schema_valid(run) else 0.0}
 
 
-def score_steps(run: Run, verdict: ScoreVerdict) -> tuple[StepScore, ...]:
-    """The scores of each step that ran, and who approved it."""
-    return tuple(map(StepScore.model_validate, _step_scores(run, verdict)))
-
-
-def envelope(
-    run: Run, verdict: ScoreVerdict, outcome: RunOutcome, *, loop_guard_trips: int = 0
-) -> VerdictEnvelope:
-    """The run's verdict in its published shape."""
-    return VerdictEnvelope.model_validate(print_envelope(run, verdict, outcome, loop_guard_trips))
-
-
 def print_envelope(
     run: Run, verdict: ScoreVerdict, outcome: RunOutcome, loop_guard_trips: int = 0
 ) -> dict[str, Any]:
-    """The same as the JSON that it is printed as: a shape for each step would be made only to be dumped."""
+    """Return a run's `VerdictEnvelope` as the JSON that it is printed as, without making a shape for each step."""
     return {
         "run_id": run.context.run_id,
         "plan_id": run.plan.plan_id,

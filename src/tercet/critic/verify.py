@@ -25,15 +25,10 @@ from tercet.contracts.verdict import (
     ValidationResult,
     Verdict,
 )
-from tercet.critic.arguments import (
-    arguments_are_permitted,
-    arguments_fit_schema,
-    find_oversized_arguments,
-)
+from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema, find_oversized_arguments
 from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
-from tercet.critic.conditions import conditions_are_kept, preconditions_are_met
 from tercet.critic.fast_path import certainly_passes
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
@@ -41,7 +36,9 @@ from tercet.critic.feasibility import (
     budget_is_left,
     checkpoints_are_bound,
     concurrency_is_within_limit,
+    conditions_are_kept,
     latency_is_within_budget,
+    preconditions_are_met,
 )
 from tercet.critic.flow import authority_is_bound, literal_sources
 from tercet.critic.gates import (

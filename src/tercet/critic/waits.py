@@ -18,10 +18,10 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Verdict
+from tercet.critic.answers import is_grantable
 from tercet.critic.arguments import condition, reads_open
 from tercet.critic.compensation import compensation_demands
 from tercet.critic.gates import gates_of
-from tercet.critic.grants import is_grantable
 from tercet.critic.review import Review
 from tercet.critic.rules import find_undecided, uncertain_at_review
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule

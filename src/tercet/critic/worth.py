@@ -451,13 +451,7 @@ class Worth:
         return frozenset(computed)
 
     def _read(
-        self,
-        name: str,
-        place: Place,
-        at: int | None,
-        own: EffectiveStep | None,
-        *,
-        is_number: bool = False,
+        self, name: str, place: Place, at: int | None, own: EffectiveStep | None, *, is_number: bool = False
     ) -> Needs:
         if name == references.REQUEST:
             is_prose = self.is_strict and self.sources.is_sentence(place)

@@ -14,14 +14,18 @@ from tercet.critic.pluggable.builtin import (
     self_reflection_critic,
 )
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
-from tercet.critic.pluggable.critic import Critic, Evaluates, ToolResults
-from tercet.critic.pluggable.decorator import FunctionCritic, critic
+from tercet.critic.pluggable.critic import Critic, Evaluates, FunctionCritic, ToolResults, critic
 from tercet.critic.pluggable.errors import CriticError, CriticReturnError, CriticStateError, PatchError
-from tercet.critic.pluggable.metadata import copy_metadata
-from tercet.critic.pluggable.outcome import Attempt, StepOutcome, as_results, step_outcome
-from tercet.critic.pluggable.patches import Patched, apply_patches, copy_state, restore
+from tercet.critic.pluggable.patches import Patched, apply_patches, copy_metadata, copy_state, restore
 from tercet.critic.pluggable.result import Action as CriticAction
-from tercet.critic.pluggable.result import CriticResult, Escalation
+from tercet.critic.pluggable.result import (
+    Attempt,
+    CriticResult,
+    Escalation,
+    StepOutcome,
+    as_results,
+    step_outcome,
+)
 from tercet.critic.pluggable.shorthand import CriticReturn, settle
 from tercet.critic.pluggable.stop import (
     FinalResult,

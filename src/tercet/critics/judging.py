@@ -20,11 +20,17 @@ from typing import Any, cast
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.shape import JsonObject
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.turns import Reflection, Sofar
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
-from tercet.critic.pluggable.metadata import detached, metadata_of, read_metadata
-from tercet.critic.pluggable.patches import apply_patches, copy_state, restore
+from tercet.critic.pluggable.patches import (
+    apply_patches,
+    copy_state,
+    detached,
+    metadata_of,
+    read_metadata,
+    restore,
+)
 from tercet.critic.pluggable.result import CriticResult, Escalation
 from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, critic_stop
 from tercet.critics.hooks import Agent, Hooks, Moment, prompted

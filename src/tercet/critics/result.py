@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tercet.core.events.turn import TurnAction
+from tercet.core.events.plan import TurnAction
 from tercet.core.state import OpenGate
 from tercet.core.turns import Turn
 from tercet.critic.pluggable.stop import StopReason

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from tercet.contracts.errors import TercetError
-from tercet.database.address import LOCK_S
-from tercet.database.schema import Schema, StoreKind
+from tercet.database.schema import LOCK_S, Schema, StoreKind
 
 CONNECT_S = 10.0
 """How long one attempt to connect may take."""
@@ -44,11 +43,7 @@ and `InternalClientError` when it is cut while a failed transaction is being rol
 """
 NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError)
 """The server answers, and takes no connection at the moment: it starts, stops, recovers, or has too many already."""
-CONTENTION = (
-    asyncpg.UniqueViolationError,
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-)
+CONTENTION = (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """Another transaction was quicker: nothing was done, and looking again tells more."""
 FAILURES = (asyncpg.PostgresError, *LOST)
 """Everything that the driver raises when a statement was not carried out as asked."""

@@ -1,27 +1,23 @@
-"""A kind of store, and its SQL: named queries and numbered migrations in .sql files beside the code that runs them."""
+"""A kind of store, its address (`memory:`, `sqlite:///runs.db`, `postgresql://…`), and its SQL: named queries and numbered
+migrations in .sql files beside the code that runs them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.errors import TercetError, UsageError, extra_missing
 
 _NAME = re.compile(r"^-- name: (?P<name>\w+)\n", re.MULTILINE)
 _MIGRATION = re.compile(r"(?P<version>\d{3})_\w+\.sql")
-
-
-class Unavailable(Protocol):
-    """The error for a store that cannot be opened, read or written."""
-
-    def __call__(self, place: str, reason: str, *, remedy: str | None = None) -> TercetError:
-        """Make the error."""
-        ...
 
 
 class Newer(Protocol):
@@ -30,6 +26,17 @@ class Newer(Protocol):
     def __call__(self, place: str, *, version: int, known: int) -> TercetError:
         """Make the error."""
         ...
+
+
+class StoreFault(TercetError):  # noqa: N818 - the base of refusals that are named by what happened
+    """An error that names the place of a store and the reason; each kind has its sentence and its remedy."""
+
+    sentence: ClassVar[str]
+    usual_remedy: ClassVar[str]
+
+    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(self.sentence.format(place=place, reason=reason), remedy=remedy or self.usual_remedy)
+        self.place = place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +54,10 @@ class StoreKind:
     """The code of the error for a database that holds something else."""
     migration_lock: int
     """The advisory lock on PostgreSQL that keeps two processes from migrating at once."""
-    busy: Callable[[str, str], TercetError]
-    full: Callable[[str, str], TercetError]
-    corrupt: Callable[[str, str], TercetError]
-    unavailable: Unavailable
+    busy: type[StoreFault]
+    full: type[StoreFault]
+    corrupt: type[StoreFault]
+    unavailable: type[StoreFault]
     newer: Newer
     closed: Callable[[], TercetError]
 
@@ -153,3 +160,83 @@ def read_schema(package: str, kind: StoreKind, *, pragmas: tuple[str, ...] = ())
     ]
     migrations.sort(key=lambda each: each.version)
     return Schema(kind=kind, queries=queries, migrations=tuple(migrations), pragmas=pragmas)
+
+
+SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
+LOCK_S = 5.0
+"""How long to wait for a lock that another process holds."""
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a store is."""
+
+    backend: Literal["memory", "sqlite", "postgres"]
+    path: Path = Path()
+    """The file, on SQLite."""
+
+
+def parse_address(url: str, kind: StoreKind) -> Address:
+    """Return where a store is; raises `UsageError` for an address that names none."""
+    if url == "memory:":
+        return Address(backend="memory")
+    if url.startswith(_POSTGRES):
+        return Address(backend="postgres")
+    remedy = f'use "memory:", "{kind.example}" or "postgresql://host/database"'
+    scheme, colon, rest = url.partition(":")
+    if url.startswith(SQLITE):
+        name = url.removeprefix(SQLITE)
+        if not name or name == ":memory:" or "\0" in name:
+            raise kind.unknown_address(f"{url!r} does not name a file", remedy)
+        return Address(backend="sqlite", path=Path(name))
+    if scheme == "sqlite" and (path := rest.removeprefix("//")):
+        raise kind.unknown_address(
+            f"{url!r} has too few slashes to be the address of a file",
+            f'say "{SQLITE}{path}"; an absolute path makes four slashes, "{SQLITE}/var/lib/{kind.name}.db"',
+        )
+    if not colon and url:
+        remedy = f'for a file, say "{SQLITE}{url}"; else {remedy}'
+    raise kind.unknown_address(f"unknown kind of store {scheme!r} for {kind.noun}", remedy)
+
+
+@contextmanager
+def demand_driver(kind: StoreKind) -> Generator[None]:
+    """Name the extra to install where importing the PostgreSQL backend fails for want of its driver."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise extra_missing(f"{kind.noun} on PostgreSQL", "asyncpg", "postgres") from error
+
+
+class Closable(Protocol):
+    """Something that is closed at the end."""
+
+    async def close(self) -> None:
+        """Let go of what is held."""
+        ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class Opening(Generic[T]):
+    """A store about to be opened: await it, or enter it to have it closed at the end."""
+
+    def __init__(self, open_store: Callable[[], Awaitable[T]]) -> None:
+        self._open = open_store
+        self._store: T | None = None
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> T:
+        self._store = await self
+        return self._store
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.close()

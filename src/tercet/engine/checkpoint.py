@@ -51,6 +51,7 @@ _encode_json = msgspec.json.Encoder().encode
 _encode_point = msgspec.msgpack.Encoder().encode
 _fold_decoder = msgspec.msgpack.Decoder(State)
 _point_decoder = msgspec.msgpack.Decoder(Point)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def summary(state: State) -> bytes:
@@ -99,12 +100,16 @@ def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
     """The state in a fold; one from elsewhere is unpacked to so many bytes at most."""
     try:
         return _upgraded(_fold_decoder.decode(_unpacked(stored.data, most)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, zlib.error) as error:
-        raise ReplayError(
-            recorded=f"a fold at position {stored.seq}",
-            expected="the state of this version",
-            check=f"the fold was written by another version of Tercet: {error}",
-        ) from error
+    except (*_UNREADABLE, zlib.error) as error:
+        raise _unreadable(stored, "the state of this version", error) from error
+
+
+def _unreadable(stored: StoredCheckpoint, expected: str, error: Exception) -> ReplayError:
+    return ReplayError(
+        recorded=f"a {stored.kind} at position {stored.seq}",
+        expected=expected,
+        check=f"the {stored.kind} was written by another version of Tercet: {error}",
+    )
 
 
 def _upgraded(state: State) -> State:
@@ -136,12 +141,8 @@ def read_point(stored: StoredCheckpoint) -> Point:
     """Where a run stood, as a checkpoint says."""
     try:
         return _point_decoder.decode(stored.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReplayError(
-            recorded=f"a point at position {stored.seq}",
-            expected="a point of this version",
-            check=f"the point was written by another version of Tercet: {error}",
-        ) from error
+    except _UNREADABLE as error:
+        raise _unreadable(stored, "a point of this version", error) from error
 
 
 def compare(state: State, stored: StoredCheckpoint) -> None:

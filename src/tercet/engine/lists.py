@@ -51,18 +51,12 @@ class ListedSession:
     def of(cls, row: SessionRow) -> ListedSession:
         """The same, of a row of the journal."""
         details = details_of(row)
+        names = ("session_id", "status", "intent", "owner", "pack", "pack_hash", "snapshot", "next_step")
         return cls(
-            session_id=row.session_id,
-            status=row.status,
+            **{name: getattr(row, name) for name in names},
             reason=details.reason,
             gates=details.gates,
             ending=details.ending,
-            intent=row.intent,
-            owner=row.owner,
-            pack=row.pack,
-            pack_hash=row.pack_hash,
-            snapshot=row.snapshot,
-            next_step=row.next_step,
             started_at=moment(row.started_at),
             updated_at=moment(row.updated_at),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from tercet.core.drift import Objection
+from tercet.core.approval import Objection
 from tercet.engine.evidence.library import Library
 from tercet.engine.planning import Planning
 from tercet.engine.streams.stops import EmergencyStops

@@ -18,9 +18,8 @@ from tercet.contracts.errors import ReplayError, TercetError, UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
-from tercet.core.records import TRANSCRIPT
 from tercet.core.state import State
-from tercet.core.transcript import transcript
+from tercet.core.transcript import TRANSCRIPT, transcript
 from tercet.engine import checkpoint
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tercet.context import compile as compile_context
@@ -32,11 +34,7 @@ _SHELVED = "library"
 
 
 def setting_of(
-    pack: Pack,
-    ctx: RunContext,
-    request: Request,
-    snapshot: str | None,
-    shelf: Shelf = NO_SHELF,
+    pack: Pack, ctx: RunContext, request: Request, snapshot: str | None, shelf: Shelf = NO_SHELF
 ) -> RunConfig:
     """What a run is judged in: the pack, and what of a library it has beside it."""
     compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
@@ -81,6 +79,21 @@ def demand_extras(setting: RunConfig) -> None:
         demand_maker()
 
 
+def _pins(pack: Pack, setting: RunConfig, frozen: bytes) -> dict[str, Any]:
+    """Return what a session is pinned to, in the fields of its events."""
+    return {
+        "pack": pack.ref,
+        "pack_hash": pack.hash,
+        "snapshot": setting.compiled.snapshot,
+        "context": setting.compiled.hash,
+        "library": setting.library_snapshot,
+        "library_hash": setting.library_hash,
+        "left_out": setting.compiled.left_out,
+        "evidence": hash_bytes(frozen) if frozen else "",
+        "behaviour": setting.ctx.behaviour,
+    }
+
+
 def started(
     pack: Pack,
     setting: RunConfig,
@@ -115,13 +128,6 @@ def started(
         decision=setting.spec.id,
         safety_mode=str(ctx.safety_mode),
         budget=ctx.run_budget.model_dump(mode="json", exclude_none=True),
-        pack=pack.ref,
-        pack_hash=pack.hash,
-        snapshot=setting.compiled.snapshot,
-        context=setting.compiled.hash,
-        library=setting.library_snapshot,
-        library_hash=setting.library_hash,
-        left_out=setting.compiled.left_out,
         planner=planner,
         models=models,
         fallible=is_fallible,
@@ -131,7 +137,6 @@ def started(
         on_failure=setting.spec.on_failure or pack.on_failure,
         shadow=is_shadow,
         body=body,
-        evidence=hash_bytes(frozen) if frozen else "",
         root=place.root,
         depth=place.depth,
         parent_owners=tuple(owner.model_dump(mode="json") for owner in parent_owners),
@@ -140,7 +145,7 @@ def started(
         people=people_of(pack.actors),
         dev=is_dev,
         folder=storable(folder),
-        behaviour=ctx.behaviour,
+        **_pins(pack, setting, frozen),
     )
 
 
@@ -320,16 +325,8 @@ def migrated(pack: Pack, setting: RunConfig, state: State, by: str, frozen: byte
     """The event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(
         at=state.at,
-        pack=pack.ref,
-        pack_hash=pack.hash,
-        snapshot=setting.compiled.snapshot,
-        context=setting.compiled.hash,
         by=by,
-        library=setting.library_snapshot,
-        library_hash=setting.library_hash,
-        left_out=setting.compiled.left_out,
-        evidence=hash_bytes(frozen) if frozen else "",
-        behaviour=setting.ctx.behaviour,
+        **_pins(pack, setting, frozen),
     )
 
 

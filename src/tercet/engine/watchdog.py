@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
@@ -68,11 +68,7 @@ class Ward:
     signal: Callable[[str, dict[str, Any]], None]
 
 
-@dataclass
-class _Found:
-    expired: list[str] = field(default_factory=list[str])
-    paused: list[str] = field(default_factory=list[str])
-    carried: list[str] = field(default_factory=list[str])
+_Found: TypeAlias = dict[Literal["expired", "paused", "carried"], list[str]]
 
 
 class Watchdog:
@@ -114,7 +110,8 @@ class Watchdog:
 
     async def look(self) -> Swept:
         """Look once; what is taken over goes on beside."""
-        desk, found, self._doubtful_ms = self._ward.desk, _Found(), 0
+        desk, self._doubtful_ms = self._ward.desk, 0
+        found: _Found = {"expired": [], "paused": [], "carried": []}
         self._is_stopped = await self._ward.is_stopped()
         async for row in each_once(
             lambda limit: desk.journal.due(desk.tenant, now_ms=self._now(), limit=limit)
@@ -128,7 +125,7 @@ class Watchdog:
                 continue  # somebody carries it after all
             except Exception as error:  # noqa: BLE001 - a session that cannot be read must not keep others from being looked at
                 self._failed(session, error)
-        return Swept(expired=tuple(found.expired), paused=tuple(found.paused), carried=tuple(found.carried))
+        return Swept(**{name: tuple(sessions) for name, sessions in found.items()})
 
     async def close(self) -> None:
         """Let the sessions that were taken over come to a halt, and wait for it."""
@@ -152,7 +149,7 @@ class Watchdog:
         state = await load_state(desk.journal, desk.tenant, session)
         if find_expired(state, desk.clock.now()) is not None:
             state = await mail.absorb(desk, session)
-            found.expired.append(session)
+            found["expired"].append(session)
         if state.phase in (Phase.COMMIT, Phase.FAIL):
             if rules is not None and not state.is_over and not state.gates:
                 self._carry(session, found)
@@ -160,7 +157,7 @@ class Watchdog:
             if rules is not None and rules.on_heartbeat_loss == "resume":
                 self._carry(session, found)
             elif await self._pause(session):
-                found.paused.append(session)
+                found["paused"].append(session)
 
     def _now(self) -> int:
         return max(self._clock.now(), self._ward.desk.clock.now())
@@ -193,7 +190,7 @@ class Watchdog:
         task = asyncio.ensure_future(self._carried(session))
         self._carrying[session] = task
         task.add_done_callback(lambda _: self._carrying.pop(session, None))
-        found.carried.append(session)
+        found["carried"].append(session)
 
     async def _carried(self, session: str) -> None:
         async with self._slots:

@@ -32,19 +32,18 @@ from tercet.core.answers import (
     Retrieved,
     ToolChanges,
 )
+from tercet.core.approval import find_lost_acceptance, find_lost_approval
 from tercet.core.attempt import Done
 from tercet.core.decide import Acting
-from tercet.core.drift import find_lost_acceptance, find_lost_approval
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.plans import read_plan
 from tercet.core.resolve.calls import draws_delay, withhold
 from tercet.core.resolve.ending import accepted_memories
 from tercet.core.retrieval import asking, unread
-from tercet.engine.active_session import ActiveSession
+from tercet.engine.active_session import ActiveSession, Interrupted
 from tercet.engine.calls import Calls
 from tercet.engine.evidence import lookups
 from tercet.engine.evidence.retrieval import Spent, retrieve
-from tercet.engine.interruption import Interrupted
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.loop import OutputCommand, QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure

@@ -32,6 +32,7 @@ from tercet.evidence.rows import (
     SnapshotRow,
     check_name,
     check_names,
+    check_snapshots,
     count_change,
     differences,
     fact_of,
@@ -75,8 +76,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def create(self, tenant: str, draft: str, *, now_ms: int) -> SnapshotHead:
         """Begin a draft."""
-        check_names(tenant)
-        check_name(draft)
+        check_snapshots(tenant, draft)
 
         async def act(session: S) -> SnapshotHead:
             await session.execute("add_tenant", tenant)
@@ -91,8 +91,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         self, tenant: str, draft: str, changes: Iterable[Change], *, progress: Progress = silent
     ) -> Added:
         """Add changes to a draft, all or none."""
-        check_names(tenant)
-        check_name(draft)
+        check_snapshots(tenant, draft)
         await self._connections.read(lambda session: find_draft(session, tenant, draft))
         stop = Stop()
         with spooled() as spool:
@@ -112,9 +111,7 @@ class DatabaseEvidence(ABC, Generic[S]):
     ) -> SnapshotHead:
         """Make a snapshot of a draft."""
         final = draft if name is None else name
-        check_names(tenant)
-        check_name(draft)
-        check_name(final)
+        check_snapshots(tenant, draft, final)
         return await self._freeze(tenant, draft, final, now_ms, progress)
 
     async def _number_draft(
@@ -141,8 +138,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def discard(self, tenant: str, draft: str) -> None:
         """Drop a draft."""
-        check_names(tenant)
-        check_name(draft)
+        check_snapshots(tenant, draft)
 
         async def act(session: S) -> None:
             row = await find_draft(session, tenant, draft, is_locked=True)
@@ -154,8 +150,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def head(self, tenant: str, name: str) -> SnapshotHead:
         """Return one snapshot or draft."""
-        check_names(tenant)
-        check_name(name)
+        check_snapshots(tenant, name)
 
         async def act(session: S) -> SnapshotHead:
             return await _head(session, await find_snapshot(session, tenant, name))
@@ -182,9 +177,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def diff(self, tenant: str, before: str, after: str) -> list[Difference]:
         """Return the facts in which two snapshots differ."""
-        check_names(tenant)
-        check_name(before)
-        check_name(after)
+        check_snapshots(tenant, before, after)
 
         async def act(session: S) -> list[Difference]:
             first = await find_frozen(session, tenant, before)
@@ -225,8 +218,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         limit: int = 1000,
     ) -> list[Fact]:
         """Return facts behind a class and key, in the order of class and key."""
-        check_names(tenant)
-        check_name(snapshot)
+        check_snapshots(tenant, snapshot)
         wanted = None if classes is None else [*classes]
 
         async def act(session: S) -> list[Fact]:
@@ -239,17 +231,10 @@ class DatabaseEvidence(ABC, Generic[S]):
         return await self._connections.read(act)
 
     async def search(
-        self,
-        tenant: str,
-        snapshot: str,
-        query: str,
-        *,
-        classes: Sequence[str] | None = None,
-        limit: int = 10,
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
     ) -> list[Hit]:
         """Return the facts that share words with a query, best first."""
-        check_names(tenant)
-        check_name(snapshot)
+        check_snapshots(tenant, snapshot)
         wanted = None if classes is None else [*classes]
 
         async def act(session: S) -> list[Hit]:
@@ -291,8 +276,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def pins(self, tenant: str, snapshot: str) -> tuple[str, ...]:
         """Return the sessions that pin a snapshot."""
-        check_names(tenant)
-        check_name(snapshot)
+        check_snapshots(tenant, snapshot)
 
         async def act(session: S) -> tuple[str, ...]:
             row = await find_frozen(session, tenant, snapshot)
@@ -302,8 +286,7 @@ class DatabaseEvidence(ABC, Generic[S]):
 
     async def forget(self, tenant: str, snapshot: str) -> None:
         """Remove a frozen snapshot, and the facts that are in no other."""
-        check_names(tenant)
-        check_name(snapshot)
+        check_snapshots(tenant, snapshot)
 
         async def act(session: S) -> None:
             await session.fetch_value("lock_tenant", tenant)

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.problem import Problem
-from tercet.database.schema import StoreKind
+from tercet.database.schema import StoreFault, StoreKind
 
 
 class SnapshotUnknown(UsageError):
@@ -136,52 +136,36 @@ class StoreError(TercetError):
     default_code = "evidence_store"
 
 
-class StoreBusy(StoreError):
+class StoreBusy(StoreFault, StoreError):
     """Somebody else held the lock for longer than we wait."""
 
     default_code = "evidence_busy"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the evidence in {place} is locked by somebody else: {reason}; nothing was written",
-            remedy="wait until the other import is done, then try again",
-        )
+    sentence = "the evidence in {place} is locked by somebody else: {reason}; nothing was written"
+    usual_remedy = "wait until the other import is done, then try again"
 
 
-class StoreFull(StoreError):
+class StoreFull(StoreFault, StoreError):
     """There is no room left to write."""
 
     default_code = "evidence_full"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the evidence in {place} cannot grow: {reason}; nothing was written",
-            remedy="make room, then do it again",
-        )
+    sentence = "the evidence in {place} cannot grow: {reason}; nothing was written"
+    usual_remedy = "make room, then do it again"
 
 
-class StoreCorrupt(StoreError):
+class StoreCorrupt(StoreFault, StoreError):
     """What is stored is not what was written."""
 
     default_code = "evidence_corrupt"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the evidence is damaged at {place}: {reason}",
-            remedy="keep the file as it is, and restore a copy from before the damage",
-        )
+    sentence = "the evidence is damaged at {place}: {reason}"
+    usual_remedy = "keep the file as it is, and restore a copy from before the damage"
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreFault, StoreError):
     """The store cannot be opened, read or written."""
 
     default_code = "evidence_unavailable"
-
-    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
-        super().__init__(
-            f"the evidence in {place} cannot be used: {reason}",
-            remedy=remedy or "see that it can be reached",
-        )
+    sentence = "the evidence in {place} cannot be used: {reason}"
+    usual_remedy = "see that it can be reached"
 
 
 class StoreClosed(StoreError):

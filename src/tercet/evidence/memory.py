@@ -24,7 +24,7 @@ from tercet.evidence.errors import (
     SnapshotUnknown,
     StoreClosed,
 )
-from tercet.evidence.ranking import Match
+from tercet.evidence.ranking import Match, indexed
 from tercet.evidence.rows import (
     OPEN,
     START,
@@ -49,7 +49,6 @@ from tercet.evidence.store import (
     SnapshotHead,
     silent,
 )
-from tercet.evidence.words import indexed
 
 Name = tuple[str, str]
 
@@ -259,13 +258,7 @@ class MemoryEvidence:
         return [fact_of(each.row, chosen.name, chosen.hash) for each in standing[: max(limit, 0)]]
 
     async def search(
-        self,
-        tenant: str,
-        snapshot: str,
-        query: str,
-        *,
-        classes: Sequence[str] | None = None,
-        limit: int = 10,
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
     ) -> list[Hit]:
         """The facts that share words with a query, best first."""
         home, chosen = self._home(tenant), self._frozen(tenant, snapshot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tercet.database.address import LOCK_S, Opening, demand_driver, parse_address
+from tercet.database.schema import LOCK_S, Opening, demand_driver, parse_address
 from tercet.evidence.errors import EVIDENCE
 from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import EvidenceStore

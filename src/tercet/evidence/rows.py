@@ -94,6 +94,13 @@ def check_name(name: str) -> None:
         )
 
 
+def check_snapshots(tenant: str, *names: str) -> None:
+    """Refuse what cannot name a tenant or its snapshots."""
+    check_names(tenant)
+    for name in names:
+        check_name(name)
+
+
 def _check_ref(classification: str, key: str) -> None:
     check_names(classification, key)
     if not _CLASS.fullmatch(classification):

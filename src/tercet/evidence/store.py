@@ -190,13 +190,7 @@ class EvidenceStore(Protocol):
         ...
 
     async def search(
-        self,
-        tenant: str,
-        snapshot: str,
-        query: str,
-        *,
-        classes: Sequence[str] | None = None,
-        limit: int = 10,
+        self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str] | None = None, limit: int = 10
     ) -> list[Hit]:
         """The facts that share words with a query, best first, those of one score by id.
 

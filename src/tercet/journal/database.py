@@ -1,13 +1,17 @@
-"""A journal in a database: the writer's acts and the reader's queries under the journal's interface."""
+"""A journal in a database: the writer's acts and the reader's queries under the journal's interface.
+
+A digest is 32 bytes in a store, and `sha256:…` everywhere else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from tercet.journal.chain import START
-from tercet.journal.content import check_blob, checkpoint_from, digest_bytes, digest_text
-from tercet.journal.errors import claim_without_stream
+from tercet.journal.errors import BlobMissing, JournalCorrupt, claim_without_stream
 from tercet.journal.protocol import (
     Append,
     CheckpointKind,
@@ -18,16 +22,41 @@ from tercet.journal.protocol import (
     Stored,
     StoredCheckpoint,
 )
-from tercet.journal.stream import (
-    Acquire,
-    Act,
-    Forget,
-    Release,
-    Renew,
-    check_names,
-    check_unit,
-    unknown_session,
-)
+from tercet.journal.stream import Act, Forget, LeaseAct, LeaseActs, check_names, check_unit, unknown_session
+
+_PREFIX = "sha256:"
+
+
+def digest_bytes(digest: str) -> bytes:
+    """The 32 bytes of a digest; what is not a digest becomes no bytes, under which nothing is stored."""
+    try:
+        return bytes.fromhex(digest.removeprefix(_PREFIX)) if digest.startswith(_PREFIX) else b""
+    except ValueError:
+        return b""
+
+
+def digest_text(digest: bytes) -> str:
+    """A digest as it is written everywhere but in a store."""
+    return _PREFIX + digest.hex()
+
+
+def check_blob(tenant: str, digest: str, rows: Sequence[Sequence[Any]]) -> bytes:
+    """The bytes that a look-up found, if they are those that the digest names."""
+    if not rows:
+        raise BlobMissing(tenant=tenant, digest=digest)
+    data: bytes = rows[0][0]
+    if hashlib.sha256(data).digest() != digest_bytes(digest):
+        raise JournalCorrupt(f"blob {digest} of tenant {tenant}", "its bytes have another digest")
+    return data
+
+
+def checkpoint_from(stream: str, row: Sequence[Any]) -> StoredCheckpoint:
+    """A checkpoint from its row (seq, kind, hash, data), if its bytes are those that its hash names."""
+    seq, kind, stored, data = row
+    if hashlib.sha256(data).digest() != stored:
+        raise JournalCorrupt(f"{kind} checkpoint {seq} of stream {stream}", "its bytes have another hash")
+    return StoredCheckpoint(seq, kind, _PREFIX + stored.hex(), data)
+
 
 CheckQuery: TypeAlias = Literal["check_streams", "check_claims", "check_blobs", "check_blob_uses"]
 
@@ -60,7 +89,7 @@ _LAST = "\U0010ffff"
 """No key has a character after this one."""
 
 
-class DatabaseJournal:
+class DatabaseJournal(LeaseActs):
     """What the journals of all databases do alike."""
 
     def __init__(self, writer: Writing, reader: Reading) -> None:
@@ -72,107 +101,70 @@ class DatabaseJournal:
         check_unit(unit)
         return await self._writer.submit(unit)
 
+    async def _find(self, query: str, *names: str, more: tuple[Any, ...] = ()) -> list[Any]:
+        """Return the rows that a query finds under these names, which are checked first."""
+        check_names(*names)
+        return await self._reader.rows(query, *names, *more)
+
     async def bell(self, tenant: str) -> int:
         """How often the tenant's bell was rung."""
-        check_names(tenant)
-        rows = await self._reader.rows("read_bell", tenant)
+        rows = await self._find("read_bell", tenant)
         return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_events", tenant, stream, after, max(limit, 0))
+        rows = await self._find("read_events", tenant, stream, more=(after, max(limit, 0)))
         return [Stored(*row) for row in rows]
 
     async def head(self, tenant: str, stream: str) -> Position:
         """Where a stream ends."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_head", tenant, stream)
+        rows = await self._find("read_head", tenant, stream)
         return Position(*rows[0]) if rows else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
         """The checkpoint of this kind with the highest position."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("newest_checkpoint", tenant, stream, kind)
+        rows = await self._find("newest_checkpoint", tenant, stream, more=(kind,))
         return checkpoint_from(stream, rows[0]) if rows else None
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
         """The checkpoints behind position `after`, in order."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_checkpoints", tenant, stream, after, max(limit, 0))
+        rows = await self._find("read_checkpoints", tenant, stream, more=(after, max(limit, 0)))
         return [checkpoint_from(stream, row) for row in rows]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
         """The bytes with this digest."""
-        check_names(tenant)
-        rows = await self._reader.rows("read_blob", tenant, digest_bytes(digest))
+        rows = await self._find("read_blob", tenant, more=(digest_bytes(digest),))
         return check_blob(tenant, digest, rows)
 
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
         """The digests of the blobs that a stream brought, in order."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("list_blobs", tenant, stream, digest_bytes(after), max(limit, 0))
+        rows = await self._find("list_blobs", tenant, stream, more=(digest_bytes(after), max(limit, 0)))
         return [digest_text(row[0]) for row in rows]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
         """Who holds an idempotency key."""
-        check_names(tenant, key)
-        rows = await self._reader.rows("read_claim", tenant, key)
+        rows = await self._find("read_claim", tenant, key)
         if rows and rows[0][0] is None:
             raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
         """The keys that begin with a prefix, in order, each with its holder."""
-        check_names(tenant, prefix)
-        rows = await self._reader.rows("list_claims", tenant, prefix, prefix + _LAST, max(limit, 0))
+        rows = await self._find("list_claims", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         if lost := [row[0] for row in rows if row[1] is None]:
             raise claim_without_stream(lost[0])
         return [(key, ClaimHolder(stream, seq)) for key, stream, seq in rows]
 
-    async def acquire(
-        self,
-        tenant: str,
-        stream: str,
-        *,
-        owner: str,
-        now_ms: int,
-        ttl_ms: int,
-        grace_ms: int = 0,
-        replacing: Lease | None = None,
-    ) -> Lease:
-        """Begin a new epoch."""
-        check_names(tenant, stream, owner)
-        return await self._writer.submit(
-            Acquire(
-                tenant=tenant,
-                stream=stream,
-                owner=owner,
-                now_ms=now_ms,
-                ttl_ms=ttl_ms,
-                grace_ms=grace_ms,
-                replacing=replacing,
-            )
-        )
-
-    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """The same epoch with a later end."""
-        return await self._writer.submit(
-            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
-        )
-
-    async def release(self, lease: Lease) -> None:
-        """Give a lease up."""
-        await self._writer.submit(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
+    async def _act(self, act: LeaseAct) -> Lease:
+        return await self._writer.submit(act)
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
         """Who holds a stream."""
-        check_names(tenant, stream)
-        rows = await self._reader.rows("read_lease", tenant, stream)
+        rows = await self._find("read_lease", tenant, stream)
         if not rows:
             return None
         owner, epoch, until = rows[0]
@@ -181,12 +173,11 @@ class DatabaseJournal:
     async def forget(self, lease: Lease) -> None:
         """Remove a stream."""
         check_names(lease.tenant, lease.stream)
-        await self._writer.submit(Forget(tenant=lease.tenant, stream=lease.stream, lease=lease))
+        await self._writer.submit(Forget(lease=lease))
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The row of one session."""
-        check_names(tenant, session_id)
-        rows = await self._reader.rows("read_session", tenant, session_id)
+        rows = await self._find("read_session", tenant, session_id)
         return _session(rows[0]) if rows else None
 
     async def sessions(
@@ -204,8 +195,7 @@ class DatabaseJournal:
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come, the earliest first."""
-        check_names(tenant)
-        rows = await self._reader.rows("list_due", tenant, now_ms, max(limit, 0))
+        rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
         return [_session(row) for row in rows]
 
     async def ended(

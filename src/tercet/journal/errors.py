@@ -25,7 +25,7 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.errors import TercetError
-from tercet.database.schema import StoreKind
+from tercet.database.schema import StoreFault, StoreKind
 from tercet.journal.protocol import Lease
 
 
@@ -127,43 +127,28 @@ class BlobMissing(JournalError):
         self.digest = digest
 
 
-class JournalFull(JournalError):
+class JournalFull(StoreFault, JournalError):
     """There is no room left to write."""
 
     default_code = "journal_full"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the journal {place} cannot grow: {reason}; nothing was written",
-            remedy="make room on its disk, then resume; what was written before is safe",
-        )
-        self.place = place
+    sentence = "the journal {place} cannot grow: {reason}; nothing was written"
+    usual_remedy = "make room on its disk, then resume; what was written before is safe"
 
 
-class JournalBusy(JournalError):
+class JournalBusy(StoreFault, JournalError):
     """Somebody else held the journal's lock for longer than we wait."""
 
     default_code = "journal_busy"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the journal {place} stayed locked by another process: {reason}; nothing was written",
-            remedy="end the process that holds it (a database shell, a backup), then try again",
-        )
-        self.place = place
+    sentence = "the journal {place} stayed locked by another process: {reason}; nothing was written"
+    usual_remedy = "end the process that holds it (a database shell, a backup), then try again"
 
 
-class JournalUnavailable(JournalError):
+class JournalUnavailable(StoreFault, JournalError):
     """The journal cannot be opened, read or written."""
 
     default_code = "journal_unavailable"
-
-    def __init__(self, place: str, reason: str, *, remedy: str | None = None) -> None:
-        super().__init__(
-            f"the journal {place} is not available: {reason}",
-            remedy=remedy or "see that it exists and may be written, then try again",
-        )
-        self.place = place
+    sentence = "the journal {place} is not available: {reason}"
+    usual_remedy = "see that it exists and may be written, then try again"
 
 
 class AppendUnknown(JournalUnavailable):
@@ -179,17 +164,12 @@ class AppendUnknown(JournalUnavailable):
         )
 
 
-class JournalCorrupt(JournalError):
+class JournalCorrupt(StoreFault, JournalError):
     """What is stored is not what was written; `place` says where."""
 
     default_code = "journal_corrupt"
-
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(
-            f"the journal is damaged at {place}: {reason}",
-            remedy="keep the file as it is, restore a copy from before the damage, and compare the two",
-        )
-        self.place = place
+    sentence = "the journal is damaged at {place}: {reason}"
+    usual_remedy = "keep the file as it is, restore a copy from before the damage, and compare the two"
 
 
 def claim_without_stream(key: str) -> JournalCorrupt:

@@ -23,11 +23,9 @@ from tercet.journal.protocol import (
 )
 from tercet.journal.stream import (
     NEW,
-    Acquire,
     Forget,
     LeaseAct,
-    Release,
-    Renew,
+    LeaseActs,
     StreamState,
     check_held,
     check_names,
@@ -45,7 +43,7 @@ class _Stream:
         self.checkpoints: dict[tuple[int, str], StoredCheckpoint] = {}
 
 
-class MemoryJournal:
+class MemoryJournal(LeaseActs):
     """A journal that lives as long as its process."""
 
     def __init__(self) -> None:
@@ -152,43 +150,6 @@ class MemoryJournal:
         found = sorted(key for owner, key in self._claims if owner == tenant and key.startswith(prefix))
         return [(key, self._claims[tenant, key]) for key in found[: max(limit, 0)]]
 
-    async def acquire(
-        self,
-        tenant: str,
-        stream: str,
-        *,
-        owner: str,
-        now_ms: int,
-        ttl_ms: int,
-        grace_ms: int = 0,
-        replacing: Lease | None = None,
-    ) -> Lease:
-        """Begin a new epoch."""
-        self._check(tenant, stream, owner)
-        return self._act(
-            Acquire(
-                tenant=tenant,
-                stream=stream,
-                owner=owner,
-                now_ms=now_ms,
-                ttl_ms=ttl_ms,
-                grace_ms=grace_ms,
-                replacing=replacing,
-            )
-        )
-
-    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """The same epoch with a later end."""
-        self._check(lease.tenant)
-        return self._act(
-            Renew(tenant=lease.tenant, stream=lease.stream, lease=lease, now_ms=now_ms, ttl_ms=ttl_ms)
-        )
-
-    async def release(self, lease: Lease) -> None:
-        """Give a lease up."""
-        self._check(lease.tenant)
-        self._act(Release(tenant=lease.tenant, stream=lease.stream, lease=lease))
-
     async def lease(self, tenant: str, stream: str) -> Lease | None:
         """Who holds a stream."""
         self._check(tenant, stream)
@@ -201,7 +162,7 @@ class MemoryJournal:
         """Remove a stream."""
         self._check(lease.tenant, lease.stream)
         tenant, stream = key = (lease.tenant, lease.stream)
-        check_held(self._stream(*key).state, Forget(tenant=tenant, stream=stream, lease=lease))
+        check_held(self._stream(*key).state, Forget(lease=lease))
         del self._streams[key]
         self._rows.pop(key, None)
         self._claims = {
@@ -263,7 +224,8 @@ class MemoryJournal:
     def _stream(self, tenant: str, stream: str) -> _Stream:
         return self._streams.get((tenant, stream)) or _Stream()
 
-    def _act(self, act: LeaseAct) -> Lease:
+    async def _act(self, act: LeaseAct) -> Lease:
+        self._check(act.tenant)
         stream = self._stream(act.tenant, act.stream)
         after, lease = rules.lease(stream.state, act)
         if after is not stream.state:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tercet.database.address import LOCK_S, Opening, demand_driver, parse_address
+from tercet.database.schema import LOCK_S, Opening, demand_driver, parse_address
 from tercet.journal.errors import JOURNAL
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal

@@ -6,6 +6,7 @@ which request is refused, with which error, and in which order the checks run: l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeAlias
 
 import msgspec
@@ -48,30 +49,35 @@ class Acquire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     replacing: Lease | None = None
 
 
-class Renew(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class _Held(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An act of the holder of a lease, on the stream that is leased."""
+
+    lease: Lease
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose stream it is."""
+        return self.lease.tenant
+
+    @property
+    def stream(self) -> str:
+        """The name of the stream."""
+        return self.lease.stream
+
+
+class Renew(_Held, frozen=True, kw_only=True):
     """A wish for a later end of the same epoch."""
 
-    tenant: str
-    stream: str
-    lease: Lease
     now_ms: int
     ttl_ms: int
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Release(_Held, frozen=True, kw_only=True):
     """An epoch is given up."""
 
-    tenant: str
-    stream: str
-    lease: Lease
 
-
-class Forget(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Forget(_Held, frozen=True, kw_only=True):
     """A stream is removed by whoever holds its lease."""
-
-    tenant: str
-    stream: str
-    lease: Lease
 
 
 LeaseAct: TypeAlias = Acquire | Renew | Release
@@ -184,3 +190,43 @@ def unknown_session(tenant: str, session_id: str) -> UsageError:
         code="unknown_session",
         remedy="give the last session id of the page before, or none for the first page",
     )
+
+
+class LeaseActs(ABC):
+    """The acts on leases, which every backend carries out in its own way."""
+
+    @abstractmethod
+    async def _act(self, act: LeaseAct) -> Lease: ...
+
+    async def acquire(
+        self,
+        tenant: str,
+        stream: str,
+        *,
+        owner: str,
+        now_ms: int,
+        ttl_ms: int,
+        grace_ms: int = 0,
+        replacing: Lease | None = None,
+    ) -> Lease:
+        """Begin a new epoch."""
+        check_names(tenant, stream, owner)
+        return await self._act(
+            Acquire(
+                tenant=tenant,
+                stream=stream,
+                owner=owner,
+                now_ms=now_ms,
+                ttl_ms=ttl_ms,
+                grace_ms=grace_ms,
+                replacing=replacing,
+            )
+        )
+
+    async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
+        """The same epoch with a later end."""
+        return await self._act(Renew(lease=lease, now_ms=now_ms, ttl_ms=ttl_ms))
+
+    async def release(self, lease: Lease) -> None:
+        """Give a lease up."""
+        await self._act(Release(lease=lease))

@@ -14,16 +14,18 @@ from tercet.core.events.gate import (
     GateAnswered,
     GateOpened,
     MessageDropped,
-    Need,
 )
-from tercet.core.events.model import ModelAnswered, ModelAsked
+from tercet.core.events.gate import Need as Need
 from tercet.core.events.plan import (
     Decomposed,
     EvidenceRetrieved,
+    ModelAnswered,
+    ModelAsked,
     OutputsProduced,
     PlanningFailed,
     PlanProposed,
     PlanReviewed,
+    TurnJudged,
 )
 from tercet.core.events.quality import (
     EvidenceFetched,
@@ -35,7 +37,6 @@ from tercet.core.events.quality import (
     SamplesDrawn,
     TestsRun,
 )
-from tercet.core.events.saga import CompensationBegun, EffectsKept, Undo
 from tercet.core.events.session import (
     BudgetExtended,
     GivenUp,
@@ -49,19 +50,23 @@ from tercet.core.events.session import (
 )
 from tercet.core.events.step import (
     Abort,
-    BoundCompensation,
-    CallMarks,
+    CompensationBegun,
     Complete,
-    EarlierCall,
+    EffectsKept,
     Intent,
+    LoopGuardTripped,
     RepeatsChecked,
     RetryScheduled,
+    RunReported,
     Settled,
+    StepJudged,
     StepRefused,
     StepSkipped,
 )
-from tercet.core.events.turn import TurnJudged
-from tercet.core.events.verdict import LoopGuardTripped, RunReported, StepJudged
+from tercet.core.events.step import BoundCompensation as BoundCompensation
+from tercet.core.events.step import CallMarks as CallMarks
+from tercet.core.events.step import EarlierCall as EarlierCall
+from tercet.core.events.step import Undo as Undo
 
 Event: TypeAlias = (
     SessionStarted
@@ -109,56 +114,3 @@ Event: TypeAlias = (
     | AcceptanceLapsed
     | RepeatsChecked
 )
-
-__all__ = [
-    "Abort",
-    "AcceptanceLapsed",
-    "ApprovalGranted",
-    "BoundCompensation",
-    "BudgetExtended",
-    "CallMarks",
-    "CompensationBegun",
-    "Complete",
-    "Decomposed",
-    "EarlierCall",
-    "EffectsKept",
-    "Event",
-    "EvidenceFetched",
-    "EvidenceRetrieved",
-    "ExperienceDrawn",
-    "GateAnswered",
-    "GateOpened",
-    "GivenUp",
-    "Intent",
-    "LoopGuardTripped",
-    "MessageDropped",
-    "ModelAnswered",
-    "ModelAsked",
-    "Need",
-    "OutputsAttacked",
-    "OutputsCritiqued",
-    "OutputsProduced",
-    "OutputsRepaired",
-    "OutputsVerified",
-    "PlanProposed",
-    "PlanReviewed",
-    "PlanningFailed",
-    "RepeatsChecked",
-    "RetryScheduled",
-    "RunReported",
-    "SamplesDrawn",
-    "SessionCancelled",
-    "SessionEnded",
-    "SessionExpired",
-    "SessionMigrated",
-    "SessionPaused",
-    "SessionResumed",
-    "SessionStarted",
-    "Settled",
-    "StepJudged",
-    "StepRefused",
-    "StepSkipped",
-    "TestsRun",
-    "TurnJudged",
-    "Undo",
-]

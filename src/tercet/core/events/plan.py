@@ -1,4 +1,4 @@
-"""Plans and what the critic said of them."""
+"""Plans, what the critic said of them, the turns of an agent, and the calls of language models."""
 
 from __future__ import annotations
 
@@ -76,3 +76,69 @@ class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
     """Outputs that could not be produced, each with the reason."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering: class, content, sources, and whether all of them are trusted."""
+
+
+TurnAction = Literal["continue", "retry", "replan", "stop", "escalate", "final", "limit"]
+"""Go on; undo the turn and decide again; keep it and decide otherwise; stop for a person; stop because a critic broke;
+take the answer; stop because a limit is reached."""
+
+
+class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
+    """The results of a turn were taken in, the critics judged it, and the criteria to stop were looked at."""
+
+    turn: int
+    action: TurnAction
+    reason: str = ""
+    critic: str = ""
+    """The critic that decided."""
+    score: float = 1.0
+    trace: tuple[dict[str, Any], ...] = ()
+    """Everyone that was asked, in order, with what they said."""
+    stop: str = ""
+    """Why the run ends, where it does."""
+    prompt: str | None = None
+    """The system prompt of the next turn where it is not the agent's own."""
+    patch: dict[str, Any] = {}
+    """What is set on the state of the agent before the next turn."""
+    metadata: dict[str, Any] = {}
+    """What the state's metadata hold after the critics."""
+    left_out: tuple[str, ...] = ()
+    """What of the patch and the metadata is no JSON and was not recorded: no other process can go on with such a run."""
+    trusted: tuple[str, ...] = ()
+    """The steps of this turn whose results are trusted."""
+
+
+class ModelAsked(Fact, frozen=True, kw_only=True, tag="model_asked"):
+    """A language model is about to be asked; the question lies beside the events under its hash."""
+
+    call: int
+    """The how-manieth call of a model in this session it is."""
+    purpose: str
+    model: str
+    prompt: str
+    """The hash of the question, which is the digest of its bytes."""
+    attempt: int = 1
+    tokens: int = 0
+    """The tokens that are kept for it."""
+    cost: int = 0
+    """The micro-cents that are kept for it."""
+    deadline: int = 0
+
+
+class ModelAnswered(Fact, frozen=True, kw_only=True, tag="model_answered"):
+    """A model answered, or did not: then `code` and `error` say why. What it used up is booked in any case."""
+
+    call: int
+    answer: str = ""
+    blob: str = ""
+    """The digest of the answer where it is too long to stand here."""
+    model: str = ""
+    """The model that answered, by its full name."""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: int = 0
+    cut: bool = False
+    """Whether the answer ended because it became too long."""
+    error: str = ""
+    code: str = ""
+    latency: int = 0

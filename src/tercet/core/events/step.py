@@ -1,4 +1,4 @@
-"""What happens to one step: INTENT before the call, COMPLETE or ABORT after it."""
+"""What happens to one step: INTENT before the call, COMPLETE or ABORT after it; verdicts, and compensations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tercet.contracts.plan import COMPENSATES
 from tercet.core.events.fact import Fact
 
 
@@ -150,3 +151,68 @@ class StepSkipped(Fact, frozen=True, kw_only=True, tag="step_skipped"):
 
     step: str
     reason: Literal["condition_false", "optional_failed"]
+
+
+class StepJudged(Fact, frozen=True, kw_only=True, tag="step_judged"):
+    """The critic judged the result of a step."""
+
+    step: str
+    attempt: int
+    outcome: str
+    reason: str = ""
+
+
+class LoopGuardTripped(Fact, frozen=True, kw_only=True, tag="loop_guard_tripped"):
+    """The same call brought the same result once too often, or the run made no progress."""
+
+    step: str
+    reason: str
+    count: int
+
+
+class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
+    """The critic scored the run, and said what follows."""
+
+    report: dict[str, Any]
+    outcome: str
+    envelope: dict[str, Any] = {}
+    """The verdict in its published shape: the scores of each step, trips of the loop guard, re-plans."""
+    reasons: tuple[str, ...] = ()
+    exit: dict[str, Any] = {}
+    """Thresholds, confidence and what asks for a person, where the outputs went through the quality loop or to a person."""
+    restored: dict[str, Any] = {}
+    """The round whose outputs are handed over because they were judged better than the last: after how many repairs, of
+    how many, and what is left to be mended in them; empty where the last are the best."""
+
+
+class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The way back from one completed step: a resolved call, or the reason why there is none."""
+
+    step: str
+    tool: str = ""
+    """Empty where nothing can be called."""
+    params: dict[str, Any] = {}
+    key: str = ""
+    note: str = ""
+    bound: BoundCompensation | None = None
+    """How it was bound with its step, where it is not made without a check: the plan proposed it, or it reads a result that a
+    person entered. Its parameters are those above."""
+
+    @property
+    def name(self) -> str:
+        """The name of the step that makes the call."""
+        return f"{COMPENSATES}{self.step}"
+
+
+class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):
+    """What the run did is taken back, the last effect first; the calls are resolved here, once and for all."""
+
+    undo: tuple[Undo, ...]
+    by: str = ""
+    """Who decided so; empty where the pack did."""
+
+
+class EffectsKept(Fact, frozen=True, kw_only=True, tag="effects_kept"):
+    """What the run did stays as it is."""
+
+    by: str = ""

@@ -12,7 +12,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.fold import session as session_fold
-from tercet.core.fold.base import Changes, IllegalEvent, illegal
+from tercet.core.fold.base import Changes, illegal
 from tercet.core.state import State, Used
 from tercet.core.table import TABLE
 
@@ -127,6 +127,3 @@ def _status(before: State, state: State) -> SessionStatus:
     # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
     is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
     return "awaiting_gate" if is_blocked and not is_due else "in_progress"
-
-
-__all__ = ["TRANSITIONS", "IllegalEvent", "fold_event"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.core import events as e
 from tercet.core.state import State, StepState
+
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 INTERRUPTED = "interrupted"
 """The code of a step whose process died during its call."""
@@ -68,6 +70,12 @@ Changes: TypeAlias = dict[str, Any]
 def changed(state: State, **changes: Any) -> State:
     """The state with these fields changed."""
     return msgspec.structs.replace(state, **changes)
+
+
+def copy_fields(kind: type[StructT], source: object, **given: Any) -> StructT:
+    """Return a struct with the values that another object has in the fields of the same names, and with those given."""
+    shared = (name for name in kind.__struct_fields__ if name not in given and hasattr(source, name))
+    return kind(**{name: getattr(source, name) for name in shared} | given)
 
 
 def step_of(state: State, name: str, event: e.Event) -> StepState:

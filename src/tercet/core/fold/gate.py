@@ -21,6 +21,7 @@ from tercet.core.fold.base import (
     MODIFIED,
     POLICY,
     changed,
+    copy_fields,
     demand,
     illegal,
     named_among,
@@ -29,9 +30,8 @@ from tercet.core.fold.base import (
     step_of,
     with_step,
 )
-from tercet.core.fold.compensation import effects_kept
 from tercet.core.fold.quality import with_quality
-from tercet.core.fold.session import ending, extended, revived
+from tercet.core.fold.session import effects_kept, ending, extended, revived
 from tercet.core.fold.step import complete, did_not_happen
 from tercet.core.outputs.rounds import told_round
 from tercet.core.state import Answer, Change, Entered, OpenGate, SetValue, State, StepState
@@ -49,19 +49,7 @@ def gate_opened(state: State, event: e.GateOpened) -> State:
     opened = changed(state, opened=state.opened + 1)
     if event.kind in ("approval", "reconcile"):
         opened = _held(opened, event)
-    gate = OpenGate(
-        id=event.gate,
-        kind=event.kind,
-        step=event.step,
-        names=event.names,
-        needs=event.needs,
-        digest=event.digest,
-        covers=event.covers,
-        shown=event.shown,
-        at=event.at,
-        expires=event.expires,
-        stale=event.stale,
-    )
+    gate = copy_fields(OpenGate, event, id=event.gate)
     return changed(opened, gates={**state.gates, event.gate: gate})
 
 
@@ -111,22 +99,7 @@ def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
     counted = (
         tuple(name for name in gate.names if gate.counts(name, event.roles)) if is_approval else gate.names
     )
-    return Answer(
-        gate=event.gate,
-        names=counted,
-        step=step,
-        actor=event.actor,
-        roles=event.roles,
-        listed=event.listed,
-        auth=event.auth,
-        login=event.login,
-        answer=event.answer,
-        digest=gate.calls[step],
-        at=event.at,
-        note=event.note,
-        simulated_by=event.simulated_by,
-        changes=event.changes,
-    )
+    return copy_fields(Answer, event, names=counted, step=step, digest=gate.calls[step])
 
 
 def _without(state: State, gate: OpenGate) -> dict[str, OpenGate]:
@@ -221,12 +194,8 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     if gate.kind == "output":
         quality = with_quality(state, feedback=event.note, stage="", escalation={})
         return changed(state, gates=_without(state, gate), phase=P.REPAIR, quality=quality)
-    demand(
-        state,
-        event,
-        is_met=not is_of_compensation(state, gate),
-        why="a compensation can no longer be changed",
-    )
+    is_planned = not is_of_compensation(state, gate)
+    demand(state, event, is_met=is_planned, why="a compensation can no longer be changed")
     for name in gate.covers:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     if event.changes:
@@ -414,26 +383,12 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:
     step = step_of(state, event.step, event)
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
-    demand(
-        state,
-        event,
-        is_met=not step.is_added,
-        why="a re-plan added this step, or it was planned after untrusted data was read",
-    )
-    granted = Answer(
-        gate="",
-        names=(),
-        step=event.step,
-        actor=f"{POLICY}{event.policy}",
-        auth="policy",
-        answer="grant",
-        digest=event.digest,
-        at=event.at,
-    )
+    why = "a re-plan added this step, or it was planned after untrusted data was read"
+    demand(state, event, is_met=not step.is_added, why=why)
+    actor = f"{POLICY}{event.policy}"
+    granted = copy_fields(Answer, event, gate="", names=(), actor=actor, auth="policy", answer="grant")
     return changed(
-        state,
-        steps=with_step(state, event.step, approved=event.digest),
-        answers=(*state.answers, granted),
+        state, steps=with_step(state, event.step, approved=event.digest), answers=(*state.answers, granted)
     )
 
 

@@ -1,4 +1,4 @@
-"""How a plan comes in, what of the one before it is kept, and what review makes of it.
+"""How a plan comes in, what of the one before it is kept, what review makes of it, and what becomes of an agent's turn.
 
 Each function folds the event of its name.
 """
@@ -17,16 +17,11 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
 from tercet.core.budget import add
-from tercet.core.fold.base import (
-    MODIFIED,
-    changed,
-    demand,
-    illegal,
-)
+from tercet.core.fold.base import MODIFIED, changed, demand, illegal
 from tercet.core.fold.session import ending, escalated
 from tercet.core.modifications import is_replaced
 from tercet.core.plans import read_plan
-from tercet.core.state import Change, EarlierStep, SetValue, State, StepState
+from tercet.core.state import Change, EarlierStep, Learned, SetValue, State, StepState
 
 P = Phase
 
@@ -49,8 +44,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     steps = {
         step.id: kept.get(step.id)
         or StepState(
-            unmet=sum(ids[p] not in kept for p in order.predecessors[index]),
-            is_added=step.id in added,
+            unmet=sum(ids[p] not in kept for p in order.predecessors[index]), is_added=step.id in added
         )
         for index, step in enumerate(plan.steps)
     }
@@ -220,11 +214,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
         refused = (*state.refused, event.hash)
         return changed(state, phase=P.PLAN, verdict=event.verdict, refused=refused, change=change)
     refused = changed(
-        state,
-        verdict=event.verdict,
-        refused=(*state.refused, event.hash),
-        feedback=reasons,
-        change=None,
+        state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons, change=None
     )
     # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
@@ -235,3 +225,48 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     if event.escalates and is_known:
         return escalated(refused, P.PLAN, "; ".join(reasons))
     return ending(refused, "failed", "; ".join(reasons))
+
+
+def turn_judged(state: State, event: e.TurnJudged) -> State:
+    is_due = state.is_turn_open and event.turn == state.turns + 1
+    demand(state, event, is_met=is_due, why=f"turn {event.turn} is not open")
+    demand(state, event, is_met=not state.frontier or state.phase is P.PLAN, why="a step has not ended")
+    turned = changed(state, turns=event.turn, learned=(*state.learned, *_learned(state, event)))
+    match event.action:
+        case "continue":
+            return changed(turned, phase=P.PLAN, feedback=())
+        case "retry":
+            return changed(
+                turned,
+                phase=P.PLAN,
+                feedback=(event.reason,),
+                used=add(state.used, retries=1),
+                repeats=_uncounted(state),
+            )
+        case "replan":
+            return changed(turned, phase=P.PLAN, feedback=(event.reason,), used=add(state.used, replans=1))
+        case "final":
+            demand(state, event, is_met=state.phase is P.ACT, why="its decision was refused")
+            return turned
+        case "limit":
+            return ending(turned, "failed", event.reason)
+        case "stop" | "escalate":
+            return escalated(turned, P.PLAN, event.reason)
+
+
+def _uncounted(state: State) -> dict[str, int]:
+    """What the loop guard counts, without the steps that a critic discards: those belong to the retry budget."""
+    discarded = [step.same for step in state.steps.values() if step.same]
+    repeats = dict(state.repeats)
+    for same in discarded:
+        repeats[same] -= 1
+    return repeats
+
+
+def _learned(state: State, event: e.TurnJudged) -> tuple[Learned, ...]:
+    tools = {step["id"]: step.get("tool") for step in state.plan.get("steps", ())}
+    return tuple(
+        Learned(step=name, tool=tools[name], value=state.steps[name].value, blob=state.steps[name].blob)
+        for name in event.trusted
+        if tools.get(name) and state.steps[name].status == "done"
+    )

@@ -51,13 +51,7 @@ def afresh(quality: Quality) -> Quality:
 
 def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
     demand(state, event, is_met=not state.quality.drawn, why="it was drawn before")
-    drawn = {
-        "task_class": event.task_class,
-        "rates": event.rates,
-        "gain": event.gain,
-        "weights": event.weights,
-        "novelty": event.novelty,
-    }
+    drawn = {name: getattr(event, name) for name in ("task_class", "rates", "gain", "weights", "novelty")}
     return changed(state, quality=with_quality(state, drawn=drawn))
 
 

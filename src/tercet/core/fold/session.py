@@ -1,9 +1,13 @@
-"""How a session begins, pauses, is resumed, gives up and ends, and how a run comes to its verdict.
+"""How a session begins, pauses, is resumed, gives up, compensates and ends, how a run comes to its verdict, and what its
+language models cost.
 
-Each function folds the event of its name.
+Each function folds the event of its name. A compensation is a step of its own, which says what step it `compensates`: so
+INTENT, COMPLETE, unknown outcomes, retries and gates work for it as they do for any call.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import msgspec
 
@@ -11,17 +15,52 @@ from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.core import events as e
-from tercet.core.budget import add, count_interrupted, is_extension
-from tercet.core.fold.base import (
-    INTERRUPTED,
-    MODIFIED,
-    changed,
-    demand,
+from tercet.core.budget import (
+    add,
+    count_interrupted,
+    is_extension,
+    release_holds,
+    reserve_for_model,
+    settle_model,
 )
-from tercet.core.fold.model import cut_off
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, changed, copy_fields, demand
 from tercet.core.fold.quality import afresh, with_quality
 from tercet.core.outputs.rounds import restored
-from tercet.core.state import Ending, State, StepState
+from tercet.core.state import Asked, Ending, Replied, State, StepState
+
+
+def model_asked(state: State, event: e.ModelAsked) -> State:
+    demand(state, event, is_met=state.asking is None, why="a model is being asked already")
+    demand(state, event, is_met=event.call == state.asked + 1, why=f"call {state.asked + 1} is due")
+    return changed(
+        state, asked=event.call, asking=copy_fields(Asked, event), used=reserve_for_model(state.used, event)
+    )
+
+
+def model_answered(state: State, event: e.ModelAnswered) -> State:
+    asked = state.asking
+    if asked is None or asked.call != event.call:
+        demand(state, event, is_met=False, why=f"call {event.call} is not under way")
+        raise AssertionError  # demand has raised
+    booked = spent(state, asked, event.tokens_in + event.tokens_out, event.cost)
+    if event.code:
+        return booked
+    reply = copy_fields(Replied, event, prompt=asked.prompt)
+    return changed(booked, replies=(*state.replies, reply))
+
+
+def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
+    """What was kept for a call is given back, and what it took is booked."""
+    is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
+    used = settle_model(state.used, asked, tokens, cost, "critic" if is_judging else "planner")
+    return changed(state, asking=None, used=used)
+
+
+def cut_off(state: State) -> State:
+    """A call whose process is gone may have been paid for: all that was kept for it counts as used."""
+    asked = state.asking
+    return state if asked is None else spent(state, asked, asked.tokens, asked.cost)
+
 
 P = Phase
 
@@ -167,22 +206,13 @@ def _left(step: StepState) -> StepState:
     return step
 
 
+_PINS = ("pack", "pack_hash", "snapshot", "context", "evidence", "library", "library_hash", "left_out")
+
+
 def session_migrated(state: State, event: e.SessionMigrated) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
-    pins = {
-        name: getattr(event, name)
-        for name in (
-            "pack",
-            "pack_hash",
-            "snapshot",
-            "context",
-            "evidence",
-            "library",
-            "library_hash",
-            "left_out",
-        )
-    }
+    pins = {name: getattr(event, name) for name in _PINS}
     if event.behaviour:
         pins["behaviour"] = event.behaviour
     start = msgspec.structs.replace(state.start, **pins)
@@ -246,13 +276,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
     wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
     demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
     return changed(
-        state,
-        status=wanted,
-        reason=event.reason,
-        record=event.record,
-        kept=event.kept,
-        gates={},
-        approved={},
+        state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}, approved={}
     )
 
 
@@ -308,3 +332,27 @@ def escalated(state: State, phase: Phase, reason: str) -> State:
         reason=f"{ESCALATED}{reason}",
         escalation=reason,
     )
+
+
+def compensation_begun(state: State, event: e.CompensationBegun) -> State:
+    demand(state, event, is_met=state.phase is Phase.FAIL, why="the run may still succeed")
+    is_open = state.saga in ("", "agreed")
+    demand(state, event, is_met=is_open, why=f"its effects are {state.saga} already")
+    made = [undo for undo in event.undo if undo.tool]
+    calls = [undo.name for undo in made]
+    steps = {undo.name: StepState(unmet=int(at > 0), compensates=undo.step) for at, undo in enumerate(made)}
+    return changed(
+        state,
+        saga="undoing",
+        undo=event.undo,
+        steps={**state.steps, **steps},
+        after={**state.after, **{name: (after,) for name, after in pairwise(calls)}},
+        frontier=tuple(calls[:1]),
+        unjudged=(),
+        used=release_holds(state.used),
+    )
+
+
+def effects_kept(state: State, event: e.EffectsKept) -> State:
+    demand(state, event, is_met=not state.saga, why=f"its effects are {state.saga} already")
+    return changed(state, saga="kept")

@@ -35,12 +35,8 @@ P = Phase
 
 def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
     step = step_of(state, event.step, event)
-    demand(
-        state,
-        event,
-        is_met=step.status == "pending" and not step.unmet and not step.is_unsettled,
-        why=f"step {event.step} is {step.status}",
-    )
+    is_due = step.status == "pending" and not step.unmet and not step.is_unsettled
+    demand(state, event, is_met=is_due, why=f"step {event.step} is {step.status}")
     steps = with_step(state, event.step, checked=event.key, earlier_calls=event.found)
     return changed(state, steps=steps)
 
@@ -126,10 +122,7 @@ def _named(state: State, event: e.Complete) -> Changes:
     carried = {name: result[name] for name in state.plan["declared_outputs"] if name in result}
     kept = {name: value for name, value in state.named.items() if name not in event.carries}
     kept_in = {name: blob for name, blob in state.named_in.items() if name not in carried}
-    return {
-        "named": {**kept, **carried},
-        "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)},
-    }
+    return {"named": {**kept, **carried}, "named_in": {**kept_in, **dict.fromkeys(event.carries, event.blob)}}
 
 
 def abort(state: State, event: e.Abort) -> State:
@@ -216,30 +209,13 @@ def settled(state: State, event: e.Settled) -> State:
     is_open = step.status == "unknown" and not step.gate
     demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}, or a person was asked")
     if event.how == "ask_again":
-        return changed(
-            state,
-            steps=with_step(
-                state,
-                event.step,
-                asked=step.asked + 1,
-                not_before=event.not_before,
-                look_up_error=event.reason,
-            ),
-        )
+        later = {"not_before": event.not_before, "look_up_error": event.reason}
+        return changed(state, steps=with_step(state, event.step, asked=step.asked + 1, **later))
     # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
     retries = 0 if step.code in (INTERRUPTED, STOPPED, *WITHHELD) else 1
-    retried = changed(
-        state,
-        steps=with_step(
-            state,
-            event.step,
-            status="pending",
-            asked=0,
-            retries=step.retries + retries,
-            not_before=event.not_before,
-        ),
-        used=add(state.used, retries=retries),
-    )
+    again = {"retries": step.retries + retries, "not_before": event.not_before}
+    steps = with_step(state, event.step, status="pending", asked=0, **again)
+    retried = changed(state, steps=steps, used=add(state.used, retries=retries))
     return did_not_happen(retried, event.step) if event.how == "absent" else retried
 
 
@@ -252,9 +228,8 @@ def did_not_happen(state: State, name: str) -> State:
 
 def step_skipped(state: State, event: e.StepSkipped) -> State:
     step = step_of(state, event.step, event)
-    demand(
-        state, event, is_met=step.status in ("pending", "failed"), why=f"step {event.step} is {step.status}"
-    )
+    is_open = step.status in ("pending", "failed")
+    demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}")
     # What became of taking a step back is told by its error; of other steps the transcript tells that.
     why = step.error if step.compensates else event.reason
     steps = with_step(state, event.step, status="skipped", error=why)

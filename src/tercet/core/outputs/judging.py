@@ -221,11 +221,7 @@ def verify(matter: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
     if not verdict.schema_valid:
         following = "repair" if matter.is_open_to_repair else "exit"
     return e.OutputsVerified(
-        at=now,
-        verdict=_dumped(verdict),
-        next=following,
-        consistency=consistency,
-        chosen=chosen,
+        at=now, verdict=_dumped(verdict), next=following, consistency=consistency, chosen=chosen
     )
 
 

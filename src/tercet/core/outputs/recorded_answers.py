@@ -44,10 +44,7 @@ def judge_again(matter: OutputReview, event: Judged, texts: Mapping[str, str] | 
 
 
 def answer_from(
-    inquiry: Inquiry[ResultT],
-    replies: Sequence[Replied],
-    faults: Mapping[str, str],
-    texts: Mapping[str, str],
+    inquiry: Inquiry[ResultT], replies: Sequence[Replied], faults: Mapping[str, str], texts: Mapping[str, str]
 ) -> ResultT:
     """What an inquiry comes to by recorded answers alone."""
     left = list(replies)

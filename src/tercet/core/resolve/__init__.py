@@ -11,7 +11,7 @@ from typing import Any
 
 from tercet.core import commands as c
 from tercet.core.answers import Answer
-from tercet.core.resolve import calls, ending, gates, models, outputs, planning, sessions
+from tercet.core.resolve import calls, ending, gates, planning, sessions
 from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 
@@ -21,8 +21,8 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Retrieve: planning.retrieve,
     c.Review: planning.review,
     c.Reflect: planning.reflect,
-    c.AskModel: models.ask,
-    c.AwaitModel: models.settle,
+    c.AskModel: calls.ask_model,
+    c.AwaitModel: calls.end_model_call,
     c.CheckRepeats: calls.check_repeats,
     c.Dispatch: calls.dispatch,
     c.Await: calls.end_call,
@@ -39,14 +39,14 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Resume: sessions.resume,
     c.Pause: sessions.pause,
     c.Expire: sessions.expire,
-    c.DrawExperience: outputs.record,
-    c.DrawSamples: outputs.record,
-    c.RunTests: outputs.record,
-    c.VerifyOutputs: outputs.record,
-    c.Attack: outputs.record,
-    c.Critique: outputs.record,
-    c.FetchEvidence: outputs.record,
-    c.Repair: outputs.record,
+    c.DrawExperience: ending.record_quality,
+    c.DrawSamples: ending.record_quality,
+    c.RunTests: ending.record_quality,
+    c.VerifyOutputs: ending.record_quality,
+    c.Attack: ending.record_quality,
+    c.Critique: ending.record_quality,
+    c.FetchEvidence: ending.record_quality,
+    c.Repair: ending.record_quality,
     c.Finish: ending.finish,
     c.Score: ending.score_run,
     c.StopExhausted: ending.stop,
@@ -57,6 +57,3 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
 def resolve(run: Run, command: c.Command, answer: Answer) -> Made:
     """Return the events that follow from a command and the answer to it, with the bytes stored beside them."""
     return _RESOLVERS[type(command)](run, command, answer)
-
-
-__all__ = ["Made", "resolve"]

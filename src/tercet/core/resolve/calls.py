@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
+from tercet.contracts.plain import storable
 from tercet.contracts.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import CallEnded, Draw, Drawn, Now, Ready, RepeatsFound
-from tercet.core.attempt import Done, NotHappened, Unknown
-from tercet.core.backoff import delay_ms
+from tercet.core.answers import CallEnded, Draw, Drawn, ModelReply, Now, Ready, RepeatsFound
+from tercet.core.approval import find_expired_evidence
+from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
-from tercet.core.drift import find_expired_evidence
-from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED
-from tercet.core.identity import call_hash
+from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
-from tercet.core.same_calls import marks_of
+from tercet.core.same_calls import call_hash, marks_of
 from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
 from tercet.policy.call_params import canonical_params
@@ -127,38 +127,19 @@ def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
 
 def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
     """How a call ended."""
+    how: dict[str, Any] = {"outcome": "not_done"}
     match answer.ended:
         case Done():
             return _complete(run, command.step, answer.ended, answer)
         case NotHappened() as ended:
-            return made(
-                e.Abort(
-                    at=answer.at,
-                    step=command.step,
-                    attempt=command.attempt,
-                    outcome="not_done",
-                    error=ended.error,
-                    code=ended.code,
-                    retriable=ended.is_retriable,
-                    retry_after=ended.retry_after_ms,
-                    attempt_only=ended.is_attempt_only,
-                    latency=ended.latency_ms,
-                )
-            )
+            retry_after, attempt_only = ended.retry_after_ms, ended.is_attempt_only
+            how |= {"retriable": ended.is_retriable, "retry_after": retry_after, "attempt_only": attempt_only}
         case Unknown() as ended:
-            return made(
-                e.Abort(
-                    at=answer.at,
-                    step=command.step,
-                    attempt=command.attempt,
-                    outcome="unknown",
-                    error=ended.error,
-                    code=ended.code,
-                    latency=ended.latency_ms,
-                )
-            )
+            how["outcome"] = "unknown"
         case None:
             return made()
+    how |= {"error": ended.error, "code": ended.code, "latency": ended.latency_ms}
+    return made(copy_fields(e.Abort, command, at=answer.at, **how))
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
@@ -216,9 +197,7 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
         case NotHappened():
             return made(settled(how="ask_again", not_before=due))
         case Unknown() as found:
-            return made(
-                settled(how="ask_again", not_before=wait(step.asked), reason=found.error),
-            )
+            return made(settled(how="ask_again", not_before=wait(step.asked), reason=found.error))
         case None:
             return made()
 
@@ -308,3 +287,41 @@ def replan_or_escalate(state: State, config: RunConfig) -> str:
     """Return `replan` for a planner's plan while re-plans last, else `escalate`."""
     is_ours = state.plan_origin == "planner"
     return "replan" if is_ours and state.used.replans < config.ctx.run_budget.max_replans else "escalate"
+
+
+def ask_model(run: Run, command: c.AskModel, answer: Now) -> Made:
+    """A model is about to be asked: what is reserved for it, and until when it may answer."""
+    return made(
+        copy_fields(
+            e.ModelAsked,
+            command,
+            at=answer.at,
+            call=run.state.asked + 1,
+            purpose=storable(command.purpose),
+            model=storable(command.model),
+            deadline=answer.at + command.timeout_ms,
+        ),
+        blobs=(command.question,) if command.question else (),
+    )
+
+
+def end_model_call(run: Run, command: c.AwaitModel, answer: ModelReply) -> Made:
+    """A model has answered, or has not: what that took is settled. Numbers below zero would add to the budget."""
+    del run
+    return made(
+        e.ModelAnswered(
+            at=answer.at,
+            call=command.call,
+            answer="" if answer.blob else storable(answer.text),
+            blob=answer.blob,
+            model=storable(answer.model),
+            tokens_in=max(0, answer.tokens_in),
+            tokens_out=max(0, answer.tokens_out),
+            cost=max(0, answer.cost),
+            cut=answer.cut,
+            latency=max(0, answer.at - command.began),
+            error=storable(answer.error),
+            code=answer.code,
+        ),
+        blobs=(answer.data,) if answer.blob else (),
+    )

@@ -1,8 +1,9 @@
-"""The end of a run: its outputs, its score, and its record."""
+"""The outputs of a run, its score, its end with the record, and what it suggests remembering."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from tercet.contracts.behaviour import Behaviour
@@ -12,27 +13,29 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.record import MemoryProposal
 from tercet.contracts.repair import Escalation
 from tercet.contracts.run import Run as Transcript
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core import memories, transcript
-from tercet.core.answers import History, Now
+from tercet.core import transcript
+from tercet.core.answers import History, Now, Observed
 from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
+from tercet.core.dependencies import Results
 from tercet.core.fold.gate import acceptances
 from tercet.core.outputs.judging import OutputReview, final_exit
 from tercet.core.outputs.rounds import better_round, restored, told_round
-from tercet.core.records import split_record
 from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.resolve.made import Made, made
-from tercet.core.results import Results
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
-from tercet.critic.consolidate import consolidate
-from tercet.critic.finalize import finalize
+from tercet.core.transcript import split_record
+from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge
+from tercet.critic.memory import dropped, is_trusted, sources_of
 from tercet.critic.score import measure, print_envelope, score
-from tercet.policy.resolution import ResolutionError, Resolver
+from tercet.policy.resolution import MAX_COMPUTED_BYTES, ResolutionError, Resolver, resolve
+from tercet.policy.resolution import measure as measure_bytes
 
 
 def finish(run: Run, command: c.Finish, answer: Now) -> Made:
@@ -58,7 +61,7 @@ def finish(run: Run, command: c.Finish, answer: Now) -> Made:
             outputs[name] = run.blobs[state.named_in[name]][name]
         else:
             missing[name] = "no result carried it"
-    memory = tuple(memories.proposed(config, plan, results))
+    memory = tuple(_proposed_memories(config, plan, results))
     return made(e.OutputsProduced(at=answer.at, outputs=outputs, missing=missing, memory=memory))
 
 
@@ -156,7 +159,7 @@ def end(run: Run, command: c.End, answer: History) -> Made:
         verdicts=(verdict,) if verdict else (),
         run=_whole_transcript(run, answer.events) if run.plan is not None else None,
     )
-    accepted = tuple(proposal for proposal, _ in memories.remembered(state, report))
+    accepted = tuple(proposal for proposal, _ in _accepted_memories(state, report))
     if accepted:
         record = record.model_copy(update={"memory_proposals": accepted})
     whole, kept = split_record(record)
@@ -175,7 +178,7 @@ def accepted_memories(state: State) -> list[tuple[MemoryProposal, bool]]:
     """Return what a run that is being committed may remember; a result accepted as partial teaches nothing."""
     if not state.report or state.partial:
         return []
-    return list(memories.remembered(state, CriticReport.model_validate(state.report)))
+    return list(_accepted_memories(state, CriticReport.model_validate(state.report)))
 
 
 def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
@@ -214,3 +217,38 @@ def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
     if scored is not None and run.state.revision == 1 and not run.blobs:
         return scored.transcript
     return transcript.run_of(run.config, run.followed, run.state, events, {}, is_whole=True)
+
+
+def _proposed_memories(setting: RunConfig, plan: Plan, results: Results) -> Iterator[JsonObject]:
+    """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
+    if not plan.memory:
+        return
+    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    review = setting.review(plan)
+    for name, value in plan.memory.items():
+        with suppress(ResolutionError):
+            content = resolve(value, results, setting.evidence)
+            if is_strict and measure_bytes(content, MAX_COMPUTED_BYTES) > MAX_COMPUTED_BYTES:
+                continue
+            yield {
+                "class": name,
+                "content": content,
+                "sources": sources_of(value),
+                "trusted": is_trusted(review, value, content),
+            }
+
+
+def _accepted_memories(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
+    """What the critic lets a run remember, each with whether all that it is made of is trusted."""
+    for said in state.memory:
+        proposal = MemoryProposal(
+            classification=said["class"], content=said["content"], sources=tuple(said["sources"])
+        )
+        if dropped(report, proposal) is None:
+            yield proposal, said["trusted"]
+
+
+def record_quality(run: Run, command: c.Command, answer: Observed) -> Made:
+    """Record a step of the quality loop, which was judged in `core.outputs` from the answers of models and tools."""
+    del run, command
+    return made(answer.event, blobs=answer.blobs)

@@ -1,17 +1,20 @@
-"""Gates: for calls and outputs, at an escalation, and for compensation."""
+"""Gates: for calls and outputs, at an escalation with what was tried before it, and for compensation."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.gate import HandOff
-from tercet.core import attempts, budget, effects, transcript
+from tercet.contracts.shape import JsonObject
+from tercet.core import budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import History, Now
 from tercet.core.approval import accepting, people_of
-from tercet.core.fold.base import ANSWERS
+from tercet.core.fold.base import ANSWERS, copy_fields
 from tercet.core.messages import TEMPLATE
 from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
@@ -27,19 +30,8 @@ def ask(run: Run, command: c.Ask, answer: Now) -> Made:
 
 def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:
     """Return the event that opens a gate."""
-    return e.GateOpened(
-        at=at,
-        gate=_gate_id(state),
-        kind=command.kind,
-        step=command.step,
-        names=command.names,
-        needs=command.needs,
-        digest=command.digest,
-        covers=command.covers,
-        shown=command.shown,
-        expires=_expiry(state, at, command.ttl_ms),
-        stale=command.stale,
-    )
+    expires = _expiry(state, at, command.ttl_ms)
+    return copy_fields(e.GateOpened, command, at=at, gate=_gate_id(state), expires=expires)
 
 
 def _expiry(state: State, now: int, ttl_ms: int) -> int:
@@ -55,9 +47,7 @@ def _gate_id(state: State) -> str:
 def grant(run: Run, command: c.Grant, answer: Now) -> Made:
     """An approval that a policy gives."""
     del run
-    return made(
-        e.ApprovalGranted(at=answer.at, step=command.step, policy=command.policy, digest=command.digest)
-    )
+    return made(copy_fields(e.ApprovalGranted, command, at=answer.at))
 
 
 def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
@@ -71,8 +61,8 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
     packet = HandOff(
         plan=state.plan,
         transcript=tuple(entry.model_dump(mode="json", exclude_none=True) for entry in entries),
-        verdicts=tuple(attempts.verdicts(state)),
-        attempts=tuple(attempts.attempts(answer.events)),
+        verdicts=tuple(_list_verdicts(state)),
+        attempts=tuple(_list_attempts(answer.events)),
         reason=reason,
         budget_remaining=budget.remaining(state.used, config.limits),
         options=options,
@@ -111,3 +101,46 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
         shown={"reason": state.reason, "undo": shown},
     )
     return made(opened)
+
+
+_TOLD: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
+    e.SamplesDrawn: ("sampled", ("consistency", "step", "samples", "error")),
+    e.TestsRun: ("tested", ("tool", "result", "error")),
+    e.OutputsVerified: ("verified", ("next", "verdict")),
+    e.OutputsAttacked: ("attacked", ("tool", "tried", "error")),
+    e.OutputsCritiqued: ("critiqued", ("next", "diagnosis", "exit")),
+    e.OutputsRepaired: ("repaired", ("outcome", "log", "escalation")),
+    e.PlanProposed: ("plan", ("hash", "plan")),
+    e.PlanningFailed: ("no_plan", ("code", "reason")),
+    e.ModelAsked: ("asked", ("model", "prompt")),
+    e.TurnJudged: ("turn", ("action", "critic", "reason")),
+    e.StepJudged: ("step", ("step", "reason")),
+}
+"""The events that the packet tells as they are, each with its word and its fields."""
+
+
+def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
+    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
+    and every look at the outputs."""
+    for event in events:
+        if isinstance(event, e.PlanReviewed):
+            yield {"what": "verdict", "at": event.at, **event.verdict}
+        elif isinstance(event, e.ModelAnswered):
+            said = {"error": event.error, "code": event.code} if event.code else {"answer": event.answer}
+            yield {"what": "answered", "at": event.at, "blob": event.blob, **said}
+        elif isinstance(event, e.StepJudged) and event.outcome not in ("replan", "escalate"):
+            continue
+        elif (told := _TOLD.get(type(event))) is not None:
+            said = {name: getattr(event, name) for name in told[1]}
+            yield {"what": told[0], "at": event.at, **msgspec.to_builtins(said)}
+
+
+def _list_verdicts(state: State) -> Iterator[JsonObject]:
+    """What the critic has said of the plan, of the steps that failed, and of the run, as far as it stands now."""
+    if state.verdict:
+        yield {**state.verdict, "stage": "review"}
+    for name, step in state.steps.items():
+        if step.status == "failed":
+            yield {"stage": "step", "step_id": name, "reasons": [step.error], "code": step.code}
+    if state.report:
+        yield {**state.report, "stage": "run"}

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from typing import Literal
 
+from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import RunContext
+from tercet.contracts.entities import find_hidden
+from tercet.contracts.mode import Trust
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
+from tercet.contracts.relations import find_sentences
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.tool import ALL_FIELDS, ToolSpec
+from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
 from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
-from tercet.core.exposure import untrusted_data_read
+from tercet.core.fold.base import copy_fields
 from tercet.core.modifications import changed_plan
 from tercet.core.plans import read_plan
 from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
-from tercet.core.state import Change, State
+from tercet.core.state import Change, State, StepState
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
-from tercet.critic.review import Review
 from tercet.critic.verify import verify
 from tercet.planner.prompt import PROMPT_TOO_LONG
 
@@ -60,7 +65,7 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
             planner=answer.planner,
             decision=answer.decision,
             by_pack=answer.by_pack,
-            exposure=untrusted_data_read(state, config) if is_others else "",
+            exposure=_untrusted_data_read(state, config) if is_others else "",
         )
     )
 
@@ -231,21 +236,73 @@ def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
     del command
     state, config, said = run.state, run.config, answer.reflection
     done = {name for name, step in state.steps.items() if step.status == "done"}
-    reviewed = Review(config.ctx, config.compiled, config.spec, run.followed.plan)
+    reviewed = config.review(run.followed.plan)
     return made(
-        e.TurnJudged(
+        copy_fields(
+            e.TurnJudged,
+            said,
             at=answer.at,
             turn=state.turns + 1,
-            action=said.action,
             reason=storable(said.reason),
             critic=storable(said.critic),
-            score=said.score,
-            trace=said.trace,
-            stop=said.stop,
             prompt=None if said.prompt is None else storable(said.prompt),
-            patch=said.patch,
-            metadata=said.metadata,
-            left_out=said.left_out,
             trusted=tuple(name for name in trusted_results(reviewed) if name in done),
         )
     )
+
+
+def _untrusted_data_read(state: State, setting: RunConfig) -> str:
+    """Return the first untrusted data that the planner had read by now, in words; empty if there was none.
+
+    Steps planned after that cannot use grants. Templates, methods and callers plan without reading data of the run.
+    Every other planner may be a model, and counts as having read what it was shown: the marked parts of the request,
+    untrusted evidence, and the results of earlier turns. What earlier turns had read is part of the state, so only the last turn is looked at.
+    """
+    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return ""
+    return (
+        state.exposure or _in_request(setting) or _in_evidence(state, setting) or _in_results(state, setting)
+    )
+
+
+def _in_request(setting: RunConfig) -> str:
+    marks = input_marks(with_dotted(setting.spec.untrusted_inputs))
+    for leaf in scalars(setting.compiled.input()) if marks else ():
+        if any(overlaps(mark, leaf.place) for mark in marks):
+            return f"request#{pointer.join(leaf.place)}"
+    for sentence in find_sentences(setting.spec.fields, setting.compiled.input()):
+        if find_hidden(sentence.text, sentence.field.pasted):
+            return f"text pasted into {sentence.field.of}"
+    return ""
+
+
+def _in_evidence(state: State, setting: RunConfig) -> str:
+    """Untrusted evidence that a planner is shown; an agent that decides step by step is shown none."""
+    if state.is_stepwise:
+        return ""
+    entries = setting.compiled.manifests.evidence_manifest
+    return next((f"evidence {entry.id}" for entry in entries if entry.trust is not Trust.TRUSTED), "")
+
+
+def _in_results(state: State, setting: RunConfig) -> str:
+    """Results of the last turn that are not trusted in full. A call that failed has no trusted result."""
+    if not state.is_stepwise or not state.plan:
+        return ""
+    trusted = {each.step for each in state.learned}
+    for step in read_plan(state.plan).steps:
+        ran = state.steps.get(step.id)
+        if step.tool is None or ran is None or not ran.attempt:
+            continue
+        tool = setting.surface.get(step.tool)
+        if step.id not in trusted or tool is None or _has_marked_fields(tool, ran):
+            return f"the result of step {step.id}"
+    return ""
+
+
+def _has_marked_fields(tool: ToolSpec, ran: StepState) -> bool:
+    """Whether a result holds a field that its tool marks as untrusted; one that is kept aside may hold any."""
+    if not tool.untrusted:
+        return False
+    if ran.blob or ALL_FIELDS in tool.untrusted:
+        return True
+    return any(overlaps(mark, leaf.place) for leaf in scalars(ran.value) for mark in tool.untrusted)

@@ -8,6 +8,7 @@ from tercet.core import events as e
 from tercet.core import messages
 from tercet.core.answers import Now
 from tercet.core.expiry import find_expired
+from tercet.core.fold.base import copy_fields
 from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 from tercet.core.state import State
@@ -53,25 +54,9 @@ def pause(run: Run, command: c.Pause, answer: Now) -> Made:
 
 def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
     """Return the event that pauses a session, also for a process that does not carry it."""
-    return e.SessionPaused(
-        at=at,
-        reason=command.reason,
-        code=command.code,
-        by=command.by,
-        simulated_by=command.simulated_by,
-        inbox=command.inbox,
-        outside=command.outside,
-    )
+    return copy_fields(e.SessionPaused, command, at=at)
 
 
 def resume(run: Run, command: c.Resume, answer: Now) -> Made:
     """A session that another process carries on."""
-    return made(
-        e.SessionResumed(
-            at=answer.at,
-            owner=command.owner,
-            epoch=command.epoch,
-            in_flight=run.state.in_flight,
-            people=command.people,
-        )
-    )
+    return made(copy_fields(e.SessionResumed, command, at=answer.at, in_flight=run.state.in_flight))

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tercet.critic.pluggable.critic import Critic, ToolResults
-from tercet.critic.pluggable.decorator import critic
+from tercet.critic.pluggable.critic import Critic, ToolResults, critic
 from tercet.critic.pluggable.errors import CriticError, CriticStateError
-from tercet.critic.pluggable.metadata import metadata_of, read_metadata
+from tercet.critic.pluggable.patches import metadata_of, read_metadata
 from tercet.critic.pluggable.result import CriticResult
 
 RETRIES_KEY = "self_reflection_retries"

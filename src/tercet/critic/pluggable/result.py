@@ -1,9 +1,10 @@
-"""What a critic says about one step, and what is said for it when it breaks."""
+"""The results of tools as a critic sees them, what it says about one step, and what that means for the step."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 Action = Literal["continue", "stop", "retry"]
 """What a critic may ask for."""
@@ -58,3 +59,49 @@ class Escalation:
     def reason(self) -> str:
         """The error in one line."""
         return f"{self.critic} raised {self.error}: {self.message}"
+
+
+StepOutcome = Literal["accept", "retry", "replan", "escalate"]
+"""The four words of a verdict on a step."""
+
+Attempt = Literal["done", "not_done", "unknown"]
+"""How the call of a step ended."""
+
+
+def as_results(outcomes: Iterable[object]) -> list[dict[str, Any]]:
+    """Show tool outcomes, values or exceptions, as critics see them: dicts, with an "error" on failure."""
+    return [_as_result(outcome) for outcome in outcomes]
+
+
+def _as_result(outcome: object) -> dict[str, Any]:
+    match outcome:
+        case BaseException():
+            kind = type(outcome).__name__
+            # An error without words must still read as an error.
+            return {"error": str(outcome) or kind, "error_type": kind}
+        case dict():
+            return cast("dict[str, Any]", outcome)
+        case Mapping():
+            return dict(cast("Mapping[str, Any]", outcome))
+        case _:
+            return {"result": outcome}
+
+
+def step_outcome(action: Action | Literal["escalate"], *, pure: bool, attempt: Attempt) -> StepOutcome:
+    """The verdict on a step that an answer of the critics amounts to.
+
+    `pure` says that the step may run any number of times: it is pure, or only reads.
+    A stop is an escalate: of the four words it is the one after which nothing goes on by itself.
+    """
+    if action == "continue":
+        return "accept"
+    if action != "retry":
+        return "escalate"
+    return "retry" if pure else _ON_RETRY[attempt]
+
+
+_ON_RETRY: dict[Attempt, StepOutcome] = {
+    "not_done": "retry",
+    "done": "replan",  # the effect stands; only another plan can lead away from it
+    "unknown": "escalate",  # neither another attempt nor another plan is safe until somebody knows what happened
+}

@@ -91,26 +91,14 @@ def _fault(name: str, value: object) -> str | None:
     return None if fits(value) else f"the {name} {reprlib.repr(value)}, which is not {wanted}"
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_text_or_none(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
     "action": (lambda value: value in ACTIONS, f"one of {', '.join(ACTIONS)}"),
-    "reason": (_is_text, "a string"),
+    "reason": (lambda value: isinstance(value, str), "a string"),
     "score": (is_score, "a number from 0 to 1"),
-    "details": (_is_mapping, "a dict"),
-    "instruction_patch": (_is_text_or_none, "a string or None"),
-    "state_patch": (lambda value: value is None or _is_mapping(value), "a dict or None"),
-    "modified_prompt": (_is_text_or_none, "a string or None"),
+    "details": (lambda value: isinstance(value, Mapping), "a dict"),
+    "instruction_patch": (lambda value: isinstance(value, str | None), "a string or None"),
+    "state_patch": (lambda value: isinstance(value, Mapping | None), "a dict or None"),
+    "modified_prompt": (lambda value: isinstance(value, str | None), "a string or None"),
 }
 
 

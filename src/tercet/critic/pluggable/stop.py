@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol, assert_never
+from typing import Literal, Protocol
 
 from tercet.contracts.errors import UsageError
 from tercet.critic.pluggable.result import Action
@@ -142,15 +142,7 @@ def first_stop(criteria: Iterable[StopCriterion], progress: Progress) -> StopRea
 
 def critic_stop(action: Action | Literal["escalate"]) -> StopReason | None:
     """The reason to end a run that lies in what its critics said."""
-    match action:
-        case "stop":
-            return StopReason.CRITIC_STOP
-        case "escalate":
-            return StopReason.CRITIC_ESCALATE
-        case "continue" | "retry":
-            return None
-        case _:
-            assert_never(action)
+    return {"stop": StopReason.CRITIC_STOP, "escalate": StopReason.CRITIC_ESCALATE}.get(action)
 
 
 def _check_limit(criterion: str, limit: object, *, least: int = 1) -> None:

@@ -23,8 +23,7 @@ from tercet.engine.rows import details_of, row_of
 from tercet.engine.session_reader import load_history, read_checkpoints
 from tercet.engine.streams.kinds import find_foreign
 from tercet.journal.chain import verify_chain
-from tercet.journal.content import digest_text
-from tercet.journal.database import CheckQuery, DatabaseJournal
+from tercet.journal.database import CheckQuery, DatabaseJournal, digest_text
 from tercet.journal.errors import (
     BlobMissing,
     JournalBusy,

@@ -20,9 +20,8 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.decide import needs_approval
 from tercet.core.required_gates import gates_of
 from tercet.core.state import Used
-from tercet.critic.dispatch import recheck
+from tercet.critic.dispatch import recheck, resolved_review
 from tercet.critic.flow import trusted_results
-from tercet.critic.review import Review
 from tercet.critic.verify import verify
 from tercet.engine.evidence.retrieval import Spent
 from tercet.evidence.store import Fact
@@ -60,7 +59,8 @@ def resolved(setting: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
     # Nobody can be asked here: what waits for a gate is called by a step, or not at all.
     if needs_approval(call, gates_of(setting, course, _STEP, params)):
         return None
-    refusal = recheck(setting.ctx, setting.compiled, bare, course.plan, _STEP, params)
+    called = resolved_review(setting.ctx, setting.compiled, bare, course.plan, _STEP, params)
+    refusal = recheck(called, _STEP)
     return params if refusal is None else None
 
 
@@ -73,7 +73,7 @@ def shortage(used: Used, setting: RunConfig, tool: ToolSpec, spent: Spent) -> Sh
 def fact_of(setting: RunConfig, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:
     """What a look-up brought, as evidence: trusted if the tool and all its arguments are."""
     spec = setting.surface[query.tool or ""]
-    review = Review(setting.ctx, setting.compiled, setting.spec, plan_of(query))
+    review = setting.review(plan_of(query))
     is_related = review.relations.explain_result(spec.name, value, None) is None
     is_trusted = bool(trusted_results(review)) and not spec.untrusted and is_related
     key = digest([query.tool, params]).removeprefix("sha256:")[:16]

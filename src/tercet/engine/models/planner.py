@@ -22,7 +22,6 @@ from tercet.core.plans import read_plan
 from tercet.core.resolve.planning import NO_STEPS_LEFT, NO_TOOLS
 from tercet.core.state import State
 from tercet.critic.flow import trusted_results
-from tercet.critic.review import Review
 from tercet.models.model import Model
 from tercet.planner.answer import find_kept, find_kept_outputs, read_answer
 from tercet.planner.assignment import Assignment, Complaint
@@ -162,7 +161,7 @@ def _next_number(state: State) -> int:
 
 def _results(setting: RunConfig, state: State, before: Plan, done: tuple[str, ...]) -> Iterator[KnownResult]:
     """What the steps brought that are done, each with its worth; what is too large is not shown."""
-    trusted = trusted_results(Review(setting.ctx, setting.compiled, setting.spec, before)) if done else ()
+    trusted = trusted_results(setting.review(before)) if done else ()
     for step in before.steps:
         found = state.steps[step.id]
         if step.id in done and step.tool is not None and not found.blob:

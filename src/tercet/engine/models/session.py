@@ -30,12 +30,11 @@ from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core.answers import ModelReply, Now
-from tercet.core.backoff import delay_ms
+from tercet.core.attempt import delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used
-from tercet.engine.active_session import ActiveSession
-from tercet.engine.interruption import Interrupted, unless_interrupted
+from tercet.engine.active_session import ActiveSession, Interrupted, unless_interrupted
 from tercet.engine.models.planner import ModelPlanner
 from tercet.engine.values import encode_json
 from tercet.executor.clock import Clock

@@ -19,10 +19,9 @@ from tercet.core import transcript
 from tercet.core.answers import Observed
 from tercet.core.outputs import judging as quality
 from tercet.critic.score import score
-from tercet.engine.active_session import ActiveSession
+from tercet.engine.active_session import ActiveSession, Interrupted
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.retrieval import keep, search
-from tercet.engine.interruption import Interrupted
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.attacks import Attacks
 from tercet.engine.outputs.samples import Sampling, Trials

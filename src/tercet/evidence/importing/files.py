@@ -19,10 +19,8 @@ from urllib.parse import quote
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.evidence.importing import chunks
-from tercet.evidence.importing.pdf import page_texts
-from tercet.evidence.importing.records import read_json_lines, read_table
-from tercet.evidence.importing.report import Labels, Report
-from tercet.evidence.importing.texts import Unreadable, decode, html_text
+from tercet.evidence.importing.records import Labels, Report, read_json_lines, read_table
+from tercet.evidence.importing.texts import Unreadable, decode, html_text, page_texts
 from tercet.evidence.store import Change, NewDocument, NewFact
 
 MAX_DOCUMENT = 64_000_000

@@ -1,11 +1,14 @@
-"""Documents as text: what is decoded as it is, and what HTML shows."""
+"""Documents as text: what is decoded as it is, what HTML shows, and the pages of a PDF (by the extra `tercet[documents]`)."""
 
 from __future__ import annotations
 
+import io
+import logging
 import re
+import warnings
 from html.parser import HTMLParser
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import UsageError, extra_missing
 
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "iframe", "object", "head"})
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
@@ -102,3 +105,45 @@ class _Page(HTMLParser):
             self._blocks.append(f"{self._mark} {said}" if self._mark else said)
         self._words.clear()
         self._mark = ""
+
+
+def page_texts(data: bytes) -> list[str]:
+    """The texts of the pages; raises `Unreadable` for a file that is no PDF, is encrypted, or holds no text."""
+    try:
+        import pypdf  # noqa: PLC0415 - an optional dependency
+        from pypdf.errors import FileNotDecryptedError  # noqa: PLC0415 - an optional dependency
+    except ModuleNotFoundError as error:
+        raise extra_missing("reading PDF", "pypdf", "documents") from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it has to say, it raises
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            reader = pypdf.PdfReader(io.BytesIO(data))
+            is_closed = reader.is_encrypted and not reader.decrypt("")
+            texts = [] if is_closed else [_storable(page.extract_text()) for page in reader.pages]
+    except FileNotDecryptedError:
+        is_closed, texts = True, []
+    except Exception as error:
+        raise Unreadable(
+            f"it is no PDF that can be read ({f'{type(error).__name__}: {error}'[:200]})",
+            code="pdf_unreadable",
+            remedy="open it in a viewer and save it anew",
+        ) from error
+    if is_closed:
+        raise Unreadable(
+            "it is encrypted", code="pdf_encrypted", remedy="save a copy without a password, and import that"
+        )
+    if not any(text.strip() for text in texts):
+        raise Unreadable(
+            "it holds no text, only pictures of it",
+            code="pdf_without_text",
+            remedy="run it through text recognition first",
+        )
+    return texts
+
+
+def _storable(text: str) -> str:
+    """A text without what no store keeps: fonts may map to lone surrogates and to NUL."""
+    return "".join(
+        "\ufffd" if "\ud800" <= letter <= "\udfff" or letter == "\0" else letter for letter in text
+    )

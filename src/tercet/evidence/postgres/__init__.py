@@ -1,5 +1,3 @@
 """Evidence on a PostgreSQL server, for many machines. Its full text index says which facts have a word."""
 
-from tercet.evidence.postgres.store import PostgresEvidence
-
-__all__ = ["PostgresEvidence"]
+from tercet.evidence.postgres.store import PostgresEvidence as PostgresEvidence

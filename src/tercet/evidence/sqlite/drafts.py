@@ -15,10 +15,10 @@ import orjson
 
 from tercet.database.schema import read_schema
 from tercet.evidence.errors import EVIDENCE
+from tercet.evidence.ranking import indexed
 from tercet.evidence.rows import OPEN, Row, SnapshotRow
 from tercet.evidence.spool import Prepared, Spool, Stop
 from tercet.evidence.store import Added, NewDocument
-from tercet.evidence.words import indexed
 
 SCHEMA = read_schema("tercet.evidence.sqlite", EVIDENCE, pragmas=("PRAGMA cache_size = -32000",))
 QUERIES = SCHEMA.queries

@@ -1,4 +1,4 @@
-"""The writer: acts gather while a batch is under way, and go out together when it is done.
+"""The journal on PostgreSQL, and its writer: acts gather while a batch is under way, and go out together when it is done.
 
 One task owns one connection. There is never more than one statement in flight, so acts on one stream are carried out
 in the order in which they were handed over. A caller that is cancelled leaves its act behind: the task does not know.
@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
 from tercet.contracts.errors import TercetError
-from tercet.database.postgres import FAILURES, Connection, Server, is_lost
+from tercet.database.postgres import CONNECTIONS, FAILURES, Connection, Pool, Server, is_lost
+from tercet.journal.database import DatabaseJournal
 from tercet.journal.errors import JournalClosed
 from tercet.journal.postgres.batch import Batcher
 from tercet.journal.postgres.delivery import Delivery, Outcome
+from tercet.journal.postgres.rows import SCHEMA
 from tercet.journal.stream import Act
 
 Waiting: TypeAlias = tuple[Act, "asyncio.Future[Any]"]
@@ -148,3 +150,22 @@ def _settle(future: asyncio.Future[Any], outcome: Outcome) -> None:
         future.set_exception(outcome)
     else:
         future.set_result(outcome)
+
+
+class PostgresJournal(DatabaseJournal):
+    """A durable journal on a server, for many machines. Open it with `open_journal("postgresql://host/database")`."""
+
+    @classmethod
+    async def open(cls, url: str, *, patience_s: float | None = None) -> PostgresJournal:
+        """Connect to a database; `patience_s` is how long to wait for locks and for a server that restarts, by default 5
+        seconds for locks and 45 for a server that restarts."""
+        server = Server(url, SCHEMA, patience_s=patience_s)
+        writer, reader = Writer(server), Pool(server, most=CONNECTIONS - 1, is_read_only=True)
+        journal = cls(writer, reader)
+        try:
+            await writer.open()
+            await reader.open()
+        except BaseException:
+            await journal.close()
+            raise
+        return journal

@@ -1,5 +1,3 @@
 """The journal in one SQLite file: one thread writes and commits in groups, others read."""
 
-from tercet.journal.sqlite.journal import SqliteJournal
-
-__all__ = ["SqliteJournal"]
+from tercet.journal.sqlite.journal import SqliteJournal as SqliteJournal
