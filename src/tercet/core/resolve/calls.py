@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
@@ -127,19 +126,30 @@ def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
 
 def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
     """How a call ended."""
-    how: dict[str, Any] = {"outcome": "not_done"}
-    match answer.ended:
-        case Done():
-            return _complete(run, command.step, answer.ended, answer)
-        case NotHappened() as ended:
-            retry_after, attempt_only = ended.retry_after_ms, ended.is_attempt_only
-            how |= {"retriable": ended.is_retriable, "retry_after": retry_after, "attempt_only": attempt_only}
-        case Unknown() as ended:
-            how["outcome"] = "unknown"
-        case None:
-            return made()
-    how |= {"error": ended.error, "code": ended.code, "latency": ended.latency_ms}
-    return made(copy_fields(e.Abort, command, at=answer.at, **how))
+    ended = answer.ended
+    if ended is None:
+        return made()
+    if isinstance(ended, Done):
+        return _complete(run, command.step, ended, answer)
+    aborted = partial(
+        e.Abort,
+        at=answer.at,
+        step=command.step,
+        attempt=command.attempt,
+        error=ended.error,
+        code=ended.code,
+        latency=ended.latency_ms,
+    )
+    if isinstance(ended, Unknown):
+        return made(aborted(outcome="unknown"))
+    return made(
+        aborted(
+            outcome="not_done",
+            retriable=ended.is_retriable,
+            retry_after=ended.retry_after_ms,
+            attempt_only=ended.is_attempt_only,
+        )
+    )
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
