@@ -252,7 +252,7 @@ async def _call(function: Callable[[], Any], threads: ToolThreads, check: Check 
     refusal = None if check is None else await check()
     if refusal is not None:
         raise _Withheld(refusal)
-    if _is_coroutine_function(function.func if isinstance(function, partial) else function):
+    if _is_coroutine_function(_unbound(function)):
         return await _contain(function())
     answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
     return await _contain(answer) if inspect.isawaitable(answer) else answer
@@ -289,6 +289,11 @@ def _may_be_from_user() -> bool:
     """
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _unbound(function: Any) -> Any:
+    """Return the function of a tool that is bound to its context."""
+    return function.func if isinstance(function, partial) else function  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 @lru_cache(maxsize=4_096)
