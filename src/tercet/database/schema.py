@@ -218,20 +218,20 @@ class Closable(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Closable)
+StoreT = TypeVar("StoreT", bound=Closable)
 
 
-class Opening(Generic[T]):
+class Opening(Generic[StoreT]):
     """A store about to be opened: await it, or enter it to have it closed at the end."""
 
-    def __init__(self, open_store: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, open_store: Callable[[], Awaitable[StoreT]]) -> None:
         self._open = open_store
-        self._store: T | None = None
+        self._store: StoreT | None = None
 
-    def __await__(self) -> Generator[Any, Any, T]:
+    def __await__(self) -> Generator[Any, Any, StoreT]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> T:
+    async def __aenter__(self) -> StoreT:
         self._store = await self
         return self._store
 
