@@ -1,5 +1,4 @@
-"""What people may say to a session, each with the words that it takes; how that gets there is the runtime's business.
-And the roles that a pack's list gives them."""
+"""The commands that people give to a session, and the roles that a pack's list of people gives them."""
 
 from __future__ import annotations
 

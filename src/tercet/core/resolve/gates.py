@@ -103,7 +103,7 @@ def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
     return made(opened)
 
 
-_TOLD: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
+_ATTEMPTS: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
     e.SamplesDrawn: ("sampled", ("consistency", "step", "samples", "error")),
     e.TestsRun: ("tested", ("tool", "result", "error")),
     e.OutputsVerified: ("verified", ("next", "verdict")),
@@ -116,12 +116,12 @@ _TOLD: dict[type[e.Event], tuple[str, tuple[str, ...]]] = {
     e.TurnJudged: ("turn", ("action", "critic", "reason")),
     e.StepJudged: ("step", ("step", "reason")),
 }
-"""The events that the packet tells as they are, each with its word and its fields."""
+"""The events that a hand-off packet lists as attempts, each with its word there and the fields that it shows."""
 
 
 def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
-    """The story of the run before it was handed over: every plan with its verdict, every question to a model, every turn,
-    and every look at the outputs."""
+    """Return what a run tried before it was escalated: every plan with its verdict, every question to a model, every turn,
+    and every judgement of the outputs."""
     for event in events:
         if isinstance(event, e.PlanReviewed):
             yield {"what": "verdict", "at": event.at, **event.verdict}
@@ -130,9 +130,9 @@ def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
             yield {"what": "answered", "at": event.at, "blob": event.blob, **said}
         elif isinstance(event, e.StepJudged) and event.outcome not in ("replan", "escalate"):
             continue
-        elif (told := _TOLD.get(type(event))) is not None:
-            said = {name: getattr(event, name) for name in told[1]}
-            yield {"what": told[0], "at": event.at, **msgspec.to_builtins(said)}
+        elif (described := _ATTEMPTS.get(type(event))) is not None:
+            said = {name: getattr(event, name) for name in described[1]}
+            yield {"what": described[0], "at": event.at, **msgspec.to_builtins(said)}
 
 
 def _list_verdicts(state: State) -> Iterator[JsonObject]:
