@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from engine.workshop import Held
 from tercet.contracts.errors import UsageError
 from tercet.critics import (
     CriticResult,
@@ -21,6 +22,8 @@ from tercet.critics import (
     critic,
 )
 from tercet.journal.memory import MemoryJournal
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal
 from tercet.testing.clock import VirtualClock
 
 from .bench import ADA, BOB, Scripted, State, act, actions, broken, counted, last, play
@@ -43,17 +46,44 @@ def answer(engine: Engine, gate: str, word: str, **more: Any) -> Any:
 class Desk:
     """One agent after the other on one journal, each in an engine of its own, as processes would be."""
 
-    def __init__(self, journal: Any = "memory:") -> None:
+    def __init__(self, url: str) -> None:
         self.clock = VirtualClock()
-        self.journal = journal
+        self._url = url
+        self._opened: Any = None
+        self.journal = cast("Journal", _Opened(self))
+
+    @property
+    def opened(self) -> Any:
+        """The journal, while something is played."""
+        return self._opened
 
     def engine(self, agent: Any, critics: Any = (), **more: Any) -> Engine:
         """An engine that knows nothing of the others."""
         return Engine(agent, critics, clock=self.clock, journal=self.journal, actor=ADA, **more)
 
     def play(self, main: Any) -> Any:
-        """In virtual time, on a file that is written by threads."""
-        return play(main, self.clock)
+        """In virtual time, which stands still while threads write the file."""
+        return play(self._on_file(main), self.clock)
+
+    async def _on_file(self, main: Any) -> Any:
+        with self.clock.hold():
+            opening = open_journal(self._url)
+            self._opened = Held(await opening.__aenter__(), self.clock)
+        try:
+            return await main
+        finally:
+            with self.clock.hold():
+                await opening.__aexit__(None, None, None)
+
+
+class _Opened:
+    """The journal that a desk has opened for what is played."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._desk.opened, name)
 
 
 @pytest.fixture

@@ -103,7 +103,7 @@ class Workshop:
         async with AsyncExitStack() as stack:
             with self.clock.hold():  # a server takes its time to be reached
                 opened = await stack.enter_async_context(open_journal(url))
-            yield cast("Journal", _Held(opened, self.clock))
+            yield cast("Journal", Held(opened, self.clock))
 
     @asynccontextmanager
     async def processes(self, pack: Pack, url: str, number: int) -> AsyncGenerator[list[Runtime], None]:
@@ -143,7 +143,7 @@ NEWEST = 3
 """How many runs are judged again when a runtime is closed."""
 
 
-class _Held:
+class Held:
     """A journal whose threads the virtual clock waits for."""
 
     def __init__(self, journal: Journal, clock: VirtualClock) -> None:
