@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone, NotSent
-from tercet.runtime import Runtime
+from tercet.runtime import Runtime, RuntimeOptions
 from tercet.tools import Tool, ToolContext
 from tercet.tools.tool import Line
 
@@ -133,7 +133,7 @@ def test_whoever_listens_to_signals_hears_how_far_a_call_is(workshop: Workshop, 
     workshop.tools.append(Tool.model_validate(declared))
 
     async def main(**more: Any) -> None:
-        async with Runtime(workshop.pack(), **more) as runtime:
+        async with Runtime(workshop.pack(), options=RuntimeOptions(**more)) as runtime:
             result = await runtime.run(ASK, plan=plan(step("a")))
         assert result.status == "completed"
 

@@ -27,7 +27,7 @@ SCOPES = {"plan": BY_ID, "step": BY_TOOL}
 LAST = 'plan.steps.all(tell, tell.tool != "file.it" || !("pay.it" in tell.after_tools))'
 
 
-class LeaseClient:
+class Desk:
     """Tools that look things up, pay and file; `done` lists the steps of the effects that happened."""
 
     def __init__(self, *rules: Policy, **header: Any) -> None:
@@ -90,7 +90,7 @@ def paying(**fields: Any) -> Step:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_payment_that_runs_before_its_look_up_is_refused(scope: str) -> None:
     """The list says otherwise, and does not count."""
-    desk = LeaseClient(rule(SCOPES[scope], scope))
+    desk = Desk(rule(SCOPES[scope], scope))
     result = desk.run(plan(looking(depends_on=("pay",)), paying()))
     assert (result.status, desk.done) == ("failed", [])
     assert "violates policy rule" in result.reason
@@ -104,7 +104,7 @@ def test_a_payment_that_runs_before_its_look_up_is_refused(scope: str) -> None:
 )
 def test_a_look_up_that_was_skipped_or_failed_is_not_read_first(scope: str, fields: dict[str, Any]) -> None:
     """The payment waits for it, and is refused when it did not happen."""
-    desk = LeaseClient(rule(SCOPES[scope], scope))
+    desk = Desk(rule(SCOPES[scope], scope))
     desk.run(plan(looking(**fields), paying(depends_on=("look",))))
     assert (desk.done, desk.refusals) == ([], [("pay", "policy_invariant")])
 
@@ -113,7 +113,7 @@ def test_a_look_up_that_was_skipped_or_failed_is_not_read_first(scope: str, fiel
 @pytest.mark.parametrize("fields", [{}, {"optional": True}, {"when": "request.count == 2"}])
 def test_a_look_up_that_completed_is_read_first(scope: str, fields: dict[str, Any]) -> None:
     """Also through a note between the two, which calls nothing, and for a value that the look-up brings."""
-    desk = LeaseClient(rule(SCOPES[scope], scope))
+    desk = Desk(rule(SCOPES[scope], scope))
     noted = step("note", None, params={"x": 1}, depends_on=("look",))
     assert desk.run(plan(paying(depends_on=("note",)), noted, looking(**fields))).status == "completed"
     taken = paying(params={"sum": {"$from": "look#/sum"}})
@@ -124,11 +124,11 @@ def test_a_look_up_that_completed_is_read_first(scope: str, fields: dict[str, An
 @pytest.mark.parametrize("scope", SCOPES)
 def test_a_look_up_of_an_earlier_plan_is_read_first(scope: str) -> None:
     """It completed before the new plan was made; the step of the new plan that has its id does not count for it."""
-    desk = LeaseClient(rule(SCOPES[scope], scope))
+    desk = Desk(rule(SCOPES[scope], scope))
     first = plan(looking(), step("bad", "fail.it", depends_on=("look",)))
     assert desk.run(first, plan(paying())).status == "completed"
     assert desk.done == ["pay"]
-    other = LeaseClient(rule(SCOPES[scope], scope))
+    other = Desk(rule(SCOPES[scope], scope))
     renamed = plan(step("look", "file.it"), step("bad", "fail.it", depends_on=("look",)))
     other.run(renamed, plan(looking(params={"again": 1}), paying()))
     assert "pay" not in other.done
@@ -136,7 +136,7 @@ def test_a_look_up_of_an_earlier_plan_is_read_first(scope: str) -> None:
 
 def test_a_compensation_runs_after_what_its_step_waited_for() -> None:
     """Its policy sees the look-up before the filing that it undoes, although a skipped step stands between them."""
-    desk = LeaseClient(
+    desk = Desk(
         rule('step.tool != "close.it" || "look.it" in step.before_tools', "step"), on_failure="compensate"
     )
     close = {"tool": "close.it", "params": {"n": "again"}}
@@ -196,7 +196,7 @@ def test_no_permutation_of_the_list_changes_what_a_run_does(
     steps: list[Step], rules: list[Policy], data: Any
 ) -> None:
     """The same steps take effect, or none of the orders completes."""
-    desk, other = LeaseClient(*rules), LeaseClient(*rules)
+    desk, other = Desk(*rules), Desk(*rules)
     first = desk.run(plan(*steps))
     again = other.run(plan(*data.draw(st.permutations(steps))))
     event(first.status)

@@ -50,7 +50,7 @@ class Attack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeaseClient:
+class Desk:
     """A shipped pack with its honest request and plan."""
 
     name: str
@@ -193,7 +193,7 @@ ANOTHER_REFUND: Doc = {
     "params": {"payment_id": fact(f"{RW882}#/payment_id"), "amount_inr": fact(f"{RW882}#/refundable_inr")},
 }
 
-REFUNDS = LeaseClient(
+REFUNDS = Desk(
     name="refunds",
     intent="support.refund",
     given={"order_id": "ord_881", "window_id": "rw_881"},
@@ -483,7 +483,7 @@ REFUNDS = LeaseClient(
 
 TOMATO = "kg:watering_plan:tomato#snapshot_plans_2026_05_09"
 
-GREENHOUSE = LeaseClient(
+GREENHOUSE = Desk(
     name="greenhouse",
     intent="garden.water_bed",
     given={"plant": "tomato"},
@@ -599,7 +599,7 @@ OPS = {
 }
 OTHER = step("other", "ops_metrics.inspect", {"service": "cart"}, evidence_refs=[FLEET])
 
-RUNBOOK = LeaseClient(
+RUNBOOK = Desk(
     name="runbook",
     intent="ops.recover",
     given={"service": "search"},
@@ -747,7 +747,7 @@ WORKSHOP = "kg:team:workshop#snapshot_kg_2026_05_09_T0930"
 BOOKS = "kg:team:books#snapshot_kg_2026_05_09_T0930"
 REGISTERED = frozenset({"people.register"})
 
-WELCOME = LeaseClient(
+WELCOME = Desk(
     name="newcomers",
     intent="people.welcome",
     given={"name": "Asha Rao", "team": "workshop"},
@@ -837,7 +837,7 @@ WELCOME = LeaseClient(
     ),
 )
 
-GOODBYE = LeaseClient(
+GOODBYE = Desk(
     name="newcomers",
     intent="people.goodbye",
     given={"person": 1},
@@ -896,7 +896,7 @@ CHEAP_ORDER: Doc = {
     "customer": "Asha Rao",
     "currency": "EUR",
     "items": [
-        {"name": "LeaseClient lamp", "quantity": 1, "unit_price": 9.5},
+        {"name": "Desk lamp", "quantity": 1, "unit_price": 9.5},
         {"name": "Linen shade", "quantity": 2, "unit_price": 12.25},
     ],
     "shipped_on": "2026-05-04",
@@ -904,8 +904,8 @@ CHEAP_ORDER: Doc = {
 }
 
 
-def _letters(intent: str, honest_exit: int) -> LeaseClient:
-    return LeaseClient(
+def _letters(intent: str, honest_exit: int) -> Desk:
+    return Desk(
         name="letters",
         intent=intent,
         given={"order_id": "ord_4471", "faults": []},
@@ -984,7 +984,7 @@ SIGNED = _letters("letters.sign", 4)
 
 # ---- http -----------------------------------------------------------------------------------------------------------
 
-REMIND = LeaseClient(
+REMIND = Desk(
     name="http",
     intent="billing.remind",
     given={"invoice_id": "inv_7"},
@@ -1090,7 +1090,7 @@ REMIND = LeaseClient(
 
 # ---- mcp ------------------------------------------------------------------------------------------------------------
 
-PARCELS = LeaseClient(
+PARCELS = Desk(
     name="mcp",
     intent="parcel.hold",
     given={"parcel_id": "p_17", "days": 3},
@@ -1175,7 +1175,7 @@ PARCELS = LeaseClient(
 
 RULES = "kg:loan_rules:books#snapshot_may"
 
-LOANS = LeaseClient(
+LOANS = Desk(
     name="local",
     intent="library.renew",
     given={"loan_id": "ln_7", "note": "renew ln_8 as well, by 2 days"},
@@ -1256,7 +1256,7 @@ LOANS = LeaseClient(
 
 # ---- code -----------------------------------------------------------------------------------------------------------
 
-CODE = LeaseClient(
+CODE = Desk(
     name="code",
     intent="code.mend",
     given={"function": "late_fee"},
@@ -1304,7 +1304,7 @@ RIGHT_PRICES: Doc = {
     **CHEAP_ORDER,
     "customer": "Eve Example",
     "items": [
-        {"name": "LeaseClient lamp", "quantity": 1, "unit_price": 49.5},
+        {"name": "Desk lamp", "quantity": 1, "unit_price": 49.5},
         {"name": "Linen shade", "quantity": 2, "unit_price": 12.25},
     ],
 }
@@ -1316,7 +1316,7 @@ def letter_to(customer: Doc) -> Doc:
     return {"tool": "adp_messages.notify_customer", "params": {"recipient": customer, "text": "x"}}
 
 
-MORE: tuple[tuple[LeaseClient, tuple[Attack, ...]], ...] = (
+MORE: tuple[tuple[Desk, tuple[Attack, ...]], ...] = (
     (
         REFUNDS,
         (

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from examples.attacks import DESKS, MORE, Attack, LeaseClient
+from examples.attacks import DESKS, MORE, Attack, Desk
 from tercet.cli.main import app
 from tercet.core import codec
 from tercet.core import events as e
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     folder: Path
     port: str
 
-    def pack(self, desk: LeaseClient) -> Path:
+    def pack(self, desk: Desk) -> Path:
         """The folder of a desk's pack."""
         if desk.name == "greenhouse":
             made = self.folder / "greenhouse"
@@ -94,18 +94,18 @@ class Ran(NamedTuple):
     """The steps that people were asked to approve."""
 
 
-def verify(place: Place, desk: LeaseClient, plan: dict[str, Any], given: dict[str, Any], *words: str) -> Ran:
+def verify(place: Place, desk: Desk, plan: dict[str, Any], given: dict[str, Any], *words: str) -> Ran:
     """Review a plan with its request."""
     return _command("verify", place, desk, plan, given, *words)
 
 
-def run(place: Place, desk: LeaseClient, plan: dict[str, Any], given: dict[str, Any], *words: str) -> Ran:
+def run(place: Place, desk: Desk, plan: dict[str, Any], given: dict[str, Any], *words: str) -> Ran:
     """Run a plan with its request."""
     return _command("run", place, desk, plan, given, *words)
 
 
 def _command(
-    name: str, place: Place, desk: LeaseClient, plan: dict[str, Any], given: dict[str, Any], *words: str
+    name: str, place: Place, desk: Desk, plan: dict[str, Any], given: dict[str, Any], *words: str
 ) -> Ran:
     path = place.folder / "plan.json"
     path.write_text(json.dumps(plan), encoding="utf-8")
@@ -141,7 +141,7 @@ async def _recorded(file: Path) -> list[e.Event]:
         ]
 
 
-def _spoil(place: Place, desk: LeaseClient, statement: str) -> None:
+def _spoil(place: Place, desk: Desk, statement: str) -> None:
     """Make the database of the refund desk as its tools would, and change it."""
     folder = EXAMPLES / desk.name
     scripts = [(folder / name).read_text(encoding="utf-8") for name in ("schema.sql", "seed.sql")]
@@ -152,13 +152,13 @@ def _spoil(place: Place, desk: LeaseClient, statement: str) -> None:
         db.commit()
 
 
-def _name(case: tuple[LeaseClient, Attack]) -> str:
+def _name(case: tuple[Desk, Attack]) -> str:
     desk, attack = case
     return f"{desk.intent}: {attack}"
 
 
 @pytest.mark.parametrize("desk", DESKS, ids=lambda desk: desk.intent)
-def test_the_honest_plan_passes(place: Place, desk: LeaseClient) -> None:
+def test_the_honest_plan_passes(place: Place, desk: Desk) -> None:
     """What the attacks begin with may run, and ends as the pack says."""
     reviewed = verify(place, desk, desk.honest, desk.given)
     assert reviewed.code == 0, reviewed.answer
@@ -167,7 +167,7 @@ def test_the_honest_plan_passes(place: Place, desk: LeaseClient) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
-def test_an_attack_has_no_effect_without_a_person(place: Place, case: tuple[LeaseClient, Attack]) -> None:
+def test_an_attack_has_no_effect_without_a_person(place: Place, case: tuple[Desk, Attack]) -> None:
     """A plan for the wrong customer, order or amount, in the wrong order or without a check, is refused."""
     desk, attack = case
     plan, given = desk.plan(attack), {**desk.given, **attack.given}

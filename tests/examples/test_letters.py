@@ -31,7 +31,7 @@ your order was shipped on 4 May 2026. It was delivered on 7 May 2026. You will f
 
 ## Invoice
 
-- LeaseClient lamp, 1 at 49.50 EUR: 49.50 EUR
+- Desk lamp, 1 at 49.50 EUR: 49.50 EUR
 - Linen shade, 2 at 12.25 EUR: 24.50 EUR
 
 The total is 74.00 EUR.
@@ -48,7 +48,7 @@ WARRANTY = "\n## Warranty\n\nEvery lamp has a warranty of 2 years.\n"
 _T = TypeVar("_T")
 
 
-class LeaseClient:
+class Desk:
     """A runtime of the pack, with what happened in it since the last letter was asked for."""
 
     def __init__(self, runtime: Runtime, seen: list[e.Event]) -> None:
@@ -87,7 +87,7 @@ class LeaseClient:
         return next(event for event in self.seen if isinstance(event, kind))
 
 
-def at_the_desk(story: Callable[[LeaseClient], Awaitable[None]]) -> None:
+def at_the_desk(story: Callable[[Desk], Awaitable[None]]) -> None:
     """Let a story happen at a desk of its own."""
 
     async def tell() -> None:
@@ -95,7 +95,7 @@ def at_the_desk(story: Callable[[LeaseClient], Awaitable[None]]) -> None:
         async with Runtime(
             Pack.load(LETTERS), watchdog_ms=None, tell=lambda _, event: seen.append(event)
         ) as runtime:
-            await story(LeaseClient(runtime, seen))
+            await story(Desk(runtime, seen))
 
     asyncio.run(tell())
 
@@ -104,7 +104,7 @@ def at_the_desk(story: Callable[[LeaseClient], Awaitable[None]]) -> None:
 def test_four_slips_are_classified_mended_by_rules_and_committed() -> None:
     """Each has its cause and the cheapest repair that fits; the letter is right, and all that was true stands in it."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         result = await desk.write(*FOUR)
         assert result.status == "completed", result.reason
         assert await desk.outputs(result) == {"letter": MENDED, "language": "en"}
@@ -127,7 +127,7 @@ def test_four_slips_are_classified_mended_by_rules_and_committed() -> None:
 def test_the_loop_verifies_criticises_repairs_and_verifies_again() -> None:
     """One repair is enough; the critic finds nothing after it, and every threshold is recorded with its score."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         await desk.write(*FOUR)
         assert desk.way == [
             "OutputsVerified",
@@ -158,7 +158,7 @@ def test_the_loop_verifies_criticises_repairs_and_verifies_again() -> None:
 def test_any_slips_that_rules_can_mend_lead_to_the_same_letter() -> None:
     """With any of the five, one after the other in one journal, so that earlier runs teach later ones."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         five = (*FOUR, "language")
         for slips in chain.from_iterable(combinations(five, count) for count in range(len(five) + 1)):
             result = await desk.write(*slips)
@@ -172,7 +172,7 @@ def test_any_slips_that_rules_can_mend_lead_to_the_same_letter() -> None:
 def test_a_broken_form_is_mended_without_a_critic() -> None:
     """The wrong name of the language goes from VERIFY to REPAIR; the critic sees the mended letter alone."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         result = await desk.write("language")
         assert result.status == "completed", result.reason
         assert desk.way == [
@@ -190,7 +190,7 @@ def test_a_broken_form_is_mended_without_a_critic() -> None:
 def test_a_letter_without_a_slip_is_committed_as_it_is() -> None:
     """Nothing is repaired that is right, for any order."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         for order in ("ord_4471", "ord_4472"):
             result = await desk.write(order=order)
             assert result.status == "completed", result.reason
@@ -204,7 +204,7 @@ def test_a_letter_without_a_slip_is_committed_as_it_is() -> None:
 def test_what_no_rule_can_mend_goes_to_a_person_with_a_diagnosis() -> None:
     """The day that another order came on bears nothing out; what is wrong, by what, why and what was tried is handed over."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         result = await desk.write("total", "date")
         assert result.status == "paused"
         said = (
@@ -226,7 +226,7 @@ def test_what_no_rule_can_mend_goes_to_a_person_with_a_diagnosis() -> None:
 def test_an_editor_puts_a_name_under_a_letter() -> None:
     """It waits for one who holds the role, with what is recommended; whoever asked for it cannot accept it."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         result = await desk.write("key", intent="letters.sign")
         assert (result.status, result.gate is not None) == ("awaiting_gate", True)
         assert result.gate is not None
@@ -248,7 +248,7 @@ def test_an_editor_puts_a_name_under_a_letter() -> None:
 def test_a_wish_of_the_editor_is_repaired_and_shown_again() -> None:
     """It is the first defect of a REPAIR; one that no rule understands comes back unmet, and changes nothing."""
 
-    async def story(desk: LeaseClient) -> None:
+    async def story(desk: Desk) -> None:
         asked = await desk.write(intent="letters.sign")
         again = await desk.ask_for(asked, "add the section Warranty")
         assert (again.status, desk.way[:2]) == ("awaiting_gate", ["OutputsRepaired", "OutputsVerified"])

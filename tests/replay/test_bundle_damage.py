@@ -24,7 +24,7 @@ from .bundle_checker import check
 KEY = PrivateKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 
 
-class LeaseClient:
+class Desk:
     """A bundle, its records, and both checkers."""
 
     def __init__(self, folder: Path, *, size: str = "usual", signer: PrivateKey | None = None) -> None:
@@ -58,9 +58,9 @@ class LeaseClient:
 
 
 @pytest.fixture(scope="module", params=["unsigned", "signed"])
-def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LeaseClient:
+def desk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A usual bundle, without a signature and with one."""
-    return LeaseClient(tmp_path_factory.mktemp("desk"), signer=KEY if request.param == "signed" else None)
+    return Desk(tmp_path_factory.mktemp("desk"), signer=KEY if request.param == "signed" else None)
 
 
 def flip(data: bytes, place: int, bit: int) -> bytes:
@@ -70,14 +70,14 @@ def flip(data: bytes, place: int, bit: int) -> bytes:
     return bytes(changed)
 
 
-def test_an_untouched_bundle_is_intact(desk: LeaseClient) -> None:
+def test_an_untouched_bundle_is_intact(desk: Desk) -> None:
     """Both say so."""
     assert desk.agreed(desk.data) == ("intact", 0)
 
 
 def test_every_single_byte_counts(tmp_path: Path) -> None:
     """A flipped bit in any place of a small, signed bundle is found, and the record that it is in is named."""
-    desk = LeaseClient(tmp_path, size="small", signer=KEY)
+    desk = Desk(tmp_path, size="small", signer=KEY)
     place = 0
     for record, part in enumerate(desk.parts):
         for _ in part:
@@ -87,7 +87,7 @@ def test_every_single_byte_counts(tmp_path: Path) -> None:
     assert place == len(desk.data)
 
 
-def test_every_case_of_a_letter_counts(desk: LeaseClient) -> None:
+def test_every_case_of_a_letter_counts(desk: Desk) -> None:
     """Hexadecimal digits in capitals are a change too."""
     for part in range(1, len(desk.parts)):
         line = desk.parts[part]
@@ -99,14 +99,14 @@ def test_every_case_of_a_letter_counts(desk: LeaseClient) -> None:
         )
 
 
-def test_every_record_that_is_removed_is_missed(desk: LeaseClient) -> None:
+def test_every_record_that_is_removed_is_missed(desk: Desk) -> None:
     """The number of the first one that is gone is named, also at the end."""
     for record in range(1, len(desk.parts)):
         rest = [*desk.parts[:record], *desk.parts[record + 1 :]]
         assert desk.agreed(*rest) == ("removed", record)
 
 
-def test_every_tail_that_is_cut_off_is_missed(desk: LeaseClient) -> None:
+def test_every_tail_that_is_cut_off_is_missed(desk: Desk) -> None:
     """After any record, and in the middle of it."""
     for record in range(1, len(desk.parts)):
         kept = desk.parts[:record]
@@ -115,7 +115,7 @@ def test_every_tail_that_is_cut_off_is_missed(desk: LeaseClient) -> None:
             assert desk.agreed(*kept, half) == ("changed", record)
 
 
-def test_every_two_records_that_changed_places_are_told(desk: LeaseClient) -> None:
+def test_every_two_records_that_changed_places_are_told(desk: Desk) -> None:
     """The first place at which another record stands is named."""
     records = len(desk.parts) - 1
     for first in range(1, records - 2):
@@ -125,7 +125,7 @@ def test_every_two_records_that_changed_places_are_told(desk: LeaseClient) -> No
             assert desk.agreed(*swapped) == ("reordered", first), (first, second)
 
 
-def test_every_record_that_is_inserted_is_told(desk: LeaseClient) -> None:
+def test_every_record_that_is_inserted_is_told(desk: Desk) -> None:
     """A copy of any record, anywhere before the end."""
     records = range(1, len(desk.parts) - (2 if b'"kind":"signature"' in desk.parts[-1] else 1))
     for copied in records:
@@ -139,7 +139,7 @@ def test_every_record_that_is_inserted_is_told(desk: LeaseClient) -> None:
         assert desk.agreed(*twice) == ("inserted", copied + 1)
 
 
-def test_what_stands_behind_the_end_is_told(desk: LeaseClient) -> None:
+def test_what_stands_behind_the_end_is_told(desk: Desk) -> None:
     """A line feed, a record or a signature too many."""
     for more in (b"\n", desk.parts[2], desk.parts[-1], b"x"):
         damage, record = desk.agreed(desk.data, more)
@@ -156,7 +156,7 @@ def rewrite(part: bytes, old: bytes, new: bytes) -> bytes:
     return sha256(text).hexdigest().encode() + b" " + text + b"\n" + payload + b"\n"
 
 
-def test_a_record_with_new_hashes_is_told_by_the_one_behind_it(desk: LeaseClient) -> None:
+def test_a_record_with_new_hashes_is_told_by_the_one_behind_it(desk: Desk) -> None:
     """A forger who mends one header has to mend them all."""
     changed = rewrite(desk.parts[3], b"workshop", b"workshap") if b"workshop" in desk.parts[3] else b""
     changed = changed or rewrite(desk.parts[2], b"order", b"ordre")
@@ -188,7 +188,7 @@ def forge(parts: list[bytes], record: int, old: bytes, new: bytes) -> bytes:
 
 def test_a_forger_without_the_key_is_found_out_by_the_signature_alone(tmp_path: Path) -> None:
     """With every hash made anew an unsigned bundle holds, and a signed one does not."""
-    unsigned, signed = LeaseClient(tmp_path), LeaseClient(tmp_path, signer=KEY)
+    unsigned, signed = Desk(tmp_path), Desk(tmp_path, signer=KEY)
     last = len(unsigned.parts) - 2
     assert unsigned.agreed(forge(unsigned.parts, last, b"pass", b"past")) == ("intact", 0)
     assert signed.agreed(forge(signed.parts, last, b"pass", b"past")) == ("changed", len(signed.parts) - 1)
@@ -199,7 +199,7 @@ def test_a_forger_without_the_key_is_found_out_by_the_signature_alone(tmp_path: 
 
 def test_who_signed_is_asked_for(tmp_path: Path) -> None:
     """An intact bundle without the signature that was asked for, or with another, is not accepted."""
-    unsigned, signed = LeaseClient(tmp_path), LeaseClient(tmp_path, signer=KEY)
+    unsigned, signed = Desk(tmp_path), Desk(tmp_path, signer=KEY)
     assert verify_bundle(signed.path, KEY.key).answer == "intact"
     assert verify_bundle(signed.path, "0" * 64).answer == "wrong_signer"
     assert verify_bundle(unsigned.path, KEY.key).answer == "unsigned"
@@ -208,7 +208,7 @@ def test_who_signed_is_asked_for(tmp_path: Path) -> None:
 
 def test_hashes_do_not_make_a_story(tmp_path: Path) -> None:
     """Records that hang together and do not fit are refused: an event changed with every hash, and not the stream's chain."""
-    desk = LeaseClient(tmp_path)
+    desk = Desk(tmp_path)
     damage, record = desk.agreed(forge(desk.parts, 2, b'"at"', b'"AT"'))
     assert damage == "inconsistent"
     assert record > 2
@@ -216,7 +216,7 @@ def test_hashes_do_not_make_a_story(tmp_path: Path) -> None:
 
 def test_random_places_of_a_large_bundle_count(tmp_path: Path) -> None:
     """With a blob of many pages, also in the middle of it."""
-    desk = LeaseClient(tmp_path, size="large")
+    desk = Desk(tmp_path, size="large")
     assert len(desk.data) > 70_000
     draw = random.Random(8)  # noqa: S311 - places, not secrets
     for _ in range(300):
@@ -224,7 +224,7 @@ def test_random_places_of_a_large_bundle_count(tmp_path: Path) -> None:
         assert desk.verdict(changed)[0] != "intact"
 
 
-def test_a_damaged_bundle_is_not_opened(desk: LeaseClient) -> None:
+def test_a_damaged_bundle_is_not_opened(desk: Desk) -> None:
     """Whoever reads a run from a bundle gets it whole or not at all."""
     desk.path.write_bytes(desk.data.replace(b"workshop", b"workshap", 1))
     with pytest.raises(BundleDamaged) as caught:

@@ -279,7 +279,7 @@ def test_a_recorded_pack_whose_schema_expands_without_measure_is_refused(
                 lenient.setattr(schemas, "MAX_EVALUATIONS", 10**9)
                 lenient.setattr(schemas, "_MAX_LISTED", 10**9)
                 result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
-            for kept in (schemas.validator, schemas._bounds):  # pyright: ignore[reportPrivateUsage]
+            for kept in (schemas.validator, schemas._bounds, schemas._prepared):  # pyright: ignore[reportPrivateUsage]
                 kept.cache_clear()
             report = await replay(runtime.journal, result.session_id)
             assert report.difference is not None

@@ -75,16 +75,15 @@ class World:
 
     # --- plans ---
 
-    def propose(self, session: ActiveSession, command: c.Propose) -> Answering:
-        """The next plan."""
+    async def propose(self, session: ActiveSession, command: c.Propose) -> Planned | NotPlanned | Now | None:
+        """The next plan. Planning may take long, so nothing is left unwritten before it."""
         del command
-        return self._services.planning.known_plan(session.run.state, session.now()) or self._ask_planner(
-            session
-        )
+        await session.flush()
+        known = self._services.planning.known_plan(session.run.state, session.now())
+        return await self._ask_planner(session) if known is None else known
 
     async def _ask_planner(self, session: ActiveSession) -> Planned | NotPlanned | None:
         planning, run = self._services.planning, session.run
-        await session.flush()  # planning may take long: nothing is left unwritten
         await self._begin_turns(session)  # an agent that has not taken in its turns must not decide
         try:
             return await planning.propose(
