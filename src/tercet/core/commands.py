@@ -1,4 +1,4 @@
-"""What the shell must do next. A command is a value; doing it ends in events."""
+"""Commands: what is due in a run. The world answers a command, and `resolve` makes events of the answer."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ class Grant(Command, frozen=True, kw_only=True):
 
 
 class Escalate(Command, frozen=True, kw_only=True):
-    """Open the gate at which a person takes over."""
+    """Open the gate at which a person decides how the run goes on."""
 
 
 class Compensate(Command, frozen=True, kw_only=True):
-    """Take the effects of the run back, or ask whether to, or leave them."""
+    """Compensate the effects of the run, ask whether to, or keep them."""
 
     how: Literal["compensate", "ask", "keep"]
 
@@ -166,13 +166,13 @@ class Critique(Command, frozen=True, kw_only=True):
 
 
 class FetchEvidence(Command, frozen=True, kw_only=True):
-    """Look for more evidence before outputs are mended."""
+    """Look for more evidence before outputs are repaired."""
 
     queries: tuple[EvidenceQuery, ...]
 
 
 class Repair(Command, frozen=True, kw_only=True):
-    """Mend the outputs."""
+    """Repair the outputs."""
 
 
 class Score(Command, frozen=True, kw_only=True):

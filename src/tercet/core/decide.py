@@ -1,4 +1,4 @@
-"""`decide`: what the shell must do now. Pure: it reads the state, the setting and the plan's course, and no clock.
+"""`decide`: the commands that are due now. Pure: it reads the run and no clock.
 
 Steps that have ended are judged first. Then unknown outcomes are settled, by what the tool declares:
 
