@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tercet.critic.reading import Reading
+
 from .houses import LOOKUP, REFUND, SHOP, WINDOW, evidence, look_up, pay, plan, refused, step, takes, tool
 
 ORDER = tool(
@@ -87,6 +89,13 @@ def test_a_parameter_may_not_be_given_twice() -> None:
     assert refused(verdict) == ("violates_decision_spec", "argument_invalid", 0, "/steps/0/params/order_id")
     assert verdict.reasons == ("step 0 gives order_id twice, by name and by alias",)
     assert verdict.remedy == "keep order_id"
+
+
+def test_evidence_in_a_parameter_that_is_given_twice_counts_as_pinned() -> None:
+    """Else the plan would be refused for missing evidence, and not for what is wrong with it."""
+    read = {"$evidence": f"{WINDOW}#/order_id"}
+    twice = plan(step("s1", LOOKUP, params={"id": read, "order_id": "ord_881"}))
+    assert Reading(SHOP.compiled, twice).pinned == [(WINDOW,)]
 
 
 def test_a_tool_whose_schema_is_none_can_be_given_nothing() -> None:

@@ -110,7 +110,8 @@ class Reading:
             self.open_places[position] = places
         if is_known:
             self.resolvable.add(position)
-        return pinned(step) if is_pinning else step.evidence_refs
+        # A value that is given twice, by name and by alias, is not among those that were found.
+        return pinned(step) if is_pinning or found is not step.found else step.evidence_refs
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
         """Whether this is what was read, and not only something like it."""
