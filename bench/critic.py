@@ -43,8 +43,8 @@ REVIEWS = 200
 SHORT, LONG = 12, 1_000
 
 LIMITS = {
-    "verify 12 / parse 12": (4.0, 1.5),
-    "verify 12 / parse 12, different": (4.0, 1.5),
+    "verify 12 / parse 12": (2.0, 1.5),
+    "verify 12 / parse 12, different": (2.0, 1.5),
     "verify 1000 / verify 12": (120.0, None),
     "import tercet / import pydantic": (3.0, None),
 }
