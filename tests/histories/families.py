@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.workshop import Death
 from tercet.contracts.errors import NotDone, TercetError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
@@ -32,7 +33,6 @@ from .world import (
     CLEO,
     MINUTE_MS,
     Behave,
-    Crash,
     Script,
     World,
     ask,
@@ -115,7 +115,7 @@ async def carry_on(world: World, made: Scene, session: str) -> None:
 
 async def crash(world: World, made: Scene, point: str, nth: int) -> str:
     """Start the run of a scene in a process that ends at a crash point."""
-    crash_at = Crash(point, nth)
+    crash_at = Death(point, nth)
     runtime = world.runtime(made.pack, **{**made.around(), "crash": crash_at})
     async with runtime:
         await crash_at.of(_run(runtime, made))
@@ -815,7 +815,7 @@ async def crashed_saga(world: World) -> str:
         session = await _run(runtime, made)
         with suppress(TercetError):
             await runtime.deny(f"{session}.g1", actor=BOB)
-    crash_at = Crash(world.one("point", POINTS), world.n("nth", 1, 4))
+    crash_at = Death(world.one("point", POINTS), world.n("nth", 1, 4))
     async with world.runtime(made.pack, crash=crash_at) as runtime:
         with suppress(TercetError):
             await crash_at.of(runtime.resume(session))
@@ -827,7 +827,7 @@ async def crashed_twice(world: World) -> str:
     made = gates(world)
     session = await crash(world, made, world.one("point", POINTS), world.n("nth", 1, 5))
     if session:
-        crash_at = Crash(world.one("point 2", POINTS), world.n("nth 2", 1, 3))
+        crash_at = Death(world.one("point 2", POINTS), world.n("nth 2", 1, 3))
         planner = None if made.planner is None else made.planner()
         async with world.runtime(made.pack, crash=crash_at) as runtime:
             with suppress(TercetError):

@@ -6,12 +6,13 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from engine.workshop import Death
 from tercet.contracts.errors import TercetError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Compensation
 
 from .families import BOSS, HASTY, POINTS, Family, Scene, carry_on, crash, in_two_acts, lift_stops
-from .world import ADA, BOB, MINUTE_MS, Crash, Script, World, ask, plan, some_plan, step, walk
+from .world import ADA, BOB, MINUTE_MS, Script, World, ask, plan, some_plan, step, walk
 
 
 def expiries(world: World) -> Scene:
@@ -103,7 +104,7 @@ def _waiting_for_retry(world: World) -> Scene:
 async def delayed_retry(world: World) -> str:
     """A process that stops, or dies, while a retry waits for its time."""
     made = _waiting_for_retry(world)
-    crash_at = Crash("after_append", world.n("nth", 2, 7))
+    crash_at = Death("after_append", world.n("nth", 2, 7))
     runtime = world.runtime(made.pack, **({"crash": crash_at} if world.chance("dies", 0.5) else {}))
     async with runtime:
         running = asyncio.ensure_future(
@@ -194,7 +195,7 @@ async def crashed_answers(world: World) -> str:
             with suppress(TercetError):
                 result = await runtime.resume(session)
                 await walk(world, runtime, result, rounds=1, has_end=False)
-        crash_at = Crash(world.one("point", POINTS), world.n("again", 1, 3))
+        crash_at = Death(world.one("point", POINTS), world.n("again", 1, 3))
         async with world.runtime(made.pack, crash=crash_at) as runtime:
             with suppress(TercetError):
                 await crash_at.of(runtime.resume(session))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from xml.sax.saxutils import escape
 
+from engine.workshop import Death
 from tercet.contracts.errors import NotDone, TercetError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
@@ -35,7 +36,7 @@ from tercet.testing.models import Line, ScriptedModel
 from tercet.tools import Tool, ToolContext
 
 from .families import BOSS, POINTS, Family, Scene, carry_on, crash, in_two_acts, start
-from .world import ADA, BOB, Behave, Crash, Script, World, ask, plan, step, walk
+from .world import ADA, BOB, Behave, Script, World, ask, plan, step, walk
 
 PRICES = TokenPrices.model_validate({"input": 100, "output": 1_000})
 
@@ -678,7 +679,7 @@ async def crashed_library(world: World) -> str:
     """A process that dies around what it has looked up."""
     made, store = _library(world), await library_store(world)
     assert made.planner is not None
-    crash_at = Crash(world.one("point", POINTS[:2]), world.n("nth", 1, 6))
+    crash_at = Death(world.one("point", POINTS[:2]), world.n("nth", 1, 6))
     planner = made.planner()
     runtime = world.runtime(made.pack, evidence=store, crash=crash_at)
     async with runtime:

@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import msgspec
 
+from engine.workshop import Held
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import codec
 from tercet.journal.memory import MemoryJournal
@@ -34,7 +35,7 @@ from .families import FAMILIES, Family
 from .late_families import LATE_FAMILIES
 from .model_families import MODEL_FAMILIES
 from .rare_families import RARE_FAMILIES
-from .world import MINUTE_MS, Held, World
+from .world import MINUTE_MS, World
 
 HERE = Path(__file__).parent
 RUNS = HERE / "0.1.0-rules-5-seeded.tar.xz"

@@ -6,8 +6,7 @@ attempt, so another process can carry a session on and meets the same world.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -244,23 +243,6 @@ class _NamedLeases:
         return getattr(self._inner, name)
 
 
-class Held:
-    """A journal whose threads the virtual clock waits for."""
-
-    def __init__(self, journal: Journal, clock: VirtualClock) -> None:
-        self._journal = journal
-        self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._journal, name)
-
-        async def held(*args: Any, **named: Any) -> Any:
-            with self._clock.hold():
-                return await method(*args, **named)
-
-        return held
-
-
 class Script:
     """Proposes one plan after the other; None means that it has no plan."""
 
@@ -276,35 +258,6 @@ class Script:
         if proposed is None:
             raise PlanningError("no plan left in the script")
         return proposed
-
-
-class Crash:
-    """Ends a process at the nth time that a crash point is reached: it hangs there, and is then dropped."""
-
-    def __init__(self, point: str, nth: int = 1) -> None:
-        self._point = point
-        self._left = nth
-        self._has_come = asyncio.Event()
-
-    async def __call__(self, point: str) -> None:
-        if point == self._point:
-            self._left -= 1
-            if self._left == 0:
-                self._has_come.set()
-                await asyncio.Event().wait()
-
-    async def of(self, life: Coroutine[Any, Any, _T]) -> _T | None:
-        """The result of a coroutine; None if it was cut short."""
-        living = asyncio.ensure_future(life)
-        dying = asyncio.ensure_future(self._has_come.wait())
-        await asyncio.wait([living, dying], return_when=asyncio.FIRST_COMPLETED)
-        dying.cancel()
-        if living.done():
-            return living.result()
-        living.cancel()
-        with suppress(asyncio.CancelledError):
-            await living
-        return None
 
 
 # --- plans ---

@@ -133,7 +133,7 @@ class History(Answer, frozen=True, kw_only=True):
     at: int
     events: Sequence[e.Event]
     role_lost: str = ""
-    """Why the acceptance of the outputs no longer counts; empty if it does, or nobody was asked."""
+    """Why the acceptance of the outputs no longer counts; empty if it does, or no person was asked."""
 
 
 class Observed(Answer, frozen=True, kw_only=True):

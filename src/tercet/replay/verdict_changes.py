@@ -176,8 +176,8 @@ def _judged(run: RecordedRun, event: e.StepJudged) -> BothVerdicts | None:
 
 
 def _outputs(run: RecordedRun, event: e.Event) -> BothVerdicts:
-    """A judgement or repair of outputs. Where a model would be asked a question that has no recorded answer, nobody knows
-    what it would lead to."""
+    """A judgement or repair of outputs. Where a model would be asked a question that has no recorded answer, it is
+    unknown what would follow."""
     try:
         return _derived(run, event) or BothVerdicts(old=_describe(event), new=_not_due(run))
     except Unrecorded:
@@ -196,7 +196,7 @@ def _call(run: RecordedRun, event: _Call) -> BothVerdicts | None:
     if isinstance(event, e.Intent) and isinstance(command, c.Grant | c.Ask):
         if run.state.steps[event.step].approved:
             return None  # the answer to its gate was compared when the gate was, and is taken to hold
-        if isinstance(command, c.Grant):  # nobody was asked before, and nobody would be now
+        if isinstance(command, c.Grant):  # no person was asked before, and none would be now
             return BothVerdicts(old=_describe(event), new=VerdictWords(verdict="call"))
     if not isinstance(command, c.Dispatch | c.Note | c.Ask | c.Grant | c.Fault | c.Skip):
         return BothVerdicts(old=_describe(event), new=_not_due(run))

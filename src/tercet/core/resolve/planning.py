@@ -51,7 +51,7 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
         return made(_changed(state, state.change, config, answer.at))
     if isinstance(answer, NotPlanned):
         return made(_not_planned(state, config, answer))
-    if isinstance(answer, Now):  # nobody is asked: the plan that there is, is reviewed again
+    if isinstance(answer, Now):  # no planner is asked: the current plan is reviewed again
         answer = Planned(at=answer.at, plan=dump_plan(read_plan(state.plan)), origin=state.plan_origin)
     proposed = read_plan(answer.plan)
     plan = carried_over(proposed, state.plan) if answer.planner else proposed
@@ -132,7 +132,7 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
 def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
     """The critic's review; a plan that was refused before is rejected unread.
 
-    No plan can help where what its tools reach outside has changed and nobody has accepted that.
+    No plan can help where what its tools reach outside has changed without a person accepting it.
     """
     del command
     state, config, plan = run.state, run.config, run.followed.plan

@@ -36,7 +36,7 @@ def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
 
 
 def receive(run: Run, command: c.Receive, answer: Now) -> Made:
-    """A message that somebody sent to the session."""
+    """A message of a person to the session."""
     return made(receive_message(run.state, command, answer.at))
 
 
