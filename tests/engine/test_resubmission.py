@@ -10,7 +10,7 @@ import pytest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.engine import sessions as opening
-from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.journal.errors import AppendUnknown, JournalError, JournalFull
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Append, Position
@@ -254,7 +254,7 @@ def test_whoever_is_second_by_a_moment_leaves_nothing_behind(workshop: Workshop)
     workshop.tool("do.it")
 
     async def main() -> None:
-        library = MemoryEvidence()
+        library = SqliteEvidence.in_memory()
         await library.create("default", "draft", now_ms=0)
         await library.freeze("default", "draft", name="may", now_ms=0)
         journal = Racing(MemoryJournal())
@@ -292,7 +292,7 @@ def test_what_was_not_written_holds_no_pin_and_what_may_have_been_does(
     workshop.tool("do.it")
 
     async def main() -> None:
-        library = MemoryEvidence()
+        library = SqliteEvidence.in_memory()
         await library.create("default", "draft", now_ms=0)
         await library.freeze("default", "draft", name="may", now_ms=0)
         journal = Full(MemoryJournal())

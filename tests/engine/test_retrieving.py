@@ -17,7 +17,6 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
 from tercet.core.config import RunConfig
-from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import Named, WordRetriever
 from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import EvidenceStore, NewFact
@@ -52,9 +51,9 @@ class Closed:
         raise GatewayError("the library is closed", code="closed")
 
 
-async def shelved(*facts: NewFact, name: str = "s7") -> MemoryEvidence:
+async def shelved(*facts: NewFact, name: str = "s7") -> SqliteEvidence:
     """A store with these facts in one snapshot."""
-    store = MemoryEvidence()
+    store = SqliteEvidence.in_memory()
     await add(store, *facts, name=name)
     return store
 

@@ -12,8 +12,8 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import EvidenceQuery
 from tercet.evidence import embeddings
 from tercet.evidence.embeddings import EmbeddingRetriever
-from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import retrieve
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import NewFact
 
 TEXTS = {
@@ -23,9 +23,9 @@ TEXTS = {
 }
 
 
-async def shelved() -> MemoryEvidence:
+async def shelved() -> SqliteEvidence:
     """A store with a few rules, and one of another class."""
-    store = MemoryEvidence()
+    store = SqliteEvidence.in_memory()
     await store.create("acme", "draft", now_ms=1)
     facts = [NewFact(classification="policy", key=key, content={"text": text}) for key, text in TEXTS.items()]
     other = NewFact(classification="joke", key="parts", content={"text": "A damaged piece walks into a bar."})
@@ -78,5 +78,5 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(embeddings, "find_spec", absent)
     with pytest.raises(UsageError) as caught:
-        EmbeddingRetriever(MemoryEvidence())
+        EmbeddingRetriever(SqliteEvidence.in_memory())
     assert caught.value.code == "extra_missing"

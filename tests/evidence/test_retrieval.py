@@ -17,8 +17,8 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.record import MemoryProposal
 from tercet.evidence.episodes import EPISODE, accept, lowest
-from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.retrieval import Named, Retriever, WordRetriever, classes_for, facts_for, retrieve
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.testing.evidence_backend import document, fact, take
 
 NOW = datetime(2026, 5, 9, 12, 0, tzinfo=UTC)
@@ -30,9 +30,9 @@ def query(text: str, limit: int = 1, classification: str = "policy_evidence") ->
     return EvidenceQuery(classification=classification, query=text, limit=limit)
 
 
-async def filled() -> MemoryEvidence:
+async def filled() -> SqliteEvidence:
     """A store with a snapshot of policies and orders, of which one is stale."""
-    store = MemoryEvidence()
+    store = SqliteEvidence.in_memory()
     await take(
         store,
         TENANT,
@@ -88,7 +88,7 @@ def test_a_stale_fact_gives_way_to_the_next() -> None:
 class ByVowels:
     """A tiny retriever of somebody's own: it ranks facts by how many vowels they have, and is not always right."""
 
-    def __init__(self, store: MemoryEvidence) -> None:
+    def __init__(self, store: SqliteEvidence) -> None:
         self._store = store
 
     async def find(
@@ -135,7 +135,7 @@ def test_a_snapshot_is_read_whole_or_not() -> None:
     """All facts come in their order over several pages; more than were asked for is a limit, not a silent cut."""
 
     async def main() -> None:
-        store = MemoryEvidence()
+        store = SqliteEvidence.in_memory()
         await take(store, TENANT, "s", *(fact(f"k{number:04}", number) for number in range(2_500)))
         facts = await facts_for(store, TENANT, "s")
         assert [each.content for each in facts] == list(range(2_500))
@@ -156,7 +156,7 @@ def test_a_ref_of_the_store_is_read_back(classification: str, key: str, snapshot
     """Whatever a fact is called, its id is `kg:<class>:<id>#snapshot_<name>`, and finds it."""
 
     async def main() -> None:
-        store = MemoryEvidence()
+        store = SqliteEvidence.in_memory()
         await take(store, TENANT, snapshot, fact(key, 1, classification=classification))
         (found,) = await store.facts(TENANT, snapshot)
         assert parse_ref(found.evidence.id) == EvidenceRef(classification, key, snapshot)

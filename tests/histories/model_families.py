@@ -29,7 +29,7 @@ from tercet.critics import (
     critic,
 )
 from tercet.engine.models.planner import ModelPlanner
-from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import NewFact
 from tercet.packs.pack import Pack
 from tercet.testing.models import Line, ScriptedModel
@@ -612,9 +612,9 @@ async def experienced(world: World) -> str:
 # --- evidence that is looked up ---
 
 
-async def library_store(world: World) -> MemoryEvidence:
+async def library_store(world: World) -> SqliteEvidence:
     """A library of a few facts."""
-    store = MemoryEvidence()
+    store = SqliteEvidence.in_memory()
     facts = [
         NewFact(
             classification=classification,

@@ -30,7 +30,7 @@ from tercet.engine.checks.provenance import (
     provenance_of,
     read_trail,
 )
-from tercet.evidence.memory import MemoryEvidence
+from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import NewDocument, NewFact
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
@@ -56,9 +56,9 @@ class Planner:
         return self._proposed
 
 
-async def library() -> MemoryEvidence:
+async def library() -> SqliteEvidence:
     """A store with one chunk of a document, and a fact that is of none."""
-    store = MemoryEvidence()
+    store = SqliteEvidence.in_memory()
     await store.create(TENANT, "draft", now_ms=1)
     chunk = NewFact(
         classification="policy", key="guide.md/0", content={"text": "A refund takes two days."},

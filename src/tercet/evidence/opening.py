@@ -6,7 +6,6 @@ from functools import partial
 
 from tercet.database.schema import LOCK_S, Opening, demand_driver, parse_address
 from tercet.evidence.errors import EVIDENCE
-from tercet.evidence.memory import MemoryEvidence
 from tercet.evidence.store import EvidenceStore
 
 
@@ -24,11 +23,11 @@ async def _open(url: str, patience_s: float | None) -> EvidenceStore:
     # and asyncpg is an optional dependency.
     address = parse_address(url, EVIDENCE)
     match address.backend:
-        case "memory":
-            return MemoryEvidence()
-        case "sqlite":
+        case "memory" | "sqlite":
             from tercet.evidence.sqlite import SqliteEvidence  # noqa: PLC0415 - see above
 
+            if address.backend == "memory":
+                return SqliteEvidence.in_memory()
             return await SqliteEvidence.open(
                 address.path, patience_s=LOCK_S if patience_s is None else patience_s
             )

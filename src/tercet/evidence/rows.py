@@ -51,10 +51,6 @@ class Row(NamedTuple):
     start: int | None = None
     end: int | None = None
 
-    def says_the_same_as(self, other: Row) -> bool:
-        """Whether nothing would change if one took the place of the other."""
-        return self[2:] == other[2:]
-
 
 def prepare(changes: Iterable[Change]) -> Iterator[Row | NewDocument]:
     """The changes one by one, checked; raises `BadFact` or `UsageError` for what cannot be kept."""

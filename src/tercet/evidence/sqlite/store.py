@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sqlite3
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
-from tercet.database.sqlite import Connections, SqliteSession
+from tercet.database.sqlite import Connections, SqliteSession, migrate, transaction
 from tercet.evidence.database import DatabaseEvidence, demand_free, find_draft
 from tercet.evidence.ranking import Match
 from tercet.evidence.rows import SnapshotRow
 from tercet.evidence.spool import Spool, Stop
 from tercet.evidence.sqlite import drafts
 from tercet.evidence.store import Added, Progress, SnapshotHead
+
+T = TypeVar("T")
 
 
 class SqliteEvidence(DatabaseEvidence[SqliteSession]):
@@ -27,6 +31,11 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
             await connections.close()
             raise
         return cls(connections)
+
+    @classmethod
+    def in_memory(cls) -> SqliteEvidence:
+        """Make a store that is gone with the process."""
+        return cls(MemoryConnection())
 
     async def _fill(self, session: SqliteSession, draft: SnapshotRow, spool: Spool, stop: Stop) -> Added:
         return drafts.Filling(session.connection, draft).run(spool, stop)
@@ -82,3 +91,39 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
         words = [f"{snapshot.tenant_id}x{term}" for term in terms]
         found = [await session.fetch("find_word", word, snapshot.number, classes) for word in words]
         return [[Match(*row) for row in rows] for rows in found]
+
+
+class MemoryConnection:
+    """One connection to a database in memory, used in the thread of the event loop. Nothing waits in a transaction on
+    SQLite, so each of them is atomic."""
+
+    def __init__(self) -> None:
+        # `put` lays its changes aside in another thread, but does not touch the connection there.
+        self._connection: sqlite3.Connection | None = sqlite3.connect(":memory:", isolation_level=None)
+        migrate(self._connection, drafts.SCHEMA, "memory:")
+
+    async def write(
+        self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
+    ) -> T:
+        """Run something in one transaction."""
+        del is_repeatable
+        if self._connection is None:
+            raise drafts.SCHEMA.kind.closed()
+        with transaction(self._connection):
+            return await act(SqliteSession(self._connection, drafts.SCHEMA))
+
+    async def read(self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]]) -> T:
+        """Run queries."""
+        return await self.write(act)
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        self._close()
+
+    def __del__(self) -> None:
+        self._close()  # nothing is lost with a store that nobody closes, so Python need not warn
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
