@@ -103,6 +103,6 @@ def test_mistakes_are_answered(tercet: Tercet, centre: Path, monkeypatch: pytest
     def none() -> None:
         raise UsageError("tuning needs optuna", code="extra_missing", remedy="pip install 'tercet[tuning]'")
 
-    monkeypatch.setattr(tune, "demand_optuna", none)
+    monkeypatch.setattr(tune, "demand_libraries", none)
     missing = tercet("tune", centre, "--all", "--json").json["error"]
     assert (missing["code"], missing["remedy"]) == ("extra_missing", "pip install 'tercet[tuning]'")

@@ -27,7 +27,7 @@ from tercet.replay.tuning.evaluation import Evaluation
 from tercet.replay.tuning.expectation import Expectation
 from tercet.replay.tuning.proposal import Proposal, demand_folder, propose, read_proposal, write_proposal
 from tercet.replay.tuning.scoring import Interval, Score
-from tercet.replay.tuning.search import Found, demand_optuna
+from tercet.replay.tuning.search import Found, demand_libraries
 from tercet.replay.tuning.search import search as look
 
 SEARCH_EXAMPLES = """\
@@ -84,7 +84,7 @@ def search(
     has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
     """
     demand_runs(runs or (), is_all=everything, intent=intent, status=status)
-    demand_optuna()
+    demand_libraries()
     loaded = load_pack(pack)
     folder = out or Path(f"{loaded.name}-proposal")
     demand_folder(folder, is_forced=force)

@@ -154,5 +154,5 @@ def test_without_optuna_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(searching, "find_spec", nothing)
     with pytest.raises(UsageError, match="optuna") as refused:
-        searching.demand_optuna()
+        searching.demand_libraries()
     assert refused.value.remedy == "pip install 'tercet[tuning]'"

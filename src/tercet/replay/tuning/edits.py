@@ -38,8 +38,8 @@ from tercet.packs.surfaces import (
     template_of,
     threshold_of,
 )
-from tercet.packs.toml import TomlPath, edit_toml
 from tercet.replay.tuning.frozen import demand_same
+from tercet.replay.tuning.toml_edits import TomlPath, edit_toml
 
 _PARAMS = ("params", "args")
 """What the two published formats call the parameters of a step."""

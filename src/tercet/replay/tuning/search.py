@@ -78,14 +78,15 @@ def search(
     )
 
 
-def demand_optuna() -> None:
-    """Raises `UsageError` where optuna is not installed, before any work is done."""
-    if find_spec("optuna") is None:
-        raise extra_missing("tuning", "optuna", "tuning")
+def demand_libraries() -> None:
+    """Raise `UsageError` where a library for tuning is not installed, before any work is done."""
+    for name in ("optuna", "tomlkit"):
+        if find_spec(name) is None:
+            raise extra_missing("tuning", name, "tuning")
 
 
 def _optuna() -> Any:
-    demand_optuna()
+    demand_libraries()
     import optuna  # noqa: PLC0415 - an extra, and slow to import
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
