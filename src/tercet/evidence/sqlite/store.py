@@ -98,8 +98,10 @@ class MemoryConnection:
     SQLite, so each of them is atomic."""
 
     def __init__(self) -> None:
-        # `put` lays its changes aside in another thread, but does not touch the connection there.
-        self._connection: sqlite3.Connection | None = sqlite3.connect(":memory:", isolation_level=None)
+        # Another thread may be the one that collects a store which nobody has closed.
+        self._connection: sqlite3.Connection | None = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
         migrate(self._connection, drafts.SCHEMA, "memory:")
 
     async def write(
