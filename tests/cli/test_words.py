@@ -8,8 +8,9 @@ import pytest
 
 from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.text import ahead
-from tercet.cli.values import amount_text, readable, sample
+from tercet.cli.values import readable, sample
 from tercet.contracts.errors import UsageError
+from tercet.view.text import amount_text
 
 
 @pytest.mark.parametrize(

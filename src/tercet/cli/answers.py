@@ -15,7 +15,6 @@ import typer
 from rich.text import Text
 
 from tercet.cli.documents import read_json
-from tercet.cli.event_view import ANSWERS, answer_word
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
 from tercet.cli.screen import Screen, print_json
@@ -29,6 +28,7 @@ from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
+from tercet.view.words import ANSWERS, answer_word
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
@@ -302,7 +302,7 @@ class _Told:
         self._state = heard.state
         mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
         self._roles = mine[-1].roles if mine else heard.actor.roles
-        self._word = answer_word(mine[-1]) if mine else ANSWERS[answer]
+        self._word = answer_word(mine[-1]) if mine else ANSWERS[answer][0]
         found = heard.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
         session = heard.state.start.session

@@ -20,7 +20,7 @@ from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
 from tercet.cli.session_view import show_ending
-from tercet.cli.standing import EXIT_CODES, Commands, standing
+from tercet.cli.standing import EXIT_CODES, Commands
 from tercet.cli.stores import StoreUrl
 from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.text import printable
@@ -28,6 +28,7 @@ from tercet.executor.clock import SystemClock
 from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime
+from tercet.view.words import standing
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds

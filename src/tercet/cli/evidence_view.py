@@ -14,7 +14,7 @@ from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.stores import StoreUrl, use_store
-from tercet.cli.text import ago, ahead, clock_time, count, printable
+from tercet.cli.text import ago, ahead, count, moment, printable
 from tercet.cli.values import value_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import parse_ref
@@ -153,7 +153,7 @@ def _show_snapshot(screen: Screen, head: SnapshotHead, facts: list[Fact]) -> Non
         screen.show_command("tercet evidence snapshot")
         return
     screen.say(Text.assemble("snapshot  ", (printable(head.name), "bold"), f", {count(head.facts, 'fact')}"))
-    screen.say(f"frozen    {clock_time(head.frozen_at)}")
+    screen.say(f"frozen    {moment(head.frozen_at)}")
     screen.say(f"hash      {head.hash}")
     if head.pins:
         screen.say(f"pinned    by {count(head.pins, 'session')}")
@@ -204,10 +204,10 @@ def _show_fact(screen: Screen, fact: Fact) -> None:
             f"document  {printable(citation.document)}, chunk {citation.chunk}, bytes {citation.start:,}–{citation.end:,}"
         )
     if evidence.expires_at is not None:
-        moment = int(evidence.expires_at.timestamp() * 1000)
-        left = moment - SystemClock().now()
+        expiry = int(evidence.expires_at.timestamp() * 1000)
+        left = expiry - SystemClock().now()
         word = ahead(left) if left > 0 else f"EXPIRED {ago(-left)}"
-        screen.say(f"expires   {clock_time(moment)} ({word})")
+        screen.say(f"expires   {moment(expiry)} ({word})")
     screen.say(f"hash      {evidence.hash}")
     screen.say()
     fields = as_object(evidence.content)

@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.attempts_view import attempt_rows
-from tercet.cli.event_view import answer_word, changes_text, login_words
+from tercet.cli.event_view import STYLES
 from tercet.cli.exit_view import confidence_text, threshold_text
 from tercet.cli.gate_view import (
     Row,
@@ -23,8 +23,8 @@ from tercet.cli.gate_view import (
     undo_rows,
 )
 from tercet.cli.screen import Screen
-from tercet.cli.text import ago, clock_time, json_text, listed, printable
-from tercet.cli.values import WHOLE, amount_text, name_text, sample, value_text, with_reading
+from tercet.cli.text import ago, json_text, listed, moment, printable
+from tercet.cli.values import WHOLE, name_text, sample, value_text, with_reading
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_list, as_object
@@ -34,17 +34,9 @@ from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.repair.exit import TRIGGERS
-
-MARKS = {
-    "pending": ("·", "dim"),
-    "gated": ("?", "yellow"),
-    "in_flight": ("▸", "cyan"),
-    "unknown": ("?", "yellow"),
-    "done": ("✓", "green"),
-    "failed": ("✗", "red"),
-    "skipped": ("○", "dim"),
-}
-"""How far a step is."""
+from tercet.view.events import changes_text
+from tercet.view.text import amount_text
+from tercet.view.words import STEPS, answer_word, login_words
 
 
 class GatePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,7 +218,7 @@ def _who(page: GatePage, now: int) -> Iterator[Row]:
         who = f"{answer.actor}{roles}{login_words(answer.login, answer.simulated_by)}"
         changes = f", who set {changes_text(answer.changes)}" if answer.changes else ""
         yield "answer", f"{answer_word(answer)} by {who}{changes}, {ago(now - answer.at)}{note}"
-    yield "opened", f"{ago(now - gate.at)}, {clock_time(gate.at)}"
+    yield "opened", f"{ago(now - gate.at)}, {moment(gate.at)}"
     if page.is_open:
         yield from expiry_rows(gate, now)
 
@@ -242,11 +234,11 @@ def _around(gate: OpenGate) -> Iterator[Row]:
 
 
 def _step(step: Mapping[str, Any], *, is_asked: bool) -> Text:
-    mark, style = MARKS.get(str(step.get("status")), ("·", "dim"))
+    mark, tone, _ = STEPS.get(str(step.get("status")), STEPS["pending"])
     name, tool = name_text(str(step.get("step"))), name_text(str(step.get("tool") or "note"))
     here = ("  this call", "yellow") if is_asked else ""
     return Text.assemble(
-        (f"{'?' if is_asked else mark} ", "yellow" if is_asked else style), f"{name}  {tool}", here
+        (f"{'?' if is_asked else mark} ", STYLES["wait" if is_asked else tone]), f"{name}  {tool}", here
     )
 
 

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.text import ago, ahead, clock_time, listed, printable
+from tercet.cli.text import ago, ahead, listed, moment, printable
 from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
 from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.core.state import OpenGate
+from tercet.view.words import QUESTIONS, need_text
 
 Row: TypeAlias = tuple[str, Text | str]
 
@@ -64,14 +65,8 @@ def question(gate: OpenGate) -> str:
             return f"may {gate.step}{also} be called? ({listed(gate.names) or 'this call needs an approval'})"
         case "reconcile":
             return f"did {gate.step} happen?"
-        case "escalation":
-            return "how shall this run go on?"
-        case "compensation":
-            return "shall what this run did be taken back?"
-        case "output":
-            return (
-                f"shall what this run produced be accepted?{f' ({listed(gate.names)})' if gate.names else ''}"
-            )
+        case "escalation" | "compensation" | "output":
+            return f"{QUESTIONS[gate.kind]}{f' ({listed(gate.names)})' if gate.names else ''}"
 
 
 def brief_rows(gate: OpenGate, owner: str, now: int) -> Iterator[Row]:
@@ -177,9 +172,8 @@ def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
     """Whom a gate asks for, who has approved so far, and who may not."""
     label = "by"
     for name, need in gate.needs.items():
-        whom = f"{need.quorum} of {' or '.join(need.roles)}" if need.roles else f"{need.quorum} of anybody"
         so_far = f"; so far {listed(gate.approvers(name))}" if gate.approvers(name) else ""
-        yield label, f"{f'{name}: ' if name else ''}{whom}{so_far}"
+        yield label, f"{need_text(name, need.quorum, need.roles)}{so_far}"
         label = ""
     changers = listed([str(name) for name in as_list(gate.shown.get("changed_by")) or ()])
     yield label, f"somebody other than {owner}, who started the run"
@@ -190,7 +184,7 @@ def approval_rows(gate: OpenGate, owner: str) -> Iterator[Row]:
 def expiry_rows(gate: OpenGate, now: int) -> Iterator[Row]:
     """Until when a gate may be answered."""
     if gate.expires > now:
-        yield "expires", f"{ahead(gate.expires - now)}, {clock_time(gate.expires)}"
+        yield "expires", f"{ahead(gate.expires - now)}, {moment(gate.expires)}"
     elif gate.expires:
         late = f"expired {ago(now - gate.expires)}: it cannot be answered any more"
         yield "expires", Text(late, style="red")

@@ -20,9 +20,8 @@ from tercet.cli.options import AsJson, Note, SessionId
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Voice, Words, spoken
-from tercet.cli.standing import Commands, left_over, standing
+from tercet.cli.standing import Commands, left_over
 from tercet.cli.text import count, listed, printable
-from tercet.cli.values import amount_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import storable
 from tercet.contracts.request import SIMULATED, Actor
@@ -33,6 +32,8 @@ from tercet.engine.subscription import Signal
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.view.text import amount_text
+from tercet.view.words import standing
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from tercet.cli.proposal import LARGEST, ModelCost, Proposal
 from tercet.cli.revision_view import slack_text, time_text, untimed_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable, took
-from tercet.cli.values import amount_text
 from tercet.planner.flexibility import Flexibility
 from tercet.planner.partial_order import Link, Ordering, Threat
+from tercet.view.text import amount_text
 
 MOST = 30
 """A plan of more steps is not shown whole."""

@@ -20,14 +20,15 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from tercet.cli.event_view import Columns, line_of, step_text
+from tercet.cli.event_view import Columns, line_of
 from tercet.cli.quality_view import Judged, Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
-from tercet.cli.text import took
+from tercet.cli.text import printable, took
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
+from tercet.view.words import step_text
 
 TICK_S = 0.25
 MOST_RUNNING = 8
@@ -71,7 +72,7 @@ class Progress:
     @property
     def under_way(self) -> tuple[str, ...]:
         """The steps whose calls are under way, as they are shown."""
-        return tuple(map(step_text, list(self._running)))
+        return tuple(printable(step_text(step)) for step in list(self._running))
 
     def tell(self, state: State, event: e.Event) -> None:
         """Show an event."""

@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from tercet.cli.bundles import show_whole
-from tercet.cli.event_view import login_words
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sources import RunName, run_at
-from tercet.cli.text import clock_time, count, printable, took
-from tercet.cli.values import amount_text
+from tercet.cli.text import count, moment, printable, took
 from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import Citation
 from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
 from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.view.text import amount_text
+from tercet.view.words import login_words
 
 EXAMPLES = """\
 tercet provenance ses_0123456789abcdef
@@ -68,7 +68,7 @@ def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) 
     start = state.start
     screen.say(Text.assemble((start.session, "bold"), f"  {state.status}"))
     screen.put(printable(start.request["intent"], 80), first="  asked        ")
-    screen.put(f"{origin.task_id}, at {clock_time(state.at)}", first="  run          ")
+    screen.put(f"{origin.task_id}, at {moment(state.at)}", first="  run          ")
     show_whole(screen, "  provenance   ", origin.hash)
     if origin.plan_hash:
         show_whole(screen, "  plan         ", f"{origin.plan_hash} (revision {state.revision})")
@@ -102,7 +102,7 @@ def _show_people(screen: Screen, origin: Provenance) -> None:
         screen.put(printable(", ".join(origin.models)), first="  models       ")
     if origin.approvers:
         logins = origin.logins or {}
-        who = ", ".join(f"{name}{login_words(logins.get(name))}" for name in origin.approvers)
+        who = ", ".join(f"{name}{printable(login_words(logins.get(name)), 120)}" for name in origin.approvers)
         screen.put(printable(who), first="  approved by  ")
     if origin.verification_scores:
         scores = ", ".join(f"{name} {score:g}" for name, score in origin.verification_scores.items())

@@ -11,15 +11,14 @@ from rich.text import Text
 
 from tercet.cli.case import addressed
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import SKIPPED, Columns, answer_word, login_words, scores, step_text, turn_line
-from tercet.cli.gate_page import MARKS
+from tercet.cli.event_view import STYLES, Columns, view_line
 from tercet.cli.gate_view import show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands, Standing, left_over, standing
+from tercet.cli.standing import Commands, left_over
 from tercet.cli.text import ago, count, json_text, listed, printable, took
 from tercet.contracts import graph
 from tercet.contracts.plan import Plan, Step
@@ -33,20 +32,22 @@ from tercet.core.budget import budget_of
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
+from tercet.view.events import describe_turn, scores
+from tercet.view.words import (
+    SKIPPED,
+    STANDINGS,
+    STEPS,
+    Standing,
+    answer_word,
+    login_words,
+    standing,
+    step_text,
+)
 
-STYLES: dict[Standing, str] = {
-    "completed": "bold green",
-    "refused": "bold red",
-    "failed": "bold red",
-    "rejected": "bold red",
-    "expired": "bold red",
-    "cancelled": "bold red",
-    "waiting": "bold yellow",
-    "paused": "bold yellow",
-    "escalated": "bold red",
-    "ending": "bold yellow",
-    "in progress": "bold cyan",
-}
+
+def standing_style(where: Standing) -> str:
+    """Return how the word for where a session stands is printed."""
+    return f"bold {STYLES[STANDINGS[where][0]]}"
 
 
 def show_rows(screen: Screen, rows: Mapping[str, str]) -> None:
@@ -89,7 +90,7 @@ def show_session(
     }
     if start.dev:
         acting = login_words("", start.actor.get("os_user", "") if start.actor["auth"] == SIMULATED else "")
-        rows["people"] = f"simulated: a development session, started by {owner}{acting}"
+        rows["people"] = f"simulated: a development session, started by {owner}{printable(acting, 120)}"
     show_rows(screen, rows)
     if state.plan:
         screen.say()
@@ -141,7 +142,8 @@ def _show_steps(screen: Screen, story: Story) -> None:
             continue
         name = plan.steps[entry.step].id
         step = state.steps[name]
-        mark, style = MARKS[step.status]
+        mark, tone, _ = STEPS[step.status]
+        style = STYLES[tone]
         line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
         told = (
             "never called"
@@ -159,11 +161,12 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
     if step is None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
-    mark, style = MARKS[step.status]
-    name, tool = step_text(undo.name), printable(undo.tool, 80)
+    mark, tone, _ = STEPS[step.status]
+    name, tool = printable(step_text(undo.name)), printable(undo.tool, 80)
     told = {"done": "taken back", "pending": ""}.get(step.status, _progress(step, None))
     screen.put(
-        Text.assemble((f"{mark} ", style), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")), rest="  "
+        Text.assemble((f"{mark} ", STYLES[tone]), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")),
+        rest="  ",
     )
 
 
@@ -181,7 +184,7 @@ def _progress(step: StepState, latency: int | None) -> str:
         case "in_flight":
             return f"under way{again}"
         case "skipped":
-            return SKIPPED.get(step.error, "skipped")
+            return f"skipped: {SKIPPED[step.error]}" if step.error in SKIPPED else "skipped"
         case "pending":
             return ""
 
@@ -231,7 +234,7 @@ def show_ending(
     `evidence` is what whoever typed the input could have asked for, by its ids.
     """
     where = standing(state)
-    style = STYLES[where]
+    style = standing_style(where)
     reason = printable(state.reason)
     match where:
         case "completed":
@@ -350,7 +353,7 @@ def _turn_lines(event: e.Event) -> list[Text]:
             reasons = "; ".join(event.verdict.get("reasons", ()))
             return [Text(f"  ✗ refused: {printable(reasons, 300)}", style="red")]
         case e.TurnJudged():
-            return [Text("  ") + turn_line(event)]
+            return [Text("  ") + view_line(describe_turn(event))]
         case _:
             return []
 

@@ -18,8 +18,8 @@ from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import as_json as session_json
-from tercet.cli.session_view import STYLES, show_ending, show_session
-from tercet.cli.standing import EXIT_CODES, Commands, Standing, commands_for, standing, standing_of
+from tercet.cli.session_view import show_ending, show_session, standing_style
+from tercet.cli.standing import EXIT_CODES, Commands, commands_for
 from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
@@ -33,6 +33,7 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.view.words import Standing, standing, standing_of
 
 POLL_S = 0.2
 MOST = 200
@@ -131,7 +132,7 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(rows, table, strict=True):
         session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        style = STYLES[standing_in(row)].removeprefix("bold ")
+        style = standing_style(standing_in(row)).removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
 

@@ -1,4 +1,4 @@
-"""Where a session stands, in one word; what that means for the shell; and which command comes next."""
+"""What it means for the shell where a session stands, and which command comes next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
@@ -15,25 +15,11 @@ from tercet.cli.people import Speaker, actors_words
 from tercet.cli.text import json_text
 from tercet.cli.values import sample
 from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import SessionStatus
 from tercet.core.fold.gate import has_set_values
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
-
-Standing: TypeAlias = Literal[
-    "completed",
-    "refused",
-    "failed",
-    "rejected",
-    "expired",
-    "cancelled",
-    "waiting",
-    "paused",
-    "escalated",
-    "ending",
-    "in progress",
-]
+from tercet.view.words import Standing
 
 EXIT_CODES: dict[Standing, ExitCode] = {
     "completed": ExitCode.ACCEPTED,
@@ -48,31 +34,6 @@ EXIT_CODES: dict[Standing, ExitCode] = {
     "ending": ExitCode.WAITING,
     "in progress": ExitCode.WAITING,
 }
-
-
-def standing(state: State) -> Standing:
-    """Where a session stands. Refused means that the critic let no plan through."""
-    if state.status == "failed" and state.verdict.get("outcome", "ok") != "ok":
-        return "refused"
-    is_escalated = state.escalation is not None
-    return standing_of(state.status, state.ending, is_escalated=is_escalated, has_gates=bool(state.gates))
-
-
-def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_gates: bool) -> Standing:
-    """Where a session stands, as far as a list knows."""
-    match status:
-        case "completed" | "failed" | "rejected" | "expired" | "cancelled":
-            return status
-        case _ if ending and not has_gates:
-            return "ending"
-        case "awaiting_gate":
-            return "waiting"
-        case "paused":
-            return "escalated" if is_escalated else "paused"
-        case "in_progress":
-            return "in progress"
-        case _:
-            assert_never(status)
 
 
 def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:

@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
+
+from tercet.view.text import BLANK, count, moment, took
+
+__all__ = ("ago", "ahead", "count", "json_text", "listed", "moment", "printable", "took")
 
 # C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
 _UNSAFE = re.compile(
     r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
-)
-
-# What prints, and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text.
-_BLANK = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
 
 
@@ -30,7 +28,7 @@ def printable(text: str, limit: int = 600) -> str:
         text = f"{text[:keep]} … {text[-keep // 4 :]}"
     if not text.isprintable():
         text = "".join(letter if letter.isprintable() else _visible(letter) for letter in text)
-    return text if text.isascii() else _BLANK.sub(_escape, text)
+    return text if text.isascii() else BLANK.sub(_escape, text)
 
 
 def _visible(letter: str) -> str:
@@ -46,26 +44,11 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 def json_text(value: Any, *, indent: int | None = 2) -> str:
     """A value as JSON that is safe on a terminal too, indented or on one line; nothing in it is lost."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    return _BLANK.sub(_escape, _UNSAFE.sub(_escape, text))
+    return BLANK.sub(_escape, _UNSAFE.sub(_escape, text))
 
 
 def _escape(match: re.Match[str]) -> str:
     return json.dumps(match.group())[1:-1]
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun: `1 step`, `2 steps`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def took(ms: int) -> str:
-    """A duration: `12 ms`, `3.4 s`, `2 min 5 s`."""
-    if ms < 1_000:
-        return f"{ms} ms"
-    if ms < 60_000:
-        return f"{ms / 1_000:.1f} s"
-    seconds = ms // 1_000 % 60
-    return f"{ms // 60_000:,} min{f' {seconds} s' if seconds else ''}"
 
 
 def ago(ms: int) -> str:
@@ -86,8 +69,3 @@ def ahead(ms: int) -> str:
     if ms < 7_200_000:
         return f"in {round(ms / 60_000)} min"
     return f"in {round(ms / 3_600_000)} h" if ms < 172_800_000 else f"in {round(ms / 86_400_000)} days"
-
-
-def clock_time(ms: int) -> str:
-    """A moment for people: `2026-05-09 14:30:00 UTC`."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -9,7 +9,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from tercet.cli.text import printable, took
+from tercet.cli.text import printable
 from tercet.contracts.canonical import canonical
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.policy import schemas
@@ -62,18 +62,6 @@ def strange_letters(value: Any) -> str:
     found = dict.fromkeys(letter for letter in json.dumps(value, ensure_ascii=False) if not letter.isascii())
     named = [unicodedata.name(letter, f"U+{ord(letter):04X}") for letter in list(found)[:4]]
     return ", ".join(named)
-
-
-def amount_text(dimension: str, amount: int) -> str:
-    """So much of a budget's dimension: `3 tool calls`, `2.50 cents`, `40.0 s`."""
-    match dimension:
-        case "cost_microcents":
-            return f"{Decimal(amount).scaleb(-6):,.2f} cents"
-        case "wall_clock_ms":
-            return took(amount)
-        case _:
-            noun = dimension.replace("_", " ")
-            return f"{amount:,} {noun.removesuffix('s') if amount == 1 else noun}"
 
 
 # --- sample values ---

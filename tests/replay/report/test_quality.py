@@ -176,7 +176,7 @@ def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
     """Each gate shows the letter as it stood then, its limits and the advice; the wish stands in the turn it mended."""
     page = tell(letter("key", intent="letters.sign", answer=sign_with_a_change))
     wish, yes = page.gates
-    assert (wish.state.text, yes.state.text) == ("asked for a change", "accepted the outputs")
+    assert (wish.state.text, yes.state.text) == ("sent back", "approved")
     assert wish.question == "Shall what this run produced be accepted?"
     assert wish.produced is not None
     assert yes.produced is not None

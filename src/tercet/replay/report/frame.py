@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tercet.core import events as e
 from tercet.core.budget import DIMENSIONS, budget_of
@@ -12,71 +11,17 @@ from tercet.replay.report.case import Case
 from tercet.replay.report.page import Figure, Meter, Row, Tone
 from tercet.replay.report.timeline import crashes
 from tercet.replay.report.wording import Wording, cents, count, joined, moment, took
+from tercet.view.words import STANDINGS, standing
+
+_MARKS: dict[Tone, str] = {"good": "✓", "bad": "✗", "wait": "…", "busy": "▸", "quiet": "·"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Where a run stands, and what that means."""
-
-    word: str
-    tone: Tone
-    mark: str
-    meaning: str
-
-
-def standing(state: State) -> Standing:
-    """Where a run stands, in one word and in one sentence."""
-    calls = state.used.tool_calls
-    match state.status:
-        case "completed" if state.start.shadow:
-            return _standing(
-                "completed", "good", "A rehearsal: the plan was reviewed, and nothing was called."
-            )
-        case "completed" if state.partial:
-            by = "A person accepted what there is, although the critic did not."
-            return _standing("completed as partial", "wait", by)
-        case "completed":
-            return _standing(
-                "completed",
-                "good",
-                "The critic let the plan through, its steps were carried out, and the result was accepted.",
-            )
-        case "failed" if state.verdict.get("outcome", "ok") != "ok":
-            before = (
-                f"{count(calls, 'call')} had been made under an earlier plan."
-                if calls
-                else "Nothing was called."
-            )
-            return _standing("refused", "bad", f"The critic refused the plan before it could run. {before}")
-        case "failed":
-            return _standing("failed", "bad", "The run ended without the result that it was asked for.")
-        case "rejected":
-            return _standing("rejected", "bad", "A person was asked, and said no.")
-        case "expired":
-            return _standing("expired", "bad", "The time that the run had was over before it could end.")
-        case "cancelled":
-            return _standing("cancelled", "bad", "Somebody did not want the run any more.")
-        case _:
-            return _open(state)
-
-
-def _open(state: State) -> Standing:
-    if state.ending and not state.gates:
-        return _standing("ending", "wait", f"It will end as {state.ending}, once what it did is settled.")
-    if any(gate.kind == "output" for gate in state.gates.values()):
-        return _standing("waiting", "wait", "What the run has produced waits for a person to accept it.")
-    if state.status == "awaiting_gate":
-        return _standing("waiting", "wait", "The run has stopped before a call, and waits for people.")
-    if state.status == "paused" and state.escalation is not None:
-        return _standing("escalated", "bad", "The run could not go on by itself, and was handed to a person.")
-    if state.status == "paused":
-        return _standing("paused", "wait", "The run was let go of, and can be carried on where it stood.")
-    return _standing("in progress", "busy", "The run is not over: this is how it stood at its last event.")
-
-
-def _standing(word: str, tone: Tone, meaning: str) -> Standing:
-    marks: dict[Tone, str] = {"good": "✓", "bad": "✗", "wait": "…", "busy": "▸", "quiet": "·"}
-    return Standing(word=word, tone=tone, mark=marks[tone], meaning=meaning)
+def headline(state: State) -> tuple[str, Tone, str]:
+    """Return where a run stands in one word, with its tone and its mark."""
+    where = standing(state)
+    is_partial = where == "completed" and state.partial and not state.start.shadow
+    tone: Tone = "wait" if is_partial else STANDINGS[where][0]
+    return "completed as partial" if is_partial else where, tone, _MARKS[tone]
 
 
 def reason(state: State) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tercet.contracts.plan import compensated_step
 from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
@@ -13,6 +12,8 @@ from tercet.critic.outputs.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording, count, elapsed, joined, moment, score, spoken, took
+from tercet.view.events import describe
+from tercet.view.words import step_text
 
 MOST = 600
 
@@ -43,122 +44,12 @@ def _told(case: Case, wording: Wording) -> Iterator[Happening]:
         )
 
 
-def sentence(event: e.Event) -> Told:  # noqa: C901 - one case for each kind of event
+def sentence(event: e.Event) -> Told:
     """Return what an event says, and its tone."""
-    name = _name(getattr(event, "step", ""))
-    match event:
-        case e.Intent():
-            called = event.tool or "a note"
-            return f"INTENT {name}, attempt {event.attempt}: {called} is about to be called", "busy"
-        case e.Complete() if event.error:
-            return f"COMPLETE {name}: it happened, and its result is unusable: {event.error}", "bad"
-        case e.Complete():
-            return f"COMPLETE {name} after {took(event.latency)}", "good"
-        case e.Abort(outcome="not_done"):
-            return f"ABORT {name}: it did not happen: {event.error}", "bad"
-        case e.Abort():
-            return f"ABORT {name}: nobody knows whether it happened: {event.error}", "wait"
-        case e.RetryScheduled():
-            return f"{name} is tried again in {took(max(0, event.not_before - event.at))}", "wait"
-        case e.Settled():
-            return f"{name} is settled: {event.how.replace('_', ' ')}, by {event.by}", "wait"
-        case e.StepRefused():
-            return f"{name} is not called, {event.code}: {event.reason}", "bad"
-        case e.StepSkipped():
-            return f"{name} is skipped: {event.reason.replace('_', ' ')}", "quiet"
-        case e.RepeatsChecked() if event.found:
-            return f"{name} repeats a call of {', '.join(each.session for each in event.found)}", "bad"
-        case e.RepeatsChecked():
-            return f"{name} repeats no call of another run", "quiet"
-        case e.StepJudged():
-            why = f": {event.reason}" if event.reason else ""
-            return f"the critic says {event.outcome} of {name}{why}", _good(event.outcome == "accept")
-        case e.LoopGuardTripped():
-            return f"the loop guard stops {name}: {event.reason}", "bad"
-        case e.RunReported(outcome="ask"):
-            return f"the outputs hold, and a person is asked: {'; '.join(event.reasons)}", "wait"
-        case e.RunReported(outcome="fail"):
-            return f"the run fails by its outputs: {'; '.join(event.reasons)}", "bad"
-        case e.RunReported():
-            told = f"the critic says {event.outcome} of the run: {'; '.join(event.reasons)}"
-            return told, _good(event.outcome == "accept")
-        case e.TurnJudged():
-            by = f" by {event.critic}" if event.critic else ""
-            return f"turn {event.turn}: {event.action}{by} {event.reason}".rstrip(), "quiet"
-        case e.PlanReviewed():
-            outcome, reasons = str(event.verdict.get("outcome")), event.verdict.get("reasons", ())
-            return f"the critic says {outcome} of the plan: {'; '.join(reasons)}", _good(outcome == "ok")
-        case e.GateOpened(kind="output"):
-            return f"the outputs wait for {', '.join(event.names) or 'somebody'} to accept them", "wait"
-        case e.GateOpened():
-            about = f" about {name}" if event.step else ""
-            return f"people are asked{about}: {', '.join(event.names) or event.kind}", "wait"
-        case e.GateAnswered():
-            note = f": {event.note}" if event.note else ""
-            tone = _good(event.answer not in ("deny", "abandon", "withdraw"))
-            return f"{event.actor} answers {event.answer.replace('_', ' ')}{note}", tone
-        case e.AcceptanceLapsed():
-            return f"the outputs are not committed, and people are asked again: {event.reason}", "wait"
-        case e.ApprovalGranted():
-            return f"policy {event.policy} grants {event.step}", "good"
-        case e.MessageDropped():
-            return f"a message is not heard, {event.code}: {event.reason}", "quiet"
-        case e.BudgetExtended():
-            more = ", ".join(f"{amount:,} {name.replace('_', ' ')}" for name, amount in event.more.items())
-            return f"{event.by} extends the budget by {more}", "wait"
-        case e.PlanProposed():
-            steps = count(len(event.plan.get("steps", ())), "step")
-            return f"a plan of {steps}, by {event.planner or event.origin}", "busy"
-        case e.PlanningFailed():
-            return f"no plan, {event.code}: {event.reason}", "bad"
-        case e.Decomposed():
-            return f"split into {count(event.steps, 'sub-task')}", "quiet"
-        case e.EvidenceRetrieved():
-            return f"{count(len(event.evidence), 'fact')} pinned", "quiet"
-        case e.ModelAsked():
-            return f"{event.model} is asked, attempt {event.attempt}", "busy"
-        case e.ModelAnswered() if event.code:
-            return f"no answer, {event.code}: {event.error}", "bad"
-        case e.ModelAnswered():
-            tokens = count(event.tokens_in + event.tokens_out, "token")
-            return f"{event.model} answers after {took(event.latency)}, {tokens}", "good"
-        case e.SessionStarted():
-            return f"session {event.session} starts, for {event.actor.get('id')}, with {event.pack}", "busy"
-        case e.SessionResumed() if event.in_flight:
-            return f"another process takes over; {', '.join(event.in_flight)} had been under way", "bad"
-        case e.SessionResumed():
-            return "a process carries it on", "busy"
-        case e.SessionPaused():
-            return f"paused: {event.reason}", "wait"
-        case e.SessionMigrated():
-            by = f"by {event.by}" if event.by else "and the current rules"
-            return f"moved to {event.pack} {by}", "wait"
-        case e.OutputsProduced():
-            missing = f"; missing: {', '.join(event.missing)}" if event.missing else ""
-            return f"outputs: {', '.join(event.outputs) or 'none'}{missing}", _good(not event.missing)
-        case e.SessionCancelled():
-            return f"cancelled by {event.by}: {event.reason}", "bad"
-        case e.SessionExpired():
-            return f"expired: {event.reason}", "bad"
-        case e.GivenUp():
-            return f"given up: {event.reason}", "bad"
-        case e.CompensationBegun():
-            return f"taking back: {', '.join(each.step for each in event.undo) or 'nothing'}", "wait"
-        case e.EffectsKept():
-            return f"what was done is kept{f', by {event.by}' if event.by else ''}", "quiet"
-        case e.SessionEnded():
-            return f"{event.status}: {event.reason}", _good(event.status == "completed")
-        case _:
-            return _judged(event)
-
-
-def _name(step: str) -> str:
-    host = compensated_step(step)
-    return f"taking {host} back" if host else step
-
-
-def _good(is_good: bool) -> Tone:  # noqa: FBT001 - the one thing that it is asked
-    return "good" if is_good else "bad"
+    view = describe(event)
+    if view is None:
+        return _judged(event)
+    return f"{f'{step_text(view.step)}: ' if view.step else ''}{view.text}", view.tone
 
 
 # --- the quality loop ---

@@ -10,36 +10,11 @@ from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import Produced
-from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall, Tone
+from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall
 from tercet.replay.report.wording import Wording, count, joined, moment, took
+from tercet.view.words import QUESTIONS, answer_tone, answer_word, need_text
 
 MOST = 100
-_QUESTIONS = {
-    "approval": "May this call be made?",
-    "reconcile": "Did this call happen?",
-    "escalation": "How shall this run go on?",
-    "compensation": "Shall what this run did be taken back?",
-    "output": "Shall what this run produced be accepted?",
-}
-_ANSWERS: dict[str, tuple[str, Tone]] = {
-    "approve": ("approved", "good"),
-    "deny": ("denied", "bad"),
-    "modify": ("sent it back to be changed", "wait"),
-    "withdraw": ("withdrew the approval", "bad"),
-    "happened": ("said that it happened", "good"),
-    "did_not_happen": ("said that it did not happen", "good"),
-    "extend": ("extended the budget", "good"),
-    "replan": ("asked for another plan", "wait"),
-    "accept_partial": ("accepted what there is", "good"),
-    "abandon": ("abandoned the run", "bad"),
-    "compensate": ("had it taken back", "wait"),
-    "keep": ("kept what was done", "good"),
-}
-_OF_OUTPUTS: dict[str, tuple[str, Tone]] = {
-    "approve": ("accepted the outputs", "good"),
-    "deny": ("denied the outputs", "bad"),
-    "modify": ("asked for a change", "wait"),
-}
 _SHOWN_APART = frozenset(
     ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
      "evidence", "sequence", "step", "why", "settable")
@@ -65,7 +40,7 @@ def _gate(opened: e.GateOpened, case: Case, later: Sequence[e.Event], wording: W
     name = ", ".join(opened.names) or opened.kind
     return GateCard(
         title=wording.text(f"{name}{f' at {opened.step}' if opened.step else ''}", 200),
-        question=_QUESTIONS.get(opened.kind, "A question"),
+        question=QUESTIONS[opened.kind].capitalize(),
         state=_state(opened, answers, case),
         asked=tuple(_asked(opened, wording)),
         calls=tuple(_calls(opened, wording)),
@@ -80,23 +55,13 @@ def _state(opened: e.GateOpened, answers: Sequence[e.GateAnswered], case: Case) 
         return Chip(text="waits for an answer", tone="wait")
     if not answers:
         return Chip(text="closed without an answer", tone="quiet")
-    words, tone = _said(opened, answers[-1])
-    is_told = opened.kind == "output" or answers[-1].answer in ("approve", "deny")
-    return Chip(text=words if is_told else "answered", tone=tone)
-
-
-def _said(opened: e.GateOpened, answer: e.GateAnswered) -> tuple[str, Tone]:
-    if answer.changes:
-        return "changed the call", "wait"
-    known = _ANSWERS | _OF_OUTPUTS if opened.kind == "output" else _ANSWERS
-    return known.get(answer.answer, (answer.answer, "quiet"))
+    return Chip(text=answer_word(answers[-1]), tone=answer_tone(answers[-1]))
 
 
 def _asked(opened: e.GateOpened, wording: Wording) -> Iterator[Row]:
     yield Row(label="asked", text=moment(opened.at))
     for name, need in opened.needs.items():
-        whom = f"{need.quorum} of {' or '.join(need.roles)}" if need.roles else f"{need.quorum} of anybody"
-        yield Row(label="whom", text=wording.text(f"{f'{name}: ' if name else ''}{whom}"))
+        yield Row(label="whom", text=wording.text(need_text(name, need.quorum, need.roles)))
     if opened.expires:
         yield Row(label="until", text=moment(opened.expires))
     if reason := opened.shown.get("reason") or opened.shown.get("why"):
@@ -173,7 +138,6 @@ def _produced(opened: e.GateOpened, case: Case, wording: Wording) -> Produced:
 
 
 def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Reply:
-    words, tone = _said(opened, answer)
     is_same = answer.digest == opened.digest
     rows = [
         Row(label="after", text=took(max(0, answer.at - opened.at))),
@@ -191,8 +155,8 @@ def _reply(opened: e.GateOpened, answer: e.GateAnswered, wording: Wording) -> Re
     ]  # fmt: skip
     return Reply(
         who=wording.text(answer.actor, 200),
-        answer=words,
-        tone=tone,
+        answer=answer_word(answer),
+        tone=answer_tone(answer),
         at=moment(answer.at),
         rows=tuple(row for row in rows if row is not None),
     )
@@ -207,7 +171,7 @@ def _signed_in(answer: e.GateAnswered) -> str:
 def _grant(event: e.ApprovalGranted, wording: Wording) -> GateCard:
     return GateCard(
         title=wording.text(f"{event.policy} at {event.step}", 200),
-        question="May this call be made?",
+        question=QUESTIONS["approval"].capitalize(),
         state=Chip(text="granted by a policy", tone="good"),
         asked=(
             Row(label="granted", text=moment(event.at)),

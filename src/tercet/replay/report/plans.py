@@ -16,18 +16,13 @@ from tercet.replay.report.drawing import draw
 from tercet.replay.report.page import Chip, PlanPart, Row, Tone
 from tercet.replay.report.steps import Services, step_card
 from tercet.replay.report.wording import Wording, count
+from tercet.view.words import ANSWERS
 
 MOST_PLANS = 12
 """How many plans are shown, the last ones: an agent that decides step by step has one for each step."""
 MOST_STEPS = 200
 
-_ANSWERED = {
-    "approve": "approved",
-    "grant": "granted",
-    "deny": "denied",
-    "modify": "sent back",
-    "withdraw": "withdrawn",
-}
+_APPROVALS = ("approve", "grant", "deny", "modify", "withdraw")
 _REVIEWED: dict[str, tuple[str, Tone]] = {
     "ok": ("verified", "good"),
     "replan": ("refused, to be planned again", "bad"),
@@ -144,10 +139,10 @@ def _answers(case: Case) -> dict[str, tuple[str, ...]]:
     """Who said what about which step, each answer once."""
     found: dict[str, dict[str, None]] = {}
     for answer in case.state.answers:
-        if answer.answer in _ANSWERED:
+        if answer.answer in _APPROVALS:
             who = answer.actor.removeprefix("policy:") if answer.answer == "grant" else answer.actor
             by = f"by policy {who}" if answer.answer == "grant" else f"by {who}"
-            found.setdefault(answer.step, {})[f"{_ANSWERED[answer.answer]} {by}"] = None
+            found.setdefault(answer.step, {})[f"{ANSWERS[answer.answer][0]} {by}"] = None
     return {step: tuple(said) for step, said in found.items()}
 
 

@@ -11,20 +11,8 @@ from tercet.core import events as e
 from tercet.core.state import StepState
 from tercet.replay.report.page import Attempt, Chip, Row, StepCard, Tone
 from tercet.replay.report.wording import BLOCK, Wording, joined, moment, took
+from tercet.view.words import SKIPPED, STEPS, settlement
 
-MARKS: dict[str, tuple[str, Tone, str]] = {
-    "pending": ("·", "quiet", "not begun"),
-    "gated": ("?", "wait", "waits for people"),
-    "in_flight": ("▸", "busy", "under way"),
-    "unknown": ("?", "wait", "outcome unknown"),
-    "done": ("✓", "good", "done"),
-    "failed": ("✗", "bad", "failed"),
-    "skipped": ("○", "quiet", "skipped"),
-}
-_SKIPPED = {
-    "condition_false": "its condition is false",
-    "optional_failed": "it failed, and it is optional",
-}
 _JUDGED: dict[str, tuple[str, Tone]] = {
     "accept": ("accepted by the critic", "good"),
     "retry": ("the critic wants another try", "wait"),
@@ -60,7 +48,7 @@ def step_card(
     is_kept = state.status == "done" and not any(isinstance(event, e.Intent | e.Complete) for event in mine)
     if is_kept:
         mine = [event for event in around.earlier if getattr(event, "step", None) == step.id]
-    mark, tone, word = MARKS[state.status]
+    mark, tone, word = STEPS[state.status]
     is_idle = around.is_over and state.status in ("gated", "pending")
     calls = attempts(mine, around.wording)
     wording = around.wording
@@ -85,7 +73,7 @@ def step_card(
 
 def _why(state: StepState) -> str:
     if state.status == "skipped":
-        return _SKIPPED.get(state.error, state.error)
+        return SKIPPED.get(state.error, state.error)
     return state.error if state.status in ("failed", "unknown") else ""
 
 
@@ -191,25 +179,15 @@ def _ended(end: e.Complete | e.Abort | None, settled: e.Settled | None) -> tuple
         case e.Abort(outcome="not_done"):
             return f"not done, after {took(end.latency)}", "bad", end.error
         case e.Abort():
-            return "outcome unknown", "wait", joined((end.error, _settling(settled)), "; ")
+            return (
+                "outcome unknown",
+                "wait",
+                joined((end.error, settlement(settled) if settled else ""), "; "),
+            )
         case None:
             lost = "its process was lost before it could write down what came of it"
             return (
-                ("cut off", "wait", joined((lost, _settling(settled)), "; "))
+                ("cut off", "wait", joined((lost, settlement(settled) if settled else ""), "; "))
                 if settled
                 else ("no end is recorded", "wait", "")
             )
-
-
-def _settling(settled: e.Settled | None) -> str:
-    if settled is None:
-        return ""
-    match settled.how:
-        case "absent":
-            return "it did not happen, so it was called again"
-        case "run_again" if settled.by == "idempotent":
-            return "it was called again under the same key, which the tool honours"
-        case "run_again":
-            return "it only reads, so it was called again"
-        case "ask_again":
-            return joined((settled.reason, "its tool was asked about it again later"), "; ")

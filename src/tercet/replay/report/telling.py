@@ -17,6 +17,7 @@ from tercet.replay.report.case import Case, unreadable
 from tercet.replay.report.page import Page, Row
 from tercet.replay.report.people import output_rows
 from tercet.replay.report.wording import Wording
+from tercet.view.words import meaning
 
 
 def tell(case: Case, wording: Wording | None = None) -> Page:
@@ -30,7 +31,7 @@ def tell(case: Case, wording: Wording | None = None) -> Page:
 
 def _page(case: Case, say: Wording) -> Page:
     state = case.state
-    where = frame.standing(state)
+    where, tone, mark = frame.headline(state)
     parts, earlier = plans.plan_parts(case, say)
     facts, evidence_note = evidence.fact_cards(case, say)
     asked, exchanges_note = questions.exchanges(case, say)
@@ -39,10 +40,10 @@ def _page(case: Case, say: Wording) -> Page:
     return Page(
         title=say.text(state.start.request["intent"], 200),
         session=say.text(state.start.session, 80),
-        standing=where.word,
-        tone=where.tone,
-        mark=where.mark,
-        meaning=where.meaning,
+        standing=where,
+        tone=tone,
+        mark=mark,
+        meaning=meaning(state),
         reason=say.text(frame.reason(state), 1_000),
         facts=frame.facts(case, say),
         figures=frame.figures(case),

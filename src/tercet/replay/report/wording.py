@@ -4,22 +4,26 @@ Secrets are taken out before a text is cut, so that no half of one is left. Thre
 the caller names (those of the environment), what has the shape of a known key, and the members of a value whose name
 says that they are secret. What looks like dice only is left alone: every hash does.
 
-Numbers, durations and moments in words follow at the end.
+Numbers in words follow at the end.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
+from collections.abc import Mapping
 from math import floor
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
 from tercet.critic.outputs.credentials import find_any_secrets
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
+from tercet.view.text import BLANK, cents, count, joined, moment, took
+
+__all__ = (
+    "BLOCK", "LEFT_OUT", "Wording", "cents", "count", "elapsed", "joined", "moment", "score", "secrets_of", "spoken", "took",
+    "visible",
+)  # fmt: skip
 
 LINE = 300
 """How much of a text is shown where it stands in a line."""
@@ -28,10 +32,6 @@ BLOCK = 6_000
 DEEPEST = 40
 LEFT_OUT = "[a secret that is left out here]"
 
-# What prints, and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text.
-_BLANK = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
-)
 _PLAIN = frozenset("\n\t")
 _SECRET_VARIABLE = re.compile(
     r"(?i).*(?:password|passwd|passphrase|secret|credential|token|api_?key|access_?key|private_?key|_key)s?"
@@ -101,7 +101,7 @@ def visible(text: str) -> str:
         text = "".join(
             letter if letter.isprintable() or letter in _PLAIN else _spelt(letter) for letter in text
         )
-    return text if text.isascii() else _BLANK.sub(lambda found: _spelt(found.group()), text)
+    return text if text.isascii() else BLANK.sub(lambda found: _spelt(found.group()), text)
 
 
 def _spelt(letter: str) -> str:
@@ -138,54 +138,12 @@ def _without_secrets(value: Any, depth: int) -> Any:
     return [_without_secrets(each, depth - 1) for each in items or ()]
 
 
-# --- numbers and moments ---
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun: `1 step`, `2 steps`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def took(ms: int) -> str:
-    """A duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
-    if ms < 1_000:
-        return f"{ms} ms"
-    if ms < 60_000:
-        return f"{ms / 1_000:.1f} s"
-    if ms < 3_600_000:
-        return _two(ms // 1_000, 60, "min", "s")
-    if ms < 86_400_000:
-        return _two(ms // 60_000, 60, "h", "min")
-    days = ms // 86_400_000
-    return _two(ms // 3_600_000, 24, "day" if days == 1 else "days", "h")
-
-
-def _two(amount: int, base: int, large: str, small: str) -> str:
-    rest = amount % base
-    return f"{amount // base:,} {large}{f' {rest} {small}' if rest else ''}"
-
-
-def moment(ms: int) -> str:
-    """A moment for people: `2026-05-09 14:30:00 UTC`."""
-    try:
-        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # a clock that was wrong is told as it was
-        return f"{ms:,} ms"
+# --- numbers ---
 
 
 def elapsed(ms: int) -> str:
     """How long after the start something was: `+3.4 s`."""
     return f"+{took(max(0, ms))}"
-
-
-def cents(microcents: int) -> str:
-    """Money: `2.50 cents`."""
-    return f"{Decimal(microcents).scaleb(-6):,.2f} cents"
-
-
-def joined(parts: Iterable[str], separator: str = ", ") -> str:
-    """The parts that say something, one after the other."""
-    return separator.join(part for part in parts if part)
 
 
 def score(value: float) -> str:

@@ -1,0 +1,66 @@
+"""Numbers, durations, moments and lists in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+
+BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
+)
+"""What prints and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text."""
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 step`, `2 steps`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def took(ms: int) -> str:
+    """Return a duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
+    if ms < 1_000:
+        return f"{ms} ms"
+    if ms < 60_000:
+        return f"{ms / 1_000:.1f} s"
+    if ms < 3_600_000:
+        return _two(ms // 1_000, 60, "min", "s")
+    if ms < 86_400_000:
+        return _two(ms // 60_000, 60, "h", "min")
+    return _two(ms // 3_600_000, 24, "day" if ms < 172_800_000 else "days", "h")
+
+
+def _two(amount: int, base: int, large: str, small: str) -> str:
+    rest = amount % base
+    return f"{amount // base:,} {large}{f' {rest} {small}' if rest else ''}"
+
+
+def moment(ms: int) -> str:
+    """Return a moment for people: `2026-05-09 14:30:00 UTC`."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # the clock was wrong
+        return f"{ms:,} ms"
+
+
+def amount_text(dimension: str, amount: int) -> str:
+    """Return an amount of a budget's dimension: `3 tool calls`, `2.50 cents`, `40.0 s`."""
+    match dimension:
+        case "cost_microcents":
+            return cents(amount)
+        case "wall_clock_ms":
+            return took(amount)
+        case _:
+            noun = dimension.replace("_", " ")
+            return f"{amount:,} {noun.removesuffix('s') if amount == 1 else noun}"
+
+
+def cents(microcents: int) -> str:
+    """Return money: `2.50 cents`."""
+    return f"{Decimal(microcents).scaleb(-6):,.2f} cents"
+
+
+def joined(parts: Iterable[str], separator: str = ", ") -> str:
+    """Return the parts that are not empty, one after the other."""
+    return separator.join(filter(None, parts))
