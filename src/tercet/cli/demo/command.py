@@ -8,12 +8,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import msgspec
 import typer
 
 from tercet.cli.demo.folder import Folder, make_folder
 from tercet.cli.demo.narrator import Hint, Narrator, hints
-from tercet.cli.demo.scenes import Aside, Ended, Fact, Heading, Recovered, Scene, Waiting, name_of
+from tercet.cli.demo.scenes import Facts, Scene
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson
@@ -26,7 +25,7 @@ tercet demo --yes --dir refund-story
 tercet demo --json
 """
 
-Told: TypeAlias = dict[str, Fact]
+Told: TypeAlias = dict[str, Facts]
 """The facts of a story by the names of their scenes."""
 
 _EXIT_CODES = {"completed": ExitCode.ACCEPTED, "awaiting_gate": ExitCode.WAITING}
@@ -79,23 +78,21 @@ def _play(place: Folder, ask: Ask, tell: Callable[[Scene], None]) -> Told:
     with closing(play(place, ask)) as story:  # whatever happens while it is told, its workers are ended
         for scene in story:
             tell(scene)
-            if not isinstance(scene, Heading | Aside):
-                told[name_of(scene)] = scene
+            if scene.name not in ("heading", "aside"):
+                told[scene.name] = scene.facts
     return told
 
 
 def _status(told: Told) -> str:
     """How the session of plan B stands at the end."""
-    match told:
-        case {"recovered": Recovered(status=status)} | {"ended": Ended(status=status)}:
-            return status
-        case _:
-            raise InternalError("the story has no end")
+    last = told.get("recovered") or told.get("ended")
+    if last is None:
+        raise InternalError("the story has no end")
+    return str(last["status"])
 
 
 def _next(place: Folder, told: Told) -> tuple[Hint, ...]:
-    gate = told["waiting"]
-    return hints(place, gate, _status(told)) if isinstance(gate, Waiting) else ()
+    return hints(place, told["waiting"], _status(told))
 
 
 def _exit_code(told: Told) -> ExitCode:
@@ -109,6 +106,6 @@ def _document(place: Folder, told: Told) -> dict[str, Any]:
         "payments": str(place.payments),
         "pack": str(place.pack),
         "status": _status(told),
-        **{name: msgspec.to_builtins(fact) for name, fact in told.items()},
+        **told,
         "next": [command for _, command in _next(place, told)],
     }

@@ -6,14 +6,13 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import assert_never
 
 from rich.text import Text
 
-from tercet.cli.demo import scenes as s
 from tercet.cli.demo.folder import Folder
-from tercet.cli.demo.scenes import APPROVER, Waiting
+from tercet.cli.demo.scenes import APPROVER, Facts, Scene
 from tercet.cli.demo.story import Answer
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable
@@ -22,19 +21,19 @@ Hint = tuple[str, str]
 """What a command shows, and the command."""
 
 
-def hints(folder: Folder, gate: Waiting, status: str) -> tuple[Hint, ...]:
+def hints(folder: Folder, gate: Facts, status: str) -> tuple[Hint, ...]:
     """What may come next, for a session that ended or waits."""
     journal = ("--journal", folder.journal_url)
-    show = ("the whole run, out of the journal", _line("sessions", "show", gate.session_id, *journal))
+    show = ("the whole run, out of the journal", _line("sessions", "show", gate["session_id"], *journal))
     if status == "awaiting_gate":
         return (
-            ("the gate as its approver sees it", _line("gates", "show", gate.gate, *journal)),
+            ("the gate as its approver sees it", _line("gates", "show", gate["gate"], *journal)),
             show,
-            ("end the run without paying", _line("sessions", "cancel", gate.session_id, *journal)),
+            ("end the run without paying", _line("sessions", "cancel", gate["session_id"], *journal)),
         )
-    resume = _line("sessions", "resume", gate.session_id, "--pack", str(folder.pack), *journal)
+    resume = _line("sessions", "resume", gate["session_id"], "--pack", str(folder.pack), *journal)
     page = str(folder.root / "report.html")
-    report = _line("report", gate.session_id, *journal, "-o", page)
+    report = _line("report", gate["session_id"], *journal, "-o", page)
     return (
         show,
         ("the same as a page for a browser", report),
@@ -92,35 +91,21 @@ class Narrator:
         self._row("journal", str(folder.journal))
         self._row("payments", str(folder.payments))
 
-    def tell(self, scene: s.Scene) -> None:
+    def tell(self, scene: Scene) -> None:
         """Tell one scene."""
-        match scene:
-            case s.Heading():
-                self._rest()
-                self._screen.say()
-                self._screen.say(
-                    Text.assemble((f"{scene.number}  ", "bold cyan"), (printable(scene.text), "bold"))
-                )
-            case s.Aside():
-                self._row("", Text(scene.text, style="dim"))
-            case s.Refused():
-                self._refused(scene)
-            case s.Waiting():
-                self._waiting(scene)
-            case s.OwnAttempt():
-                self._own_attempt(scene)
-            case s.Answered():
-                self._answered(scene)
-            case s.Crashed():
-                self._crashed(scene)
-            case s.Recovered():
-                self._recovered(scene)
-            case s.Recorded():
-                self._recorded(scene)
-            case s.Ended():
-                self._ended(scene)
-            case _:
-                assert_never(scene)
+        tellers: dict[str, Callable[[Facts], None]] = {
+            "heading": self._heading,
+            "aside": lambda facts: self._row("", Text(facts["text"], style="dim")),
+            "refused": self._refused,
+            "waiting": self._waiting,
+            "own_attempt": self._own_attempt,
+            "answered": self._answered,
+            "crashed": self._crashed,
+            "recovered": self._recovered,
+            "recorded": self._recorded,
+            "ended": self._ended,
+        }
+        tellers[scene.name](scene.facts)
 
     def end(self, hints: tuple[Hint, ...], folder: Folder) -> None:
         """Say what to type next."""
@@ -130,7 +115,7 @@ class Narrator:
             self._screen.say(Text(f"  {what}:", style="dim"))
             self._screen.show_command(command)
 
-    def ask(self, gate: s.Waiting) -> Answer:
+    def ask(self, gate: Facts) -> Answer:
         """What the person at the keyboard says, in the part of the approver."""
         self._screen.say()
         part = f"{APPROVER.id} ({listed(APPROVER.roles)})"
@@ -148,84 +133,98 @@ class Narrator:
 
     # --- scenes ---
 
-    def _refused(self, scene: s.Refused) -> None:
-        self._mark("✗", "red", f"refused by the critic: {scene.kind}")
-        self._row("why", scene.reason)
-        self._row("remedy", scene.remedy)
-        self._row("journal", f"{count(scene.calls, 'call')}; session {scene.session_id} {scene.status}")
+    def _heading(self, facts: Facts) -> None:
+        self._rest()
+        self._screen.say()
+        number, text = f"{facts['number']}  ", printable(facts["text"])
+        self._screen.say(Text.assemble((number, "bold cyan"), (text, "bold")))
+
+    def _refused(self, facts: Facts) -> None:
+        self._mark("✗", "red", f"refused by the critic: {facts['kind']}")
+        self._row("why", facts["reason"])
+        self._row("remedy", facts["remedy"])
         self._row(
-            "payments", "there is a database" if scene.has_payment_database else "the file is not even there"
+            "journal", f"{count(facts['calls'], 'call')}; session {facts['session_id']} {facts['status']}"
+        )
+        self._row(
+            "payments",
+            "there is a database" if facts["has_payment_database"] else "the file is not even there",
         )
 
-    def _waiting(self, scene: s.Waiting) -> None:
-        self._mark("✓", "green", f"verified: {scene.verdict}")
-        self._mark("?", "yellow", f"worker {scene.worker} has stopped at {scene.gate_name}")
-        self._row("call", f"{scene.tool}, {scene.mode}, {scene.reversibility}")
-        self._row("money", Text(_money(scene), style="bold"))
-        for row, value in enumerate(scene.values):
-            authority = " (authority)" if value.carries_authority else ""
+    def _waiting(self, facts: Facts) -> None:
+        self._mark("✓", "green", f"verified: {facts['verdict']}")
+        self._mark("?", "yellow", f"worker {facts['worker']} has stopped at {facts['gate_name']}")
+        self._row("call", f"{facts['tool']}, {facts['mode']}, {facts['reversibility']}")
+        self._row("money", Text(_money(facts), style="bold"))
+        for row, value in enumerate(facts["values"]):
+            authority = " (authority)" if value["carries_authority"] else ""
             same = (
-                f", equals {value.same_in} of the evidence"
-                if value.same_in and "equals" not in value.source
+                f", equals {value['same_in']} of the evidence"
+                if value["same_in"] and "equals" not in value["source"]
                 else ""
             )
-            self._row("" if row else "values", f"{value.name}{authority} from {value.source}{same}")
-        for fact in scene.evidence:
-            self._row("evidence", f"{fact.id} · {fact.source}")
+            self._row("" if row else "values", f"{value['name']}{authority} from {value['source']}{same}")
+        for fact in facts["evidence"]:
+            self._row("evidence", f"{fact['id']} · {fact['source']}")
         self._row(
-            "undo", f"{scene.undo}, covered by the same approval" if scene.undo else "there is no way back"
+            "undo",
+            f"{facts['undo']}, covered by the same approval" if facts["undo"] else "there is no way back",
         )
-        who = f"{count(scene.quorum, 'person')} with the role {listed(scene.roles)}, not {scene.owner}"
+        who = (
+            f"{count(facts['quorum'], 'person')} with the role {listed(facts['roles'])}, not {facts['owner']}"
+        )
         self._row("who", who)
-        self._row("digest", f"{_short(scene.digest)} is what an approval is bound to")
-        self._row("payments", _refunds(scene.refunds))
+        self._row("digest", f"{_short(facts['digest'])} is what an approval is bound to")
+        self._row("payments", _refunds(facts["refunds"]))
 
-    def _own_attempt(self, scene: s.OwnAttempt) -> None:
-        self._mark("✗", "red", f"refused: {scene.reason}")
-        self._row("remedy", scene.remedy)
-        self._row("journal", f"the gate is open, with {count(scene.approvals, 'approval')}")
+    def _own_attempt(self, facts: Facts) -> None:
+        self._mark("✗", "red", f"refused: {facts['reason']}")
+        self._row("remedy", facts["remedy"])
+        self._row("journal", f"the gate is open, with {count(facts['approvals'], 'approval')}")
 
-    def _answered(self, scene: s.Answered) -> None:
+    def _answered(self, facts: Facts) -> None:
         mark, style, word = (
-            ("✓", "green", "approved") if scene.answer == "approve" else ("✗", "red", "denied")
+            ("✓", "green", "approved") if facts["answer"] == "approve" else ("✗", "red", "denied")
         )
-        by = f"{word} by {scene.actor} ({listed(scene.roles)}), for {_short(scene.digest)}"
+        by = f"{word} by {facts['actor']} ({listed(facts['roles'])}), for {_short(facts['digest'])}"
         self._mark(mark, style, by)
 
-    def _crashed(self, scene: s.Crashed) -> None:
-        self._mark("✗", "red", f"worker {scene.worker} is dead: signal {scene.signal}")
-        self._row("payments", Text.assemble(f"{_refunds(scene.refunds)}: ", ("the money has moved", "bold")))
-        known = Text.assemble(f"{_wal(scene.intents, scene.completes)}: ", ("it does not know", "bold"))
+    def _crashed(self, facts: Facts) -> None:
+        self._mark("✗", "red", f"worker {facts['worker']} is dead: signal {facts['signal']}")
+        self._row(
+            "payments", Text.assemble(f"{_refunds(facts['refunds'])}: ", ("the money has moved", "bold"))
+        )
+        known = Text.assemble(f"{_wal(facts['intents'], facts['completes'])}: ", ("it does not know", "bold"))
         self._row("journal", known)
 
-    def _recovered(self, scene: s.Recovered) -> None:
+    def _recovered(self, facts: Facts) -> None:
         self._mark(
-            "✓", "green", f"worker {scene.worker} made the same call under the same key: {scene.status}"
+            "✓", "green", f"worker {facts['worker']} made the same call under the same key: {facts['status']}"
         )
-        self._row("key", listed([_short(key) for key in scene.keys]))
-        paid = Text.assemble(f"{_refunds(scene.refunds)}: ", ("paid once", "bold green"))
+        self._row("key", listed([_short(key) for key in facts["keys"]]))
+        paid = Text.assemble(f"{_refunds(facts['refunds'])}: ", ("paid once", "bold green"))
         self._row("payments", paid)
-        self._row("journal", _wal(len(scene.keys), scene.completes))
+        self._row("journal", _wal(len(facts["keys"]), facts["completes"]))
 
-    def _recorded(self, scene: s.Recorded) -> None:
-        self._mark("✓", "green", scene.hash)
-        for row, (name, value) in enumerate(scene.outputs.items()):
+    def _recorded(self, facts: Facts) -> None:
+        self._mark("✓", "green", facts["hash"])
+        for row, (name, value) in enumerate(facts["outputs"].items()):
             self._row("" if row else "outputs", f"{name} = {value}")
-        roles = listed(scene.approver_roles)
-        self._row("approved", f"by {scene.approver} ({roles}), for {_short(scene.digest)}")
-        self._row("evidence", listed(scene.evidence))
+        roles = listed(facts["approver_roles"])
+        self._row("approved", f"by {facts['approver']} ({roles}), for {_short(facts['digest'])}")
+        self._row("evidence", listed(facts["evidence"]))
 
-    def _ended(self, scene: s.Ended) -> None:
-        is_over = scene.status == "rejected"
+    def _ended(self, facts: Facts) -> None:
+        is_over = facts["status"] == "rejected"
         self._mark(
             "✗" if is_over else "·",
             "red" if is_over else "yellow",
-            f"the session is {scene.status}: nothing was paid",
+            f"the session is {facts['status']}: nothing was paid",
         )
-        if scene.reason:
-            self._row("why", scene.reason)
-        self._row("journal", f"{scene.calls_of_payment} INTENT of the payment")
-        self._row("payments", _refunds(scene.refunds))
+        if facts["reason"]:
+            self._row("why", facts["reason"])
+        self._row("journal", f"{facts['calls_of_payment']} INTENT of the payment")
+        self._row("payments", _refunds(facts["refunds"]))
 
     # --- lines ---
 
@@ -241,15 +240,15 @@ class Narrator:
             time.sleep(_PAUSE_S)
 
 
-def _money(gate: s.Waiting) -> str:
-    values = {value.name: value.value for value in gate.values}
+def _money(gate: Facts) -> str:
+    values = {value["name"]: value["value"] for value in gate["values"]}
     return f"INR {values['amount_inr']:,} to {values['payment_id']}"
 
 
-def _refunds(refunds: tuple[s.Refund, ...]) -> str:
+def _refunds(refunds: Sequence[Facts]) -> str:
     if not refunds:
         return "0 refunds"
-    rows = "; ".join(f"INR {row.amount_inr:,} to {row.payment_id}, {row.status}" for row in refunds)
+    rows = "; ".join(f"INR {row['amount_inr']:,} to {row['payment_id']}, {row['status']}" for row in refunds)
     return f"{count(len(refunds), 'refund')}, {rows}"
 
 
