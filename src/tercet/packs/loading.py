@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,7 +34,7 @@ from tercet.packs.declarations import (
 from tercet.packs.evidence_files import read_evidence
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.mcp_tools import read_mcp_tools
-from tercet.packs.parts import PACK, PackFile, Parts, Spot
+from tercet.packs.parts import PACK, Header, PackFile, Parts, Spot
 from tercet.packs.python_tools import USUAL_FILE, read_tools
 from tercet.tools.tool import Tool
 
@@ -85,7 +85,6 @@ class Loaded:
     tools: tuple[Tool, ...]
     code: Mapping[str, str]
     snapshot_times: Mapping[str, datetime]
-    templates: tuple[Plan, ...] = ()
     problems: tuple[Problem, ...]
     is_pack: bool = True
     """Whether this is a pack folder at all."""
@@ -107,25 +106,20 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
     decisions, gates = read_decisions(draft), read_gates(draft)
     policies, actors = read_policies(draft), read_actors(draft)
     evidence, times = read_evidence(draft)
-    templates = read_templates(draft)
-    library = read_methods(draft)
     parts = Parts(
-        safety_mode=pack_file.safety_mode,
-        budget=pack_file.budget,
-        session=pack_file.session,
-        limits=pack_file.limits,
-        models=pack_file.models,
-        context=pack_file.context,
-        control=pack_file.control,
-        notify=pack_file.notify,
+        **{
+            each.name: getattr(pack_file, each.name)
+            for each in fields(Parts)
+            if each.name in Header.model_fields
+        },
         tools=tools,
         decisions=decisions,
         gates=gates,
         policies=policies,
         actors=actors,
         evidence=evidence,
-        templates=templates,
-        library=library,
+        templates=read_templates(draft),
+        library=read_methods(draft),
         tuning=read_tuning(draft),
         spots=draft.spots,
         broken=frozenset(draft.broken),
@@ -137,7 +131,6 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
         tools=tools,
         code=code,
         snapshot_times=times,
-        templates=templates,
         problems=tuple(draft.problems),
     )
 

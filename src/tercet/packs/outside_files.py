@@ -43,60 +43,54 @@ def read_services(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
     names: set[str] = set()
     for table in read_tables(draft, HTTP_FILE, "service"):
         declared.append(table.values)
-        service = _read_service(draft, table)
+        service = _read_service(table)
         if service is None:
             continue
         if service.name in names:
-            draft.note(
-                "duplicate_name", "there are two services of this name", "rename one of them",
-                file=HTTP_FILE, place=table.place, row=table.spot.row,
-            )  # fmt: skip
+            table.note("duplicate_name", "there are two services of this name", "rename one of them")
         names.add(service.name)
         document = _read_document(draft, service, hashes)
         if document is not None:
-            _read_operations(draft, table, service, document, found)
-    if declared:
-        _hash(draft, declared, hashes)
-    return tuple(found.values()), hashes
+            _read_operations(table, service, document, found)
+    return tuple(found.values()), hashes | _hash(draft, HTTP_FILE, declared)
 
 
-def _hash(draft: Draft, declared: list[Any], hashes: dict[str, str]) -> None:
+def _hash(draft: Draft, file: str, declared: list[Any]) -> dict[str, str]:
+    """Return the hash of what a file declares."""
     try:
-        hashes[HTTP_FILE] = digest(declared)
+        return {file: digest(declared)} if declared else {}
     except (UsageError, TypeError):  # a date, a NaN, a number beyond 2^53: some field refuses it, or ought to
         draft.note(
             "not_canonical",
             "it holds what JSON does not have",
             "use texts, whole numbers and lists",
-            file=HTTP_FILE,
+            file=file,
         )
+        return {}
 
 
-def _read_service(draft: Draft, table: Table) -> Service | None:
+def _read_service(table: Table) -> Service | None:
     own = {key: value for key, value in table.values.items() if key not in (_DEFAULTS, _LISTED)}
-    service = read_model(draft, table, Service, own)
+    service = read_model(table, Service, own)
     if service is None:
         return None
     try:
         demand_egress(service)
     except OpenApiError as error:
-        _note(draft, table, error, f"{table.place}, base_url")
+        _note(table, error, f"{table.place}, base_url")
     for auth in service.auth:
         if not os.environ.get(auth.env):
-            draft.note(
-                "variable_missing", f"the environment variable {auth.env} is not set here",
-                "set it where runs of this pack are carried out", file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
-            )  # fmt: skip
+            table.warn(
+                "variable_missing",
+                f"the environment variable {auth.env} is not set here",
+                "set it where runs of this pack are carried out",
+            )
     if service.auth and service.scheme == "http" and not service.private:
-        draft.note(
-            "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https",
-            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
-        )  # fmt: skip
+        table.warn(
+            "secret_in_clear", f"{service.base_url} is not encrypted, and a secret is sent there", "use https"
+        )
     if find_spec("httpx2") is None:
-        draft.note(
-            "http_unavailable", "the HTTP library is not installed here", install_words("http"),
-            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
-        )  # fmt: skip
+        table.warn("http_unavailable", "the HTTP library is not installed here", install_words("http"))
     return service
 
 
@@ -116,70 +110,63 @@ def _read_document(draft: Draft, service: Service, hashes: dict[str, str]) -> Do
     return None
 
 
-def _read_operations(
-    draft: Draft, table: Table, service: Service, document: Document, found: dict[str, Tool]
-) -> None:
-    defaults = _read_defaults(draft, table)
+def _read_operations(table: Table, service: Service, document: Document, found: dict[str, Tool]) -> None:
+    defaults = _read_defaults(table)
     try:
         known = document.operations()
     except OpenApiError as error:
-        _note(draft, table, error, table.place)
+        _note(table, error, table.place)
         return
     listed: list[Described] = []
-    for inner in inner_tables(draft, table, _LISTED):
-        described = _find(draft, inner, document)
+    for inner in inner_tables(table, _LISTED):
+        described = _find(inner, document)
         if described is not None:
             listed.append(described)
-            _read_tool(draft, inner, service, document, described, defaults, found)
+            _read_tool(inner, service, document, described, defaults, found)
     if service.operations == "all":
         for described in known:
             if described not in listed:
                 other = table._replace(
                     values={"operation": described.id}, place=f"{table.place}, {described.id}"
                 )
-                _read_tool(draft, other, service, document, described, defaults, found)
+                _read_tool(other, service, document, described, defaults, found)
     if service.operations == "listed" and not table.values.get(_LISTED):
-        draft.note(
-            "service_without_tools", "none of its operations is listed", 'list them as [[service.tool]], or say operations = "all"',
-            file=HTTP_FILE, place=table.place, row=table.spot.row, severity="warning",
-        )  # fmt: skip
+        table.warn(
+            "service_without_tools",
+            "none of its operations is listed",
+            'list them as [[service.tool]], or say operations = "all"',
+        )
 
 
-def _read_defaults(draft: Draft, table: Table) -> dict[str, Any]:
+def _read_defaults(table: Table) -> dict[str, Any]:
     """What holds for every tool of a service that does not say otherwise."""
     given = table.values.get(_DEFAULTS, {})
     members = as_object(given)
     said, rest = ({}, {str(given): given}) if members is None else split(members)
     for key in rest:
-        draft.note(
-            "unknown_key", f"unknown key {key!r}", f"known here: {', '.join(sorted(SAYABLE))}",
-            file=HTTP_FILE, place=f"{table.place}, {_DEFAULTS}", row=table.spot.row,
-        )  # fmt: skip
+        table.note(
+            "unknown_key",
+            f"unknown key {key!r}",
+            f"known here: {', '.join(sorted(SAYABLE))}",
+            place=f"{table.place}, {_DEFAULTS}",
+        )
     return said
 
 
-def _find(draft: Draft, table: Table, document: Document) -> Described | None:
+def _find(table: Table, document: Document) -> Described | None:
     name = table.values.get("operation")
     if not isinstance(name, str):
-        draft.unread.add("tool")
-        draft.note(
-            "missing_key",
-            "'operation' is missing",
-            "add 'operation'",
-            file=HTTP_FILE,
-            place=table.place,
-            row=table.spot.row,
-        )
+        table.draft.unread.add("tool")
+        table.note("missing_key", "'operation' is missing", "add 'operation'")
         return None
     try:
         return find_operation(document, name)
     except OpenApiError as error:
-        _note(draft, table, error, table.place)
+        _note(table, error, table.place)
     return None
 
 
 def _read_tool(
-    draft: Draft,
     table: Table,
     service: Service,
     document: Document,
@@ -188,40 +175,42 @@ def _read_tool(
     found: dict[str, Tool],
 ) -> None:
     about_tool, own = split(table.values)
-    said = read_model(draft, table, Operation, {**own, "tool": {**defaults, **about_tool}})
+    said = read_model(table, Operation, {**own, "tool": {**defaults, **about_tool}})
     if said is None:
         return
     try:
         tool = make_tool(service, document, described, said)
     except OpenApiError as error:
-        _note(draft, table, error, table.place)
+        _note(table, error, table.place)
     except ValidationError as error:
-        note_faults(draft, table, Tool, error)
+        note_faults(table, Tool, error)
     else:
-        keep_tool(draft, found, tool, table.spot)
-        _warn_of(draft, table, described, tool)
+        keep_tool(table.draft, found, tool, table.spot)
+        _warn_of(table, described, tool)
 
 
-def _warn_of(draft: Draft, table: Table, described: Described, tool: Tool) -> None:
+def _warn_of(table: Table, described: Described, tool: Tool) -> None:
     usual = USUAL_MODE.get(described.method, None)
     if usual is None and MODE_RANK[tool.mode] == 0:
-        draft.note(
-            "mode_below_method", f"{described.method.upper()} is declared {tool.mode}, so it is called again without asking",
-            "keep it so only if this operation changes nothing", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
-        )  # fmt: skip
+        table.warn(
+            "mode_below_method",
+            f"{described.method.upper()} is declared {tool.mode}, so it is called again without asking",
+            "keep it so only if this operation changes nothing",
+            place=f"tool {tool.name}",
+        )
     if tool.result is None and described.method != "head":
-        draft.note(
-            "result_undescribed", "the description says nothing about its answer, so nothing checks it",
-            "describe its 2xx answers as JSON", file=HTTP_FILE, place=f"tool {tool.name}", row=table.spot.row, severity="warning",
-        )  # fmt: skip
+        table.warn(
+            "result_undescribed",
+            "the description says nothing about its answer, so nothing checks it",
+            "describe its 2xx answers as JSON",
+            place=f"tool {tool.name}",
+        )
 
 
-def _note(draft: Draft, table: Table, error: OpenApiError, place: str) -> None:
-    draft.unread.add("tool")
+def _note(table: Table, error: OpenApiError, place: str) -> None:
+    table.draft.unread.add("tool")
     where = f" (at {error.place})" if error.place else ""
-    draft.note(
-        error.code, f"{error.message}{where}", error.remedy or "mend the description", file=HTTP_FILE, place=place, row=table.spot.row
-    )  # fmt: skip
+    table.note(error.code, f"{error.message}{where}", error.remedy or "mend the description", place=place)
 
 
 def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
@@ -233,69 +222,58 @@ def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
         declared.append(table.values)
         about_tool, own = split(table.values)
         timeout = {"timeout_ms": about_tool.pop("timeout_ms")} if "timeout_ms" in about_tool else {}
-        command = read_model(draft, table, Command, {**own, **timeout, "tool": about_tool})
-        if command is not None and _is_at_home(draft, table, command):
-            _keep(draft, table, command, found, hashes)
-    if declared:
-        try:
-            hashes[COMMANDS_FILE] = digest(declared)
-        except (
-            UsageError,
-            TypeError,
-        ):  # a date, a NaN, a number beyond 2^53: some field refuses it, or ought to
-            draft.note(
-                "not_canonical", "it holds what JSON does not have", "use texts, whole numbers and lists", file=COMMANDS_FILE
-            )  # fmt: skip
-    return tuple(found.values()), hashes
+        command = read_model(table, Command, {**own, **timeout, "tool": about_tool})
+        if command is not None and _is_at_home(table, command):
+            _keep(table, command, found, hashes)
+    return tuple(found.values()), hashes | _hash(draft, COMMANDS_FILE, declared)
 
 
-def _keep(
-    draft: Draft, table: Table, command: Command, found: dict[str, Tool], hashes: dict[str, str]
-) -> None:
-    files = hash_files(draft, _line_of(table, command))
-    program = find_program(command, draft.folder, os.environ)
-    place = Place(folder=draft.folder, program=program, files=files)
+def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[str, str]) -> None:
+    files = hash_files(table.draft, _line_of(table, command))
+    program = find_program(command, table.draft.folder, os.environ)
+    place = Place(folder=table.draft.folder, program=program, files=files)
     hashes |= files
     try:
-        keep_tool(draft, found, command_tool(command, place=place), table.spot)
+        keep_tool(table.draft, found, command_tool(command, place=place), table.spot)
     except ValidationError as error:
-        note_faults(draft, table, Tool, error)
+        note_faults(table, Tool, error)
         return
     if program is None:
-        _warn(
-            draft,
-            table,
-            "program_missing",
-            f"there is no program {command.argv[0]} here",
-            "install it where runs happen",
+        table.warn(
+            "program_missing", f"there is no program {command.argv[0]} here", "install it where runs happen"
         )
     elif "/" not in command.argv[0]:
-        draft.note(
+        table.note(
             "program_not_hashed",
             f"{command.argv[0]} is looked up on the machine's search path, and is not part of the pack's hash",
             "nothing, if every machine that runs this pack may choose the program; else copy it into the pack",
-            file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="note",
-        )  # fmt: skip
+            severity="note",
+        )
     for name in command.secrets:
         if not os.environ.get(name):
-            _warn(draft, table, "variable_missing", f"the environment variable {name} is not set here", "set it where runs of this pack are carried out")  # fmt: skip
+            table.warn(
+                "variable_missing",
+                f"the environment variable {name} is not set here",
+                "set it where runs of this pack are carried out",
+            )
 
 
-def _is_at_home(draft: Draft, table: Table, command: Command) -> bool:
+def _is_at_home(table: Table, command: Command) -> bool:
     """Whether a command runs in a folder that is there, and in no other by a way around."""
     path = PurePosixPath(command.cwd)
-    folder = draft.folder / command.cwd
+    folder = table.draft.folder / command.cwd
     is_inside = path.is_absolute() or (
-        ".." not in path.parts and folder.resolve().is_relative_to(draft.folder)
+        ".." not in path.parts and folder.resolve().is_relative_to(table.draft.folder)
     )
     if is_inside and folder.is_dir():
         return True
-    draft.unread.add("tool")
-    draft.note(
+    table.draft.unread.add("tool")
+    table.note(
         "outside_pack" if not is_inside else "missing_folder",
         f"it runs in {command.cwd}, which {'lies outside the pack' if not is_inside else 'does not exist'}",
-        "name a folder of the pack, or an absolute path", file=COMMANDS_FILE, place=f"{table.place}, cwd", row=table.spot.row,
-    )  # fmt: skip
+        "name a folder of the pack, or an absolute path",
+        place=f"{table.place}, cwd",
+    )
     return False
 
 
@@ -310,10 +288,4 @@ def _line_of(table: Table, command: Command) -> CommandLine:
         cwd=command.cwd,
         outside_files=command.outside_files,
         remedy="copy the file into the pack, name a program of the machine without a path, or list it in outside_files",
-    )
-
-
-def _warn(draft: Draft, table: Table, code: str, message: str, remedy: str) -> None:
-    draft.note(
-        code, message, remedy, file=COMMANDS_FILE, place=table.place, row=table.spot.row, severity="warning"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -83,23 +84,10 @@ class Pack(Header):
         ]
         if problems:
             raise PackError(problems)
-        header = {name: getattr(loaded.pack_file, name) for name in Header.model_fields}
-        parts = loaded.parts
-        return cls(
-            **header,
-            tools=loaded.tools,
-            decisions=parts.decisions,
-            gates=parts.gates,
-            policies=parts.policies,
-            actors=parts.actors,
-            evidence=parts.evidence,
-            templates=loaded.templates,
-            library=parts.library,
-            tuning=parts.tuning,
-            snapshot_times=loaded.snapshot_times,
-            code=loaded.code,
-            spots=parts.spots,
-        )
+        given: dict[str, Any] = {name: getattr(loaded.parts, name) for name in _SHARED}
+        given |= {name: getattr(loaded.pack_file, name) for name in Header.model_fields}
+        given["tools"] = loaded.tools
+        return cls(**given, snapshot_times=loaded.snapshot_times, code=loaded.code)
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -143,26 +131,7 @@ class Pack(Header):
     @cached_property
     def parts(self) -> Parts:
         """The declarations as the checks see them."""
-        return Parts(
-            safety_mode=self.safety_mode,
-            budget=self.budget,
-            session=self.session,
-            limits=self.limits,
-            models=self.models,
-            context=self.context,
-            control=self.control,
-            notify=self.notify,
-            tools=tuple(self.tools),
-            decisions=tuple(self.decisions),
-            gates=tuple(self.gates),
-            policies=tuple(self.policies),
-            actors=tuple(self.actors),
-            evidence=tuple(self.evidence),
-            templates=tuple(self.templates),
-            library=self.library,
-            tuning=self.tuning,
-            spots=self.spots,
-        )
+        return Parts(**{name: getattr(self, name) for name in _SHARED})
 
     def decision_for(self, intent: str | None) -> DecisionSpec:
         """The decision that an intent asks for, by its id or one of its intents; without one, the only decision."""
@@ -249,6 +218,8 @@ class Pack(Header):
         return hash(self.hash)
 
 
+_SHARED = tuple(each.name for each in fields(Parts) if each.name in Pack.model_fields)
+"""What a pack and its parts both have."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

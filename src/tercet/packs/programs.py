@@ -21,7 +21,7 @@ from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.packs.declarations import explain, list_faults, note_duplicate
 from tercet.packs.folder import Draft
-from tercet.packs.parts import Spot
+from tercet.packs.parts import Severity, Spot
 from tercet.packs.toml import TomlFile, read_toml
 from tercet.tools.pinned_files import hash_file
 from tercet.tools.tool import Tool
@@ -140,11 +140,25 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 class Table(NamedTuple):
     """A table of a file, and where it stands."""
 
+    draft: Draft
     values: JsonObject
     place: str
     spot: Spot
     path: tuple[str | int, ...]
     toml: TomlFile
+
+    def note(
+        self, code: str, message: str, remedy: str, *, place: str = "", severity: Severity = "error"
+    ) -> None:
+        """Note a problem of the table, or of a place in it."""
+        file, row = self.spot
+        self.draft.note(
+            code, message, remedy, file=file, place=place or self.place, row=row, severity=severity
+        )
+
+    def warn(self, code: str, message: str, remedy: str, *, place: str = "") -> None:
+        """Note what does not keep the pack from loading."""
+        self.note(code, message, remedy, place=place, severity="warning")
 
 
 def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
@@ -163,10 +177,10 @@ def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
                 file=file,
                 row=toml.row((key,)),
             )
-    yield from inner_tables(draft, Table(dict(toml.values), "", Spot(file), (), toml), kind)
+    yield from inner_tables(Table(draft, dict(toml.values), "", Spot(file), (), toml), kind)
 
 
-def inner_tables(draft: Draft, around: Table, key: str) -> Iterator[Table]:
+def inner_tables(around: Table, key: str) -> Iterator[Table]:
     """The tables that stand under a key of another one."""
     given = around.values.get(key, [])
     for number, item in enumerate(as_list(given) or [given]):
@@ -175,8 +189,8 @@ def inner_tables(draft: Draft, around: Table, key: str) -> Iterator[Table]:
         row = around.toml.row(path)
         if values is None:
             if given != []:
-                draft.unread.add("tool")
-                draft.note(
+                around.draft.unread.add("tool")
+                around.draft.note(
                     "wrong_value", f"{key} is no list of tables", f"write [[{key}]], with two brackets",
                     file=around.spot.file, place=around.place, row=row,
                 )  # fmt: skip
@@ -184,27 +198,27 @@ def inner_tables(draft: Draft, around: Table, key: str) -> Iterator[Table]:
         name = values.get("name") or values.get("operation")
         shown = name if isinstance(name, str) and name else f"number {number + 1}"
         place = f"{around.place}, {key} {shown}" if around.place else f"{key} {shown}"
-        yield Table(values, place, Spot(around.spot.file, row), path, around.toml)
+        yield Table(around.draft, values, place, Spot(around.spot.file, row), path, around.toml)
 
 
-def read_model(draft: Draft, table: Table, model: type[ModelT], values: JsonObject) -> ModelT | None:
+def read_model(table: Table, model: type[ModelT], values: JsonObject) -> ModelT | None:
     """What a table declares; None, and problems, if it declares nothing that can be used."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        note_faults(draft, table, model, error)
+        note_faults(table, model, error)
     return None
 
 
-def note_faults(draft: Draft, table: Table, model: type[BaseModel], error: ValidationError) -> None:
+def note_faults(table: Table, model: type[BaseModel], error: ValidationError) -> None:
     """Notes every fault that a contract found in a table."""
-    draft.unread.add("tool")
-    for detail in list_faults(draft, error, table.spot):
+    table.draft.unread.add("tool")
+    for detail in list_faults(table.draft, error, table.spot):
         code, message, remedy = explain(detail, model)
         if detail["type"] in _OWN_CODES:
             code, message, remedy = detail["type"], *_parted(detail["msg"])
         field = ".".join(map(str, detail["loc"]))
-        draft.note(
+        table.draft.note(
             code,
             message,
             remedy,
