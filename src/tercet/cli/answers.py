@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli.documents import read_json
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gates import GateId
+from tercet.cli.options import argument, flag, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Heard, Voice, spoken
 from tercet.cli.standing import Commands
@@ -70,9 +70,9 @@ def approve(
     *,
     digest: Annotated[
         str,
-        typer.Option(
-            metavar="DIGEST",
-            help="The digest of the call that you looked at: the answer counts for no other.",
+        option(
+            "DIGEST",
+            "The digest of the call that you looked at: the answer counts for no other.",
             show_default=False,
         ),
     ] = "",
@@ -107,21 +107,14 @@ def modify(
     *,
     set_values: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "PARAM=VALUE",
+            "Set a parameter that the gate shows, or a part of one by its JSON Pointer (/lines/0/cents=5); may be given several times.",
             "--set",
-            metavar="PARAM=VALUE",
-            help="Set a parameter that the gate shows, or a part of one by its JSON Pointer (/lines/0/cents=5); may be given several times.",
         ),
     ] = None,
     note: Annotated[
-        str,
-        typer.Option(
-            "--note",
-            "--reason",
-            metavar="TEXT",
-            help="Why; it is kept with what you say.",
-            show_default=False,
-        ),
+        str, option("TEXT", "Why; it is kept with what you say.", "--note", "--reason", show_default=False)
     ] = "",
     voice: Voice,
 ) -> ExitCode:
@@ -155,17 +148,14 @@ def settle(
     *,
     happened: Annotated[
         bool | None,
-        typer.Option(
+        flag(
+            "Whether the call took effect; if it did not, it is made when the session is resumed.",
             "--happened/--did-not-happen",
-            help="Whether the call took effect; if it did not, it is made when the session is resumed.",
             show_default=False,
         ),
     ] = None,
     value: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="What the call brought, if it happened: later steps may refer to it."
-        ),
+        str | None, option("JSON", "What the call brought, if it happened: later steps may refer to it.")
     ] = None,
     voice: Voice,
 ) -> ExitCode:
@@ -202,22 +192,18 @@ def decide(
     gate: GateId,
     choice: Annotated[
         str,
-        typer.Argument(
-            metavar="CHOICE",
-            help=f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
+        argument(
+            "CHOICE",
+            f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
         ),
     ],
     *,
-    tokens: Annotated[Amount, typer.Option(metavar="N", help="With extend: so many tokens more.")] = None,
-    tool_calls: Annotated[
-        Amount, typer.Option(metavar="N", help="With extend: so many tool calls more.")
-    ] = None,
+    tokens: Annotated[Amount, option("N", "With extend: so many tokens more.")] = None,
+    tool_calls: Annotated[Amount, option("N", "With extend: so many tool calls more.")] = None,
     cost_microcents: Annotated[
-        Amount, typer.Option(metavar="N", help="With extend: so much more cost, in millionths of a cent.")
+        Amount, option("N", "With extend: so much more cost, in millionths of a cent.")
     ] = None,
-    wall_clock_ms: Annotated[
-        Amount, typer.Option(metavar="N", help="With extend: so many milliseconds more.")
-    ] = None,
+    wall_clock_ms: Annotated[Amount, option("N", "With extend: so many milliseconds more.")] = None,
     voice: Voice,
 ) -> ExitCode:
     """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.

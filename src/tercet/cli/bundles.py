@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Force, SessionId
+from tercet.cli.options import AsJson, Force, SessionId, argument, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import count, printable
 from tercet.packs.files import read_files
@@ -42,20 +41,17 @@ def export(
     *,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="FILE", help=f"The file to make; by default ID{SUFFIX} in this folder."
-        ),
+        option("FILE", f"The file to make; by default ID{SUFFIX} in this folder.", "-o", "--output"),
     ] = None,
     pack: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="PACK",
-            help="The folder of the pack that the run was started with, to go along; may be given several times for a session that was moved.",
+        option(
+            "PACK",
+            "The folder of the pack that the run was started with, to go along; may be given several times for a session that was moved.",
         ),
     ] = None,
     sign: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Sign it with this key: tercet signing-keys new makes one."),
+        str | None, option("KEY", "Sign it with this key: tercet signing-keys new makes one.")
     ] = None,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
@@ -135,13 +131,13 @@ def show_whole(screen: Screen, label: str, text: str) -> None:
 
 
 def verify_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")],
+    file: Annotated[Path, argument("FILE", "The bundle.")],
     *,
     key: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Who must have signed it: a public key (ed25519:…), or the name of one in your folder of keys.",
+        option(
+            "KEY",
+            "Who must have signed it: a public key (ed25519:…), or the name of one in your folder of keys.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tercet.cli.amounts import read_amounts
 from tercet.cli.case import local_actor
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import Foreground
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, SessionId
+from tercet.cli.options import AsJson, SessionId, option
 from tercet.cli.people import actors_of
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
@@ -40,14 +38,12 @@ MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples
 def resume(
     session: SessionId,
     *,
-    pack: Annotated[
-        Path, typer.Option(metavar="PACK", help="The folder of the pack that the session was started with.")
-    ],
+    pack: Annotated[Path, option("PACK", "The folder of the pack that the session was started with.")],
     extend: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
+        option(
+            "NAME=N",
+            "Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
         ),
     ] = None,
     telemetry: TelemetryWords = None,
@@ -81,7 +77,7 @@ def resume(
 def migrate(
     session: SessionId,
     *,
-    pack: Annotated[Path, typer.Option(metavar="PACK", help="The folder of the pack to move it to.")],
+    pack: Annotated[Path, option("PACK", "The folder of the pack to move it to.")],
     telemetry: TelemetryWords = None,
     sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from tercet.cli.case import local_actor
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.stores import StoreUrl, open_library, read_shelf
 from tercet.cli.text import count, listed, printable
@@ -78,20 +77,17 @@ def context(
     safety_mode: SafetyMode = None,
     role: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ROLE",
-            help="A role that the run's owner holds: by default those that the pack gives you; may be given several times.",
+        option(
+            "ROLE",
+            "A role that the run's owner holds: by default those that the pack gives you; may be given several times.",
         ),
     ] = None,
     tenant: Annotated[
-        str | None,
-        typer.Option(metavar="TENANT", help="Whose run it is: by default the tenant called default."),
+        str | None, option("TENANT", "Whose run it is: by default the tenant called default.")
     ] = None,
     session: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID", help="Show what this session was given, by what it has recorded, and nothing else."
-        ),
+        option("ID", "Show what this session was given, by what it has recorded, and nothing else."),
     ] = None,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,

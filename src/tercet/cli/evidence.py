@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import typer
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -23,7 +22,7 @@ from rich.text import Text
 from tercet.cli.amounts import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument, flag, option
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, respond
 from tercet.cli.stores import StoreUrl, store_at
@@ -52,49 +51,31 @@ tercet evidence snapshot 2026-05
 
 def add(
     files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILES...", help="Files, and folders that are read in the order of their names."
-        ),
+        list[Path], argument("FILES...", "Files, and folders that are read in the order of their names.")
     ],
     *,
     classification: Annotated[
-        str, typer.Option("--class", metavar="CLASS", help="What the facts are evidence of, such as policy.")
+        str, option("CLASS", "What the facts are evidence of, such as policy.", "--class")
     ],
     trust: Annotated[
-        str,
-        typer.Option(
-            metavar="TRUST", help="trusted or untrusted: whether what the files say may decide something."
-        ),
+        str, option("TRUST", "trusted or untrusted: whether what the files say may decide something.")
     ] = Trust.UNTRUSTED.value,
     expires: Annotated[
-        str,
-        typer.Option(
-            metavar="WHEN",
-            help="When the facts go stale: 30d from now, or a time such as 2027-01-31T00:00:00Z.",
-        ),
+        str, option("WHEN", "When the facts go stale: 30d from now, or a time such as 2027-01-31T00:00:00Z.")
     ] = "",
-    source: Annotated[
-        str, typer.Option(metavar="TEXT", help="Where the files came from; by default their names.")
-    ] = "",
+    source: Annotated[str, option("TEXT", "Where the files came from; by default their names.")] = "",
     id_field: Annotated[
-        str, typer.Option(metavar="NAME", help="The column or key that names a fact, where there is one.")
+        str, option("NAME", "The column or key that names a fact, where there is one.")
     ] = "id",
-    class_field: Annotated[
-        str, typer.Option(metavar="NAME", help="The column or key that tells the class of a fact.")
-    ] = "",
+    class_field: Annotated[str, option("NAME", "The column or key that tells the class of a fact.")] = "",
     trust_field: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="The column or key that tells the trust of a fact; it can only lower it."
-        ),
+        str, option("NAME", "The column or key that tells the trust of a fact; it can only lower it.")
     ] = "",
     expires_field: Annotated[
-        str, typer.Option(metavar="NAME", help="The column or key that tells when a fact goes stale.")
+        str, option("NAME", "The column or key that tells when a fact goes stale.")
     ] = "",
     skip_bad: Annotated[
-        bool,
-        typer.Option("--skip-bad", help="Leave out lines and files that cannot be read, and tell which."),
+        bool, flag("Leave out lines and files that cannot be read, and tell which.", "--skip-bad")
     ] = False,
     store: StoreUrl = "",
     as_json: AsJson = False,
@@ -208,8 +189,7 @@ def _show_added(screen: Screen, added: Added, draft: SnapshotHead, report: Repor
 
 def snapshot(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="What to call it; by default the time, such as 20260509-143000."),
+        str | None, argument("NAME", "What to call it; by default the time, such as 20260509-143000.")
     ] = None,
     *,
     store: StoreUrl = "",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from tercet.cli.evidence import DRAFT, head_json
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.stores import StoreUrl, use_store
 from tercet.cli.text import ago, ahead, count, moment, printable
@@ -39,7 +38,7 @@ SNIPPET = 300
 _STYLES = {"added": "green", "changed": "yellow", "removed": "red"}
 _MARKS = {"added": "+", "changed": "~", "removed": "-"}
 
-Limit = Annotated[int, typer.Option(metavar="N", min=1, max=1_000, help="How many to show at most.")]
+Limit = Annotated[int, option("N", "How many to show at most.", min=1, max=1_000)]
 
 
 def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> ExitCode:
@@ -73,8 +72,8 @@ def _cells(head: SnapshotHead, now: int) -> tuple[str, ...]:
 
 
 def diff(
-    before: Annotated[str, typer.Argument(metavar="A", help="The one snapshot.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="The other snapshot.")],
+    before: Annotated[str, argument("A", "The one snapshot.")],
+    after: Annotated[str, argument("B", "The other snapshot.")],
     *,
     store: StoreUrl = "",
     as_json: AsJson = False,
@@ -109,10 +108,7 @@ def _difference_json(each: Difference) -> dict[str, Any]:
 
 def show(
     what: Annotated[
-        str,
-        typer.Argument(
-            metavar="REF|SNAPSHOT", help="A fact by its id kg:CLASS:ID#snapshot_NAME, or a snapshot."
-        ),
+        str, argument("REF|SNAPSHOT", "A fact by its id kg:CLASS:ID#snapshot_NAME, or a snapshot.")
     ],
     *,
     limit: Limit = 50,
@@ -218,19 +214,12 @@ def _show_fact(screen: Screen, fact: Fact) -> None:
 
 
 def search(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Words to look for; nothing in them is syntax.")
-    ],
+    query: Annotated[str, argument("QUERY", "Words to look for; nothing in them is syntax.")],
     *,
     classes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--class", metavar="CLASS", help="Only facts of this class; may be given several times."
-        ),
+        list[str] | None, option("CLASS", "Only facts of this class; may be given several times.", "--class")
     ] = None,
-    snapshot: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The snapshot to search; by default the newest.")
-    ] = None,
+    snapshot: Annotated[str | None, option("NAME", "The snapshot to search; by default the newest.")] = None,
     limit: Limit = 10,
     store: StoreUrl = "",
     as_json: AsJson = False,

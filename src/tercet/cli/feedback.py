@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from tercet.cli.documents import read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place, make_folder, write_file
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Force
+from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import count, json_text, listed, printable
@@ -45,14 +44,11 @@ tercet golden check golden --pack examples/refunds  # exit 3 while the pack stil
 
 
 def add(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The session of a run that is over.")],
+    run: Annotated[str, argument("RUN", "The session of a run that is over.")],
     *,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with the result, in your words.")],
+    note: Annotated[str, option("TEXT", "What is wrong with the result, in your words.")],
     expected: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="The outputs that would have been right: a JSON object, or @ and a file."
-        ),
+        str | None, option("JSON", "The outputs that would have been right: a JSON object, or @ and a file.")
     ] = None,
     actors: ActorsPath = None,
     journal: JournalUrl = DEFAULT,
@@ -81,9 +77,7 @@ def add(
 
 
 def list_feedback(
-    run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Only what was said about this session.")
-    ] = None,
+    run: Annotated[str | None, argument("RUN", "Only what was said about this session.")] = None,
     *,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -104,8 +98,7 @@ async def _list(journal: Journal, run: str | None) -> list[Feedback]:
 
 def insights(
     pack: Annotated[
-        str | None,
-        typer.Argument(metavar="PACK", help="Only runs of this pack, by its name, whatever its version."),
+        str | None, argument("PACK", "Only runs of this pack, by its name, whatever its version.")
     ] = None,
     *,
     journal: JournalUrl = DEFAULT,
@@ -137,11 +130,9 @@ async def _demand_pack(journal: Journal, name: str) -> None:
 
 
 def golden(
-    feedback: Annotated[
-        str, typer.Argument(metavar="ID", help="The correction, as tercet feedback list names it.")
-    ],
+    feedback: Annotated[str, argument("ID", "The correction, as tercet feedback list names it.")],
     *,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
+    to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import question
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_json import gate_json
@@ -33,7 +32,7 @@ from tercet.journal.protocol import Journal
 MOST = 200
 
 GateId: TypeAlias = Annotated[
-    str, typer.Argument(metavar="GATE", help="The gate: the session's id, a dot, and g with a number.")
+    str, argument("GATE", "The gate: the session's id, a dot, and g with a number.")
 ]
 
 LIST_EXAMPLES = """\

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place, make_folder
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Force
+from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.recordings import is_file, read_runs
 from tercet.cli.replay import progress_over
 from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
@@ -42,13 +41,10 @@ tercet golden check golden --pack examples/refunds  # exit 3 if a verdict would 
 
 def add(
     runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN", help="Sessions of the journal by their ids, or files that tercet export made."
-        ),
+        list[str], argument("RUN", "Sessions of the journal by their ids, or files that tercet export made.")
     ],
     *,
-    to: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of the set; it is made if need be.")],
+    to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -124,16 +120,14 @@ def _keep(url: str, recording: Recording, target: Path) -> None:
 
 
 def check(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the set.")],
+    folder: Annotated[Path, argument("FOLDER", "The folder of the set.")],
     *,
     pack: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PACK", help="Judge the runs under the pack in this folder, and not each under its own."
-        ),
+        option("PACK", "Judge the runs under the pack in this folder, and not each under its own."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many processes; by default one for each core.")
+        int | None, option("N", "How many processes; by default one for each core.", min=1)
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:

@@ -6,11 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 from tercet.packs.scaffold import EXAMPLE_INPUT, scaffold
@@ -24,13 +22,9 @@ tercet run my_pack --input '{"plant": "tomato"}'  # waits at a gate: exit 4
 
 
 def init(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to make; it must not exist, or be empty.")
-    ],
+    folder: Annotated[Path, argument("DIR", "The folder to make; it must not exist, or be empty.")],
     *,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The pack's name: by default the folder's.")
-    ] = None,
+    name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template

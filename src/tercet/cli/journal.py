@@ -7,12 +7,11 @@ from contextlib import nullcontext
 from typing import Annotated, Any
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, demand_file
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, flag
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
@@ -112,9 +111,7 @@ def _format_counts(report: JournalReport) -> str:
 
 def accept(
     *,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Give up the lost commits; copy the files first.")
-    ] = False,
+    yes: Annotated[bool, flag("Give up the lost commits; copy the files first.", "--yes")] = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:

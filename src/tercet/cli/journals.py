@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import typer
-
+from tercet.cli.options import option
 from tercet.contracts.errors import UsageError
 from tercet.contracts.saga import RollbackResult
 from tercet.core import events as e
@@ -32,11 +31,11 @@ _SECRETS = ("password", "passfile", "sslpassword")
 
 JournalUrl: TypeAlias = Annotated[
     str,
-    typer.Option(
+    option(
+        "URL",
+        f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         "--journal",
-        metavar="URL",
         envvar=VARIABLE,
-        help=f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         show_default=False,
         show_envvar=False,
     ),

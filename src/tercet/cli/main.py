@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.options import flag
 
 
 class Entry(NamedTuple):
@@ -268,8 +269,7 @@ def start(
     ctx: typer.Context,
     *,
     show_version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+        bool, flag("Print the version and exit.", "--version", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Tercet: an agent runtime that can say no."""

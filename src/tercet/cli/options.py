@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from tercet.contracts.mode import ApprovalMode
+
+
+def option(metavar: str, text: str, *names: str, **given: Any) -> Any:
+    """Return an option that takes a value; without names it is called like its parameter."""
+    return typer.Option(*names, metavar=metavar, help=text, **given)
+
+
+def flag(text: str, *names: str, **given: Any) -> Any:
+    """Return an option that takes no value."""
+    return typer.Option(*names, help=text, **given)
+
+
+def argument(metavar: str, text: str, **given: Any) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=text, **given)
+
 
 PackFolder: TypeAlias = Annotated[
     Path, typer.Argument(metavar="PACK", help="The pack's folder: the one with pack.toml in it.")

@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import typer
 from rich.text import Text
 
 from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Note, SessionId
+from tercet.cli.options import AsJson, Note, SessionId, argument, option
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Voice, Words, spoken
@@ -92,9 +91,9 @@ def extend(
     session: SessionId,
     amounts: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME=N...",
-            help="How much more: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
+        argument(
+            "NAME=N...",
+            "How much more: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
         ),
     ],
     *,
@@ -148,9 +147,7 @@ def _what_next(state: State, carrier: str) -> str:
 
 def settle(
     session: SessionId,
-    step: Annotated[
-        str, typer.Argument(metavar="STEP", help="The step whose effect was taken back by a person.")
-    ],
+    step: Annotated[str, argument("STEP", "The step whose effect was taken back by a person.")],
     *,
     note: Note = "",
     actors: ActorsPath = None,
@@ -194,16 +191,10 @@ def _use_runtime(
 def prune(
     *,
     older_than: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION", help="Forget those that ended longer ago: 90d, 12h.", show_default=False
-        ),
+        str | None, option("DURATION", "Forget those that ended longer ago: 90d, 12h.", show_default=False)
     ] = None,
     pack: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PACK", help="Forget what this pack's own retention_days lets go.", show_default=False
-        ),
+        Path | None, option("PACK", "Forget what this pack's own retention_days lets go.", show_default=False)
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -239,10 +230,7 @@ def prune(
 
 def sweep(
     *,
-    pack: Annotated[
-        Path,
-        typer.Option(metavar="PACK", help="The folder of the pack whose sessions are carried to their end."),
-    ],
+    pack: Annotated[Path, option("PACK", "The folder of the pack whose sessions are carried to their end.")],
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
-
 from tercet.cli import case
+from tercet.cli.options import flag, option
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.core.state import State
@@ -27,11 +26,11 @@ FILE = "actors.toml"
 
 ActorsPath: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "PATH",
+        f"Who you are, and which roles you hold: a pack's folder or an {FILE}; by default {VARIABLE}, else {FILE} in this folder, else the session's own list.",
         "--actors",
-        metavar="PATH",
         envvar=VARIABLE,
-        help=f"Who you are, and which roles you hold: a pack's folder or an {FILE}; by default {VARIABLE}, else {FILE} in this folder, else the session's own list.",
         show_default=False,
         show_envvar=False,
     ),
@@ -40,18 +39,18 @@ ActorsPath: TypeAlias = Annotated[
 
 ActAs: TypeAlias = Annotated[
     str,
-    typer.Option(
+    option(
+        "NAME",
+        "Act as this actor of the pack: with --dev as any of them, recorded as simulated; else only as one whose login is yours.",
         "--as",
-        metavar="NAME",
-        help="Act as this actor of the pack: with --dev as any of them, recorded as simulated; else only as one whose login is yours.",
         show_default=False,
     ),
 ]
 Dev: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    flag(
+        "One person may act as any actor of the pack with --as, in a session that was started with --dev on a journal of this machine.",
         "--dev",
-        help="One person may act as any actor of the pack with --as, in a session that was started with --dev on a journal of this machine.",
     ),
 ]
 

@@ -8,7 +8,16 @@ import typer
 
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
+from tercet.cli.options import (
+    AsJson,
+    Intent,
+    PackFolder,
+    RequestInput,
+    SafetyMode,
+    SnapshotName,
+    flag,
+    option,
+)
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
 from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnings
@@ -32,22 +41,22 @@ def plan(
     input_: RequestInput = None,
     planner: Annotated[
         PlannerName | None,
-        typer.Option(
-            metavar="PLANNER",
-            help="Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        option(
+            "PLANNER",
+            "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
         ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
+        option(
+            "MODEL",
+            "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
     as_dot: Annotated[
-        bool, typer.Option("--dot", help="Print the plan as a graph in the DOT language, and nothing else.")
+        bool, flag("Print the plan as a graph in the DOT language, and nothing else.", "--dot")
     ] = False,
     store: StoreUrl = "",
     as_json: AsJson = False,

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias, get_args
 
-import typer
-
 from tercet.cli.journals import TENANT, journal_at
+from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
 from tercet.engine.session_reader import list_rows
@@ -20,17 +19,13 @@ from tercet.replay.sources import load_bundle, load_run
 
 Runs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="RUN", help="Sessions of the journal by their ids, or files that tercet export made."
-    ),
+    argument("RUN", "Sessions of the journal by their ids, or files that tercet export made."),
 ]
-Intent: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="INTENT", help="With --all: only runs that asked for this.")
-]
+Intent: TypeAlias = Annotated[str | None, option("INTENT", "With --all: only runs that asked for this.")]
 Status: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="STATUS", help="With --all: only runs that stand so, such as completed.")
+    str | None, option("STATUS", "With --all: only runs that stand so, such as completed.")
 ]
-Everything: TypeAlias = Annotated[bool, typer.Option("--all", help="Every run of the journal.")]
+Everything: TypeAlias = Annotated[bool, flag("Every run of the journal.", "--all")]
 
 
 def demand_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:

@@ -7,13 +7,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
-import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, option
 from tercet.cli.recordings import Everything, Intent, RunReader, Runs, Status, demand_runs, open_runs
 from tercet.cli.replay_view import MOST, Tally, show_replayed, show_what_if
 from tercet.cli.screen import Screen, print_json
@@ -38,23 +37,20 @@ def replay(
     *,
     pack: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PACK",
-            help="Judge them under the pack in this folder instead, and show what would change.",
-        ),
+        option("PACK", "Judge them under the pack in this folder instead, and show what would change."),
     ] = None,
     installed: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="PACK",
-            help="The folder of the pack that runs were recorded with, where their journal has not kept it; may be given several times.",
+        option(
+            "PACK",
+            "The folder of the pack that runs were recorded with, where their journal has not kept it; may be given several times.",
         ),
     ] = None,
     everything: Everything = False,
     intent: Intent = None,
     status: Status = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many processes; by default one for each core.")
+        int | None, option("N", "How many processes; by default one for each core.", min=1)
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,

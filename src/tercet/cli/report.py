@@ -9,13 +9,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place, write_file
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, Force
+from tercet.cli.options import AsJson, Force, option
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
 from tercet.cli.sources import RunName, run_at
 from tercet.cli.text import printable
@@ -39,11 +38,11 @@ def report(
     *,
     out: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
             "-o",
             "--out",
-            metavar="FILE",
-            help="Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
             show_default=False,
         ),
     ] = None,

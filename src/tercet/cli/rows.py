@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, Generic, NamedTuple, TypeAlias, TypeVar
 
-import typer
 from pydantic import BaseModel, ValidationError
 
 from tercet.cli.documents import STDIN
 from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
+from tercet.cli.options import option
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import OutcomeRow
@@ -107,10 +107,10 @@ def _row(kind: Kind[Row], place: str, line: bytes) -> Row:
 
 MaybeJournal: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "URL",
+        f"Where runs are kept, of which the last {RECENT} of each task class count: by default {VARIABLE}, else tercet.db in this folder if it is there.",
         "--journal",
-        metavar="URL",
-        help=f"Where runs are kept, of which the last {RECENT} of each task class count: by default {VARIABLE}, else tercet.db in this folder if it is there.",
         show_default=False,
     ),
 ]

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tercet.cli.amounts import read_duration
 from tercet.cli.carrying import carry
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
-from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
+from tercet.cli.options import (
+    AsJson,
+    Intent,
+    PackFolder,
+    RequestInput,
+    SafetyMode,
+    SnapshotName,
+    flag,
+    option,
+)
 from tercet.cli.people import ActAs, Dev, acting_as, demand_local
 from tercet.cli.stores import StoreUrl
 from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
@@ -35,52 +42,48 @@ def run(
     input_: RequestInput = None,
     plan: Annotated[
         str | None,
-        typer.Option(
-            metavar="PLAN",
-            help="A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes.",
+        option(
+            "PLAN", "A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes."
         ),
     ] = None,
     planner: Annotated[
         PlannerName | None,
-        typer.Option(
-            metavar="PLANNER",
-            help="Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        option(
+            "PLANNER",
+            "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
         ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
+        option(
+            "MODEL",
+            "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
         ),
     ] = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
     shadow: Annotated[
-        bool,
-        typer.Option(
-            "--shadow", help="Only rehearse: the plan is reviewed and recorded, and nothing is called."
-        ),
+        bool, flag("Only rehearse: the plan is reviewed and recorded, and nothing is called.", "--shadow")
     ] = False,
     request_key: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            help="Idempotency key of this request, for each actor and pack: sent again with the same key, the request continues the session that it started; another request with the same key is refused.",
+        option(
+            "KEY",
+            "Idempotency key of this request, for each actor and pack: sent again with the same key, the request continues the session that it started; another request with the same key is refused.",
         ),
     ] = None,
     ttl: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
+        option(
+            "DURATION",
+            "How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
         ),
     ] = None,
     traceparent: Annotated[
         str,
-        typer.Option(
-            metavar="HEADER",
-            help="The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
+        option(
+            "HEADER",
+            "The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
             show_default=False,
         ),
     ] = "",

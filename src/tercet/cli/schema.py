@@ -6,11 +6,10 @@ import inspect
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import UsageError
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
@@ -22,9 +21,7 @@ tercet schema Plan
 
 
 def schema(
-    name: Annotated[
-        str | None, typer.Argument(metavar="TYPE", help="The type; without one, all of them are listed.")
-    ] = None,
+    name: Annotated[str | None, argument("TYPE", "The type; without one, all of them are listed.")] = None,
     *,
     as_json: AsJson = False,
 ) -> ExitCode:

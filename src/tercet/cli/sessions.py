@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any, cast, get_args
 
 import msgspec
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.foreground import process_name
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
-from tercet.cli.options import AsJson, SessionId
+from tercet.cli.options import AsJson, SessionId, option
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.progress import Progress, Silence
 from tercet.cli.screen import Screen, print_json
@@ -57,8 +56,7 @@ tercet sessions watch ses_0123456789abcdef --json
 def list_sessions(
     *,
     status: Annotated[
-        str | None,
-        typer.Option(metavar="STATUS", help=f"Only those that are so, one of {', '.join(STATES)}."),
+        str | None, option("STATUS", f"Only those that are so, one of {', '.join(STATES)}.")
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,

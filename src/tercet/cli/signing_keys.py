@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from tercet.cli.bundles import keys, show_whole
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
 
@@ -20,9 +19,7 @@ tercet signing-keys show release
 tercet signing-keys show release --json
 """
 
-KeyName = Annotated[
-    str, typer.Argument(metavar="NAME", help="The key's name: small letters, digits, '-' and '_'.")
-]
+KeyName = Annotated[str, argument("NAME", "The key's name: small letters, digits, '-' and '_'.")]
 
 
 def new(name: KeyName, *, as_json: AsJson = False) -> ExitCode:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 from tercet.cli.journals import TENANT, journal_at
+from tercet.cli.options import argument
 from tercet.contracts.errors import ReplayError, TercetError
 from tercet.core.codec import CodecError
 from tercet.core.fold.base import IllegalEvent
@@ -20,7 +19,7 @@ from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
 
 RunName: TypeAlias = Annotated[
-    str, typer.Argument(metavar="RUN", help="A session (ses_…) of the journal, or the file of a bundle.")
+    str, argument("RUN", "A session (ses_…) of the journal, or the file of a bundle.")
 ]
 
 

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Annotated
 
-import typer
-
 from tercet.cli.amounts import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_in
 from tercet.cli.text import count, printable, took
@@ -38,14 +36,12 @@ def stats(
     *,
     since: Annotated[
         str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Only runs that were started within this time, such as 7d, 12h or 30m: by default all.",
+        option(
+            "DURATION",
+            "Only runs that were started within this time, such as 7d, 12h or 30m: by default all.",
         ),
     ] = None,
-    intent: Annotated[
-        str | None, typer.Option(metavar="INTENT", help="Only runs that were asked for this.")
-    ] = None,
+    intent: Annotated[str | None, option("INTENT", "Only runs that were asked for this.")] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:

@@ -9,12 +9,11 @@ from typing import Annotated, Any, cast, get_args
 
 import msgspec
 import orjson
-import typer
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Note
+from tercet.cli.options import AsJson, Note, argument
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.standing import Commands
@@ -43,7 +42,7 @@ tercet stop lift tenant
 
 
 def stop_tool(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool: adapter.capability.")],
+    name: Annotated[str, argument("NAME", "The tool: adapter.capability.")],
     *,
     note: Note = "",
     actors: ActorsPath = None,
@@ -59,9 +58,7 @@ def stop_tool(
 
 
 def stop_pack(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The pack's name without its version: all versions stop.")
-    ],
+    name: Annotated[str, argument("NAME", "The pack's name without its version: all versions stop.")],
     *,
     note: Note = "",
     actors: ActorsPath = None,
@@ -80,10 +77,8 @@ def stop_tenant(
 
 
 def lift(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is stopped: tool, pack or tenant.")],
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Which one; not for tenant.", show_default=False)
-    ] = None,
+    kind: Annotated[str, argument("KIND", "What is stopped: tool, pack or tenant.")],
+    name: Annotated[str | None, argument("NAME", "Which one; not for tenant.", show_default=False)] = None,
     *,
     note: Note = "",
     actors: ActorsPath = None,

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias, TypeVar
 
-import typer
-
 from tercet.cli import journals
+from tercet.cli.options import option
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
@@ -29,11 +28,11 @@ FILE = "evidence.db"
 
 StoreUrl: TypeAlias = Annotated[
     str,
-    typer.Option(
+    option(
+        "URL",
+        f"Where evidence is kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else {FILE} beside the journal.",
         "--store",
-        metavar="URL",
         envvar=VARIABLE,
-        help=f"Where evidence is kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else {FILE} beside the journal.",
         show_default=False,
         show_envvar=False,
     ),

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, TypeAlias
 
-import typer
-
+from tercet.cli.options import option
 from tercet.cli.text import printable
 from tercet.observe.settings import (
     DEFAULT_RATE,
@@ -27,22 +26,22 @@ SAMPLE_VARIABLE = "TERCET_SAMPLE"
 
 TelemetryWords: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "WHAT",
+        f"Tell what the run does: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
         "--telemetry",
-        metavar="WHAT",
         envvar=VARIABLE,
-        help=f"Tell what the run does: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
         show_default=False,
         show_envvar=False,
     ),
 ]
 SampleRate: TypeAlias = Annotated[
     float,
-    typer.Option(
+    option(
+        "RATE",
+        f"Which share of the runs is traced beside every failed, gated or escalated one, from 0 to 1: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
         "--sample",
-        metavar="RATE",
         envvar=SAMPLE_VARIABLE,
-        help=f"Which share of the runs is traced beside every failed, gated or escalated one, from 0 to 1: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
         show_default=False,
         show_envvar=False,
     ),

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tercet.cli import case
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, PackFolder
+from tercet.cli.options import AsJson, PackFolder, argument, flag
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import count, json_text, printable
 from tercet.contracts.errors import PackError
@@ -38,8 +38,7 @@ tercet tools pin examples/mcp parcels --yes
 DIFF_EXAMPLES = "tercet tools diff examples/mcp\n"
 
 ServerName = Annotated[
-    str | None,
-    typer.Argument(metavar="SERVER", help="One MCP server of the pack; without it, all.", show_default=False),
+    str | None, argument("SERVER", "One MCP server of the pack; without it, all.", show_default=False)
 ]
 
 
@@ -97,7 +96,7 @@ def pin(
     pack: PackFolder,
     server: ServerName = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept the changes without being asked.")] = False,
+    yes: Annotated[bool, flag("Accept the changes without being asked.", "--yes")] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Pin the tools of a pack's MCP servers, once a person accepts. It shows first how they differ from what is

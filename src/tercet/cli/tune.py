@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Force, PackFolder
+from tercet.cli.options import AsJson, Force, PackFolder, argument, option
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.recordings import Everything, Intent, Status, demand_runs, is_file, read_runs
 from tercet.cli.replay import progress_over
@@ -42,7 +41,7 @@ tercet tune show letters-proposal --json
 ACCEPT_EXAMPLES = "tercet tune accept letters-proposal --pack examples/letters\n"
 
 ProposalPath = Annotated[
-    Path, typer.Argument(metavar="PROPOSAL", help="The folder that tercet tune wrote, or its proposal.json.")
+    Path, argument("PROPOSAL", "The folder that tercet tune wrote, or its proposal.json.")
 ]
 
 
@@ -51,28 +50,19 @@ def search(
     *,
     runs: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="RUN",
-            help="A session of the journal by its id, or a file that tercet export made; may be given several times.",
+        option(
+            "RUN",
+            "A session of the journal by its id, or a file that tercet export made; may be given several times.",
         ),
     ] = None,
     everything: Everything = False,
     intent: Intent = None,
     status: Status = None,
-    trials: Annotated[
-        int, typer.Option(min=1, max=100_000, metavar="N", help="How many candidates are tried at most.")
-    ] = 100,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="The same seed finds the same candidate.")
-    ] = 0,
-    workers: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many processes judge each candidate.")
-    ] = None,
+    trials: Annotated[int, option("N", "How many candidates are tried at most.", min=1, max=100_000)] = 100,
+    seed: Annotated[int, option("N", "The same seed finds the same candidate.", min=0, max=2**32 - 1)] = 0,
+    workers: Annotated[int | None, option("N", "How many processes judge each candidate.", min=1)] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Where the proposal goes: by default PACK's name and -proposal, here."
-        ),
+        Path | None, option("FOLDER", "Where the proposal goes: by default PACK's name and -proposal, here.")
     ] = None,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
@@ -130,10 +120,7 @@ def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
 def accept(
     proposal: ProposalPath,
     *,
-    pack: Annotated[
-        Path,
-        typer.Option(metavar="PACK", help="The pack's folder, which is changed: the one it was made for."),
-    ],
+    pack: Annotated[Path, option("PACK", "The pack's folder, which is changed: the one it was made for.")],
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:

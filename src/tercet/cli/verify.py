@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from tercet.cli.case import Case, review_plan
 from tercet.cli.case_view import show_case
 from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName
+from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, argument
 from tercet.cli.rules_view import report_on, rules_json, show_warnings
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
@@ -26,7 +24,7 @@ tercet verify examples/refunds examples/refunds/plans/plan_b.json --input '{"ord
 
 def verify(
     pack: PackFolder,
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="The plan's JSON file, or - for stdin.")],
+    plan: Annotated[str, argument("PLAN", "The plan's JSON file, or - for stdin.")],
     *,
     intent: Intent = None,
     input_: RequestInput = None,

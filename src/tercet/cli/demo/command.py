@@ -8,14 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
-
 from tercet.cli.demo.folder import Folder, make_folder
 from tercet.cli.demo.narrator import Hint, Narrator, hints
 from tercet.cli.demo.scenes import Facts, Scene
 from tercet.cli.demo.story import Ask, play
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import AsJson
+from tercet.cli.options import AsJson, flag, option
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import InternalError
 
@@ -34,19 +32,19 @@ _EXIT_CODES = {"completed": ExitCode.ACCEPTED, "awaiting_gate": ExitCode.WAITING
 def demo(
     *,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Approve without asking; so it is also where stdin is no terminal.")
+        bool, flag("Approve without asking; so it is also where stdin is no terminal.", "--yes")
     ] = False,
     folder: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FOLDER",
+            "Where to leave the files: a folder that is empty or not there yet; by default a new temporary one.",
             "--dir",
-            metavar="FOLDER",
-            help="Where to leave the files: a folder that is empty or not there yet; by default a new temporary one.",
             show_default=False,
         ),
     ] = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Without pauses; so it is also where stdout is no terminal.")
+        bool, flag("Without pauses; so it is also where stdout is no terminal.", "--fast")
     ] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
