@@ -317,15 +317,13 @@ class _Told:
         roles = f" ({listed(self._roles)})" if self._roles else ""
         acting = ", simulated" if actor.auth == SIMULATED else ""
         done = f"{self._gate} is {self._word} by {printable(actor.id, 80)}{roles}{acting}"
-        screen.say(Text.assemble(("✓ ", "bold green"), done))
+        screen.conclude(done)
         for name, missing in self._missing.items():
             screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
         if self._heard.carrier and not self._missing:
             screen.say(Text(f"  {self._heard.carrier} goes on with it.", style="dim"))
             return
-        screen.say(Text(f"  {self._invitation}", style="dim"))
-        for line in self._next:
-            screen.show_command(line)
+        screen.offer(f"  {self._invitation}", *self._next)
 
 
 def _still(gate: OpenGate, name: str) -> str:

@@ -103,7 +103,7 @@ def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
     told = (
         f"{printable(str(path), 200)}: {count(seal.records, 'record')}, {count(path.stat().st_size, 'byte')}"
     )
-    screen.say(Text.assemble(("✓ ", "bold green"), told))
+    screen.conclude(told)
     _show_contents(screen, manifest, seal)
     if not manifest.is_over:
         screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
@@ -189,8 +189,9 @@ _WORDS: dict[Answer, str] = {
 
 
 def _show_finding(screen: Screen, file: Path, finding: Finding, wanted: str | None) -> None:
-    mark = ("✓ ", "bold green") if finding.answer == "intact" else ("✗ ", "bold red")
-    screen.say(Text.assemble(mark, f"{printable(str(file), 200)} {_WORDS[finding.answer]}"))
+    screen.conclude(
+        f"{printable(str(file), 200)} {_WORDS[finding.answer]}", is_good=finding.answer == "intact"
+    )
     if (damage := finding.damage) is not None:
         screen.put(printable(_tell(damage)), first="  ")
         screen.put(printable(damage.remedy or ""), first="  → ")

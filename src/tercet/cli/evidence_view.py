@@ -41,12 +41,12 @@ _MARKS = {"added": "+", "changed": "~", "removed": "-"}
 Limit = Annotated[int, option("N", "How many to show at most.", min=1, max=1_000)]
 
 
-def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> ExitCode:
+def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> None:
     """List the snapshots, newest first, and the draft: at most 200."""
     heads = use_store(store, lambda opened: opened.heads(TENANT, limit=MOST))
     if as_json:
         print_json({"snapshots": [head_json(head) for head in heads]})
-        return ExitCode.ACCEPTED
+        return
     screen, now = Screen(), SystemClock().now()
     if not heads:
         screen.say("There is no snapshot yet.")
@@ -55,7 +55,6 @@ def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> ExitCode
     for head, cells in zip(heads, table, strict=True):
         name, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
         screen.say(Text.assemble((name, "bold" if head.is_frozen else "yellow"), "".join(others).rstrip()))
-    return ExitCode.ACCEPTED
 
 
 def _cells(head: SnapshotHead, now: int) -> tuple[str, ...]:
@@ -77,14 +76,14 @@ def diff(
     *,
     store: StoreUrl = "",
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Show in which facts two snapshots differ. That is what was added, changed and removed from A to B."""
     found = use_store(store, lambda opened: opened.diff(TENANT, before, after))
     if as_json:
         print_json(
             {"before": before, "after": after, "differences": [_difference_json(each) for each in found]}
         )
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     if not found:
         screen.say("They hold the same facts.")
@@ -93,7 +92,6 @@ def diff(
         screen.say(Text.assemble(mark, printable(f"{each.classification}:{each.key}", 300)))
     if len(found) > MOST:
         screen.say(f"… {len(found) - MOST:,} more; --json lists them all")
-    return ExitCode.ACCEPTED
 
 
 def _difference_json(each: Difference) -> dict[str, Any]:
@@ -223,19 +221,18 @@ def search(
     limit: Limit = 10,
     store: StoreUrl = "",
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Search a snapshot by words, best first. The same snapshot always gives the same answer."""
     chosen, hits = use_store(store, lambda opened: _search(opened, query, classes, snapshot, limit))
     if as_json:
         found = [{"score": hit.score, **fact_json(hit.fact)} for hit in hits]
         print_json({"snapshot": chosen, "query": query, "hits": found})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     if not hits:
         screen.say(f"Nothing in snapshot {printable(chosen)} has these words.")
     for hit in hits:
         _show_line(screen, hit.fact, hit.score)
-    return ExitCode.ACCEPTED
 
 
 async def _search(

@@ -53,7 +53,7 @@ def add(
     actors: ActorsPath = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
     wanted = read_input(expected, "--expected") if expected is not None else {}
     author = speaker_by(actors).actor.id
@@ -67,13 +67,11 @@ def add(
     )
     if as_json:
         print_json(made.model_dump(mode="json"))
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     kept = f"{made.id} is kept with record {made.entry.record_hash[:20]}…"
-    screen.say(Text.assemble(("✓ ", "bold green"), printable(kept, 200)))
-    screen.say(Text("  Make a golden case of it:", style="dim"))
-    screen.show_command(f"tercet feedback golden {made.id} --to golden")
-    return ExitCode.ACCEPTED
+    screen.conclude(printable(kept, 200))
+    screen.offer("  Make a golden case of it:", f"tercet feedback golden {made.id} --to golden")
 
 
 def list_feedback(
@@ -136,7 +134,7 @@ def golden(
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Make a golden case of a correction. It is the run as one file, and beside it what would have been right.
 
     `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
@@ -150,13 +148,11 @@ def golden(
     write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
     if as_json:
         print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
-    screen.say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(file), 200)}"))
+    screen.conclude(f"kept {printable(str(file), 200)}")
     ending = "accepted" if wanted.is_accepted else "anything but completed"
-    screen.say(Text(f"  It is right once a pack lets it be {ending}:", style="dim"))
-    screen.show_command(f"tercet golden check {to} --pack PACK")
-    return ExitCode.ACCEPTED
+    screen.offer(f"  It is right once a pack lets it be {ending}:", f"tercet golden check {to} --pack PACK")
 
 
 async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:

@@ -60,8 +60,7 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     for state, gate in found:
         _show_line(screen, state, gate, now)
     if found:
-        screen.say(Text("Look at one before you answer it:", style="dim"))
-        screen.show_command(Commands(journal=journal).show_gate(found[0][1].id))
+        screen.offer("Look at one before you answer it:", Commands(journal=journal).show_gate(found[0][1].id))
     elif not unreadable:
         screen.say("No gate waits.")
     show_damage(screen, unreadable, journal)
@@ -90,7 +89,7 @@ def _deadline(gate: OpenGate, now: int) -> str:
 
 def show(
     gate: GateId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
-) -> ExitCode:
+) -> None:
     """Show a gate whole, before it is answered.
 
     An approval shows the call with every parameter, which of them carry authority, where each value came from, the
@@ -104,18 +103,15 @@ def show(
     answers = commands.answers(page.gate, page.state) if page.is_open else []
     if as_json:
         print_json(_page_json(page, answers))
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     show_page(screen, page, now=SystemClock().now())
     if answers:
         screen.say()
-        screen.say(Text("  Answer with one of:", style="dim"))
-        for line in answers:
-            screen.show_command(line)
+        screen.offer("  Answer with one of:", *answers)
         if change := commands.change(page.gate, page.state):
             screen.say(Text("  Or set another value, which another person then approves:", style="dim"))
             screen.put(Text(change), first="    ", rest="      ")
-    return ExitCode.ACCEPTED
 
 
 async def _page(journal: Journal, gate: str) -> GatePage:

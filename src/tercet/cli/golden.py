@@ -90,7 +90,7 @@ def _is_over(report: ReplayReport) -> bool:
 
 def _show_kept(screen: Screen, targets: list[Path], reports: Sequence[ReplayReport]) -> None:
     for target, report in zip(targets, reports, strict=True):
-        screen.say(Text.assemble(("✓ ", "bold green"), f"kept {printable(str(target), 200)}"))
+        screen.conclude(f"kept {printable(str(target), 200)}")
         if not _is_over(report):
             screen.put(
                 f"The run is {report.status}, not over: what it does from now on is not in it.", first="  · "
@@ -149,7 +149,6 @@ def _show(screen: Screen, report: GoldenReport) -> None:
     for run in report.runs:
         if run.outcome not in ("same", "corrected"):
             _show_run(screen, run)
-    mark = ("✓ ", "bold green") if report.is_same else ("✗ ", "bold red")
     under = f" under {printable(report.pack, 80)}" if report.pack else ""
     counts = [
         f"{report.same:,} the same",
@@ -159,7 +158,7 @@ def _show(screen: Screen, report: GoldenReport) -> None:
         f"{report.unreadable:,} unreadable" if report.unreadable else "",
     ]
     told = f"{count(len(report.runs), 'golden run')}{under}: {', '.join(filter(None, counts))}"
-    screen.say(Text.assemble(mark, told))
+    screen.conclude(told, is_good=report.is_same)
 
 
 def _show_run(screen: Screen, run: GoldenRun) -> None:

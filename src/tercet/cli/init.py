@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
@@ -26,7 +25,7 @@ def init(
     *,
     name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template
     to `tercet run`.
     """
@@ -42,7 +41,6 @@ def init(
         print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})
     else:
         _show(Screen(), ref, folder, files, commands)
-    return ExitCode.ACCEPTED
 
 
 def _show(screen: Screen, ref: str, folder: Path, files: list[str], commands: list[str]) -> None:

@@ -114,7 +114,7 @@ def accept(
     yes: Annotated[bool, flag("Give up the lost commits; copy the files first.", "--yes")] = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Accept that a SQLite journal has lost commits.
 
     Use it when opening the journal fails with journal_damaged: its log is damaged, or an older backup was restored.
@@ -135,7 +135,6 @@ def accept(
         print_json({"is_changed": marked is not None, "sessions": msgspec.to_builtins(marked or [])})
     else:
         _show_accepted(Screen(), marked)
-    return ExitCode.ACCEPTED
 
 
 def _show_accepted(screen: Screen, marked: list[LostHistory] | None) -> None:

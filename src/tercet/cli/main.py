@@ -17,7 +17,6 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.options import flag
 
 
 class Entry(NamedTuple):
@@ -202,7 +201,7 @@ COMMANDS: dict[str, Entry] = {
         "schema", "schema", "EXAMPLES", "Print the JSON Schema of a public type, or list the types."
     ),
 }
-"""Every command: where it is, and the examples in its help."""
+"""Every command: where it is, and the examples in its help. One that can only succeed returns no exit code."""
 
 GROUPS = {
     "sessions": "Look at runs, follow them, steer them, and go on with them.",
@@ -269,7 +268,8 @@ def start(
     ctx: typer.Context,
     *,
     show_version: Annotated[
-        bool, flag("Print the version and exit.", "--version", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Tercet: an agent runtime that can say no."""

@@ -125,10 +125,8 @@ def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> E
         return ExitCode.ACCEPTED
     screen = Screen()
     by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
-    screen.say(Text.assemble(("✓ ", "bold green"), f"{printable(session)} {done}, by {by}"))
-    screen.say(Text(f"  {_what_next(state, heard.carrier if is_carried else '')}", style="dim"))
-    for line in lines:
-        screen.show_command(line)
+    screen.conclude(f"{printable(session)} {done}, by {by}")
+    screen.offer(f"  {_what_next(state, heard.carrier if is_carried else '')}", *lines)
     return ExitCode.ACCEPTED
 
 
@@ -153,7 +151,7 @@ def settle(
     actors: ActorsPath = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Say that you have dealt with an effect that was left. A run could not take it back itself; it is recorded with
     your name.
 
@@ -168,12 +166,11 @@ def settle(
     if as_json:
         answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
         print_json({**answer, "note": note, "left": list(left), "next": [commands.show(session)]})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
-    screen.say(Text.assemble(("✓ ", "bold green"), done))
+    screen.conclude(done)
     screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
-    return ExitCode.ACCEPTED
 
 
 def _use_runtime(
@@ -198,7 +195,7 @@ def prune(
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Forget sessions that are over. Their events, blobs and records are gone, and it cannot be undone.
 
     A session that is not over is never forgotten, and neither is one whose effects a person still has to deal with.
@@ -220,12 +217,11 @@ def prune(
     gone = _use_runtime(journal, loaded, lambda runtime: runtime.prune(older_than_ms=ms), signal)
     if as_json:
         print_json({"pruned": gone, "unreadable": stay})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     screen.say(f"{count(gone, 'session')} forgotten" if gone or stay else "No session is that old.")
     for each in stay:
         screen.say(f"! {each['session_id']} cannot be read, and stays: {printable(each['reason'])}")
-    return ExitCode.ACCEPTED
 
 
 def sweep(
@@ -233,7 +229,7 @@ def sweep(
     pack: Annotated[Path, option("PACK", "The folder of the pack whose sessions are carried to their end.")],
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Look once after every session that nobody carries. Those whose time is over are ended, those whose process has
     died are paused.
 
@@ -243,7 +239,7 @@ def sweep(
     swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
     if as_json:
         print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.carried})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     for what, sessions in (
         ("expired", swept.expired),
@@ -254,7 +250,6 @@ def sweep(
             screen.say(f"{session} {what}")
     if not (swept.expired or swept.paused or swept.carried):
         screen.say("Nothing was due.")
-    return ExitCode.ACCEPTED
 
 
 def _no_pack() -> Pack:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from tercet.cli.bundles import show_whole
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
@@ -28,7 +27,7 @@ tercet provenance run.tercet --json
 """
 
 
-def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
     """Tell where what a run made came from. That is its plan, evidence, calls, models, people, costs and checkpoints.
 
     Evidence is told with the document, the part of it and the query that led there; costs by what they were for. All of
@@ -36,7 +35,6 @@ def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson =
     whole: two people who have the same run get the same one.
     """
     asyncio.run(_tell(run, journal, as_json=as_json))
-    return ExitCode.ACCEPTED
 
 
 async def _tell(run: str, url: str, *, as_json: bool) -> None:

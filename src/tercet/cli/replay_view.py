@@ -51,11 +51,10 @@ def show_replayed(screen: Screen, tally: Tally) -> None:
 
 
 def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> None:
-    mark = ("✓ ", "bold green") if report.is_equal else ("✗ ", "bold red")
     told = (
         f"{report.outcome}  {printable(report.session_id, 80)}  {printable(report.pack, 80)}, {report.status}"
     )
-    screen.say(Text.assemble(mark, told))
+    screen.conclude(told, is_good=report.is_equal)
     if report.difference is not None:
         show_difference(screen, report.difference)
     if is_alone:
@@ -101,8 +100,7 @@ def show_what_if(screen: Screen, report: WhatIfReport) -> None:
             _show_rejudged(screen, run)
     told = f"{count(len(report.runs), 'run')} under {printable(report.pack, 80)}: {report.changed:,} changed, {report.unchanged:,} unchanged"
     unreadable = f", {report.unreadable:,} unreadable" if report.unreadable else ""
-    mark = ("✓ ", "bold green") if report.is_unchanged else ("✗ ", "bold red")
-    screen.say(Text.assemble(mark, f"{told}{unreadable}"))
+    screen.conclude(f"{told}{unreadable}", is_good=report.is_unchanged)
 
 
 def _show_rejudged(screen: Screen, run: Rejudged) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import demand_place, write_file
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Force, option
@@ -49,7 +48,7 @@ def report(
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Write a report of a run as one HTML page. It shows plan, verdicts, timeline, approvals, budgets, evidence and
     hashes.
 
@@ -69,7 +68,7 @@ def report(
     told, page = asyncio.run(_page(journal, run))
     if target is None:
         _print(page)
-        return ExitCode.ACCEPTED
+        return
     write_file(target, page)
     if as_json:
         print_json(
@@ -89,7 +88,6 @@ def report(
             )
         )
         screen.say(Text("  Open it in a browser; it needs no network.", style="dim"))
-    return ExitCode.ACCEPTED
 
 
 async def _page(url: str, run: str) -> tuple[Page, bytes]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import UsageError
@@ -24,7 +23,7 @@ def schema(
     name: Annotated[str | None, argument("TYPE", "The type; without one, all of them are listed.")] = None,
     *,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Print the JSON Schema of a public type, or list the types.
 
     Give a planner the schema of Plan, and check what it writes with `tercet verify`.
@@ -35,7 +34,6 @@ def schema(
         print_json({"types": [{"name": key, "description": _describe(key)} for key in sorted(PUBLIC_TYPES)]})
     else:
         _list_types(Screen())
-    return ExitCode.ACCEPTED
 
 
 def _schema(name: str) -> dict[str, Any]:

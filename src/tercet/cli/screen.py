@@ -57,6 +57,16 @@ class Screen(Console):
         """Prints a command to be copied: it is never wrapped."""
         self.print(self.legible(f"    {printable(line, 4_000)}"), soft_wrap=True)
 
+    def conclude(self, text: str, *, is_good: bool = True) -> None:
+        """Print what came of a command, behind a mark."""
+        self.say(Text.assemble(("✓ ", "bold green") if is_good else ("✗ ", "bold red"), text))
+
+    def offer(self, text: str, *commands: str) -> None:
+        """Print what may come next, and the commands for it."""
+        self.say(Text(text, style="dim"))
+        for line in commands:
+            self.show_command(line)
+
     def legible(self, text: Text | str) -> Text:
         """The text in what this terminal's encoding can show."""
         shown = Text(text) if isinstance(text, str) else text

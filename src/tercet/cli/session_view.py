@@ -318,9 +318,7 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
     invitation = _INVITATIONS.get(standing(state), "Look at it with:")
     if left_over(rollback):
         invitation = "When you have dealt with what is left, say so:"
-    screen.say(Text(f"  {invitation}", style="dim"))
-    for line in lines:
-        screen.show_command(line)
+    screen.offer(f"  {invitation}", *lines)
 
 
 def _approved(answers: list[dict[str, Any]]) -> set[tuple[str, str]]:

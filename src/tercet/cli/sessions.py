@@ -154,7 +154,7 @@ def _next(row: SessionRow) -> str:
 
 def show(
     session: SessionId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
-) -> ExitCode:
+) -> None:
     """Show a session and how far it is. That is its plan step by step, the gates that wait, what was used, and what
     was said of it.
 
@@ -171,7 +171,6 @@ def show(
     else:
         carrier = _carrier(story, lease, now)
         show_session(Screen(), story, commands, now=now, record=record, carrier=carrier)
-    return ExitCode.ACCEPTED
 
 
 async def _look(journal: Journal, session: str) -> tuple[Story, Any, Lease | None]:
@@ -263,5 +262,4 @@ def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) 
         line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
         screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
     if unreadable:
-        screen.say(Text("What is damaged, and what to do about it:", style="dim"))
-        screen.show_command(Commands(journal=url).check_journal())
+        screen.offer("What is damaged, and what to do about it:", Commands(journal=url).check_journal())

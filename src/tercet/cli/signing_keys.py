@@ -7,7 +7,6 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli.bundles import keys, show_whole
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.text import printable
@@ -22,7 +21,7 @@ tercet signing-keys show release --json
 KeyName = Annotated[str, argument("NAME", "The key's name: small letters, digits, '-' and '_'.")]
 
 
-def new(name: KeyName, *, as_json: AsJson = False) -> ExitCode:
+def new(name: KeyName, *, as_json: AsJson = False) -> None:
     """Make a key to sign bundles with (Ed25519).
 
     It is kept in a file that only you may read, in `tercet/keys` of your folder for configuration (XDG_CONFIG_HOME, else
@@ -35,13 +34,12 @@ def new(name: KeyName, *, as_json: AsJson = False) -> ExitCode:
         print_json({"name": name, "public_key": public, "folder": str(ring.folder)})
     else:
         screen = Screen()
-        screen.say(Text.assemble(("✓ ", "bold green"), f"{name} is in {printable(str(ring.folder), 200)}"))
+        screen.conclude(f"{name} is in {printable(str(ring.folder), 200)}")
         show_whole(screen, "  public  ", public)
         screen.show_command(f"tercet export ID --sign {name}")
-    return ExitCode.ACCEPTED
 
 
-def list_keys(*, as_json: AsJson = False) -> ExitCode:
+def list_keys(*, as_json: AsJson = False) -> None:
     """List the keys that are there, with their public halves.
 
     The public key of somebody else can be put beside your own, as NAME.pub with one line: then their signatures are told
@@ -55,7 +53,7 @@ def list_keys(*, as_json: AsJson = False) -> ExitCode:
             for name, public in found.items()
         ]
         print_json({"folder": str(ring.folder), "keys": listed})
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     if not found:
         screen.say(
@@ -65,10 +63,9 @@ def list_keys(*, as_json: AsJson = False) -> ExitCode:
     for name, public in found.items():
         suffix = "" if ring.can_sign(name) else "  (public half only)"
         screen.say(Text.assemble((f"{name:<{width}}  ", "bold"), f"{public}{suffix}"))
-    return ExitCode.ACCEPTED
 
 
-def show(name: KeyName, *, as_json: AsJson = False) -> ExitCode:
+def show(name: KeyName, *, as_json: AsJson = False) -> None:
     """Print the public half of a key. It is for whoever shall check your signatures."""
     ring = keys()
     public = ring.public(name)
@@ -76,4 +73,3 @@ def show(name: KeyName, *, as_json: AsJson = False) -> ExitCode:
         print_json({"name": name, "public_key": public, "can_sign": ring.can_sign(name)})
     else:
         show_whole(Screen(), "", public)
-    return ExitCode.ACCEPTED

@@ -96,12 +96,12 @@ def lift(
     return _write(wanted, name or TENANT, note, actors, journal, as_json=as_json, is_lifted=True)
 
 
-def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
     """List what is stopped, since when, by whom, and why."""
     stops = use_journal(journal, _active)
     if as_json:
         print_json({"stops": [_json(stop) for stop in stops]})
-        return ExitCode.ACCEPTED
+        return
     screen, now = Screen(), SystemClock().now()
     if not stops:
         screen.say("Nothing is stopped.")
@@ -110,7 +110,6 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
         since = f", {ago(now - stop.at)}" if stop.at else ""  # of one that cannot be read, nobody knows
         by = f"  by {printable(stop.by, 80)}{since}{note}"
         screen.say(Text.assemble(("■ ", "red"), (f"{stop.kind} {printable(stop.name, 200)}", "bold"), by))
-    return ExitCode.ACCEPTED
 
 
 async def _active(journal: Journal) -> tuple[Stop, ...]:

@@ -61,7 +61,7 @@ class Look:
         }
 
 
-def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
+def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> None:
     """List the tools of a pack. It says what each may touch, where it comes from, and whether its definition is
     pinned.
 
@@ -72,7 +72,6 @@ def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
         print_json({"folder": str(pack), "tools": rows})
     else:
         show_tools(Screen(), rows)
-    return ExitCode.ACCEPTED
 
 
 def diff(pack: PackFolder, server: ServerName = None, *, as_json: AsJson = False) -> ExitCode:
@@ -165,9 +164,7 @@ def _write(pins: Pins, looks: Sequence[Look]) -> None:
 
 def _tell(screen: Screen, pack: Path, *, is_accepted: bool) -> None:
     if is_accepted:
-        screen.say(
-            Text.assemble(("✓ ", "bold green"), f"pinned in {LOCK_FILE}; the pack has another hash now")
-        )
+        screen.conclude(f"pinned in {LOCK_FILE}; the pack has another hash now")
         screen.show_command(f"tercet check {pack}")
     else:
         screen.say(Text.assemble(("✗ ", "bold red"), "nothing was written; to accept it:"))

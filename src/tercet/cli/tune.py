@@ -123,7 +123,7 @@ def accept(
     pack: Annotated[Path, option("PACK", "The pack's folder, which is changed: the one it was made for.")],
     actors: ActorsPath = None,
     as_json: AsJson = False,
-) -> ExitCode:
+) -> None:
     """Apply a proposal to the pack's folder, in your name. The pack gets a new version; refused if it has changed
     since.
 
@@ -142,13 +142,12 @@ def accept(
         ) from error
     if as_json:
         print_json(done.model_dump(mode="json"))
-        return ExitCode.ACCEPTED
+        return
     screen = Screen()
     told = f"{done.pack} is now {done.new_version}, accepted by {done.by}"
-    screen.say(Text.assemble(("✓ ", "bold green"), printable(told, 300)))
+    screen.conclude(printable(told, 300))
     for change in done.changes:
         screen.put(printable(f"{change.id}: {change.old} → {change.new}"), first="  · ")
-    return ExitCode.ACCEPTED
 
 
 # --- on the screen ---
@@ -178,7 +177,7 @@ def show_nothing(screen: Screen, found: Found) -> None:
 def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "PACK") -> None:
     """Show what is proposed, what it rests on, and how to accept it."""
     headline = f"{proposal.id} for {proposal.pack} → {proposal.new_version}"
-    screen.say(Text.assemble(("✓ ", "bold green"), printable(headline, 200)))
+    screen.conclude(printable(headline, 200))
     for change in proposal.changes:
         told = f"{change.id}: {change.old} → {change.new}"
         screen.put(printable(f"{told}  ({change.surface})"), first="  · ")
@@ -189,8 +188,7 @@ def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "P
     _show_guardrails(screen, proposal)
     _show_runs(screen, proposal)
     screen.say()
-    screen.say(Text("A person applies it, or nobody does:", style="dim"))
-    screen.show_command(f"tercet tune accept {where} --pack {pack}")
+    screen.offer("A person applies it, or nobody does:", f"tercet tune accept {where} --pack {pack}")
 
 
 def _show_diff(screen: Screen, diff: str) -> None:

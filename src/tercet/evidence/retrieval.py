@@ -128,7 +128,7 @@ async def first_facts(
     tenant: str,
     snapshot: str,
     *,
-    classes: Sequence[str],
+    classes: Sequence[str] | None,
     now: datetime | None = None,
     most: int,
 ) -> tuple[Evidence, ...]:
@@ -158,14 +158,7 @@ async def facts_for(
 
     Raises `LimitError` if there are more than `most`: a run that needs so many should ask queries instead.
     """
-    found: list[Evidence] = []
-    after = ("", "")
-    while page := await store.facts(tenant, snapshot, classes=classes, after=after, limit=_PAGE):
-        found += [fact.evidence for fact in page if not is_stale(fact.evidence, now)]
-        if len(found) > most:
-            raise LimitError(
-                "evidence_facts", len(found), most, remedy="name classes, or retrieve by queries"
-            )
-        last = parse_ref(page[-1].evidence.id)
-        after = (last.classification, last.key) if last else after
-    return tuple(found)
+    found = await first_facts(store, tenant, snapshot, classes=classes, now=now, most=most + 1)
+    if len(found) > most:
+        raise LimitError("evidence_facts", len(found), most, remedy="name classes, or retrieve by queries")
+    return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import AwareDatetime, Field, ValidationError
 
@@ -16,6 +15,7 @@ from tercet.contracts.shape import Authored, as_object
 from tercet.packs.declarations import explain, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Spot
+from tercet.tools.strict_json import JsonFault, read_strictly
 
 FOLDER = "evidence"
 MAX_PROBLEMS = 50
@@ -130,14 +130,15 @@ def _read_json(draft: Draft, name: str) -> Any:
     if text is None:
         return None
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
-    except json.JSONDecodeError as error:
-        draft.note("json_syntax", f"not JSON: {error.msg}", "mend the line", file=name, row=error.lineno)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a repeated key, NaN, an endless number, nested beyond measure
-        draft.note("json_syntax", f"not JSON that can be used: {error}", "write plain JSON", file=name)
+        document = read_strictly(text)
+    except JsonFault as fault:
+        draft.note(
+            "json_syntax",
+            f"not JSON that can be used: {fault.quoted}",
+            "write plain JSON",
+            file=name,
+            row=fault.row,
+        )
     else:
         if as_object(document) is not None:
             return document
@@ -148,16 +149,3 @@ def _read_json(draft: Draft, name: str) -> Any:
             file=name,
         )
     return None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
-    return found
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")

@@ -5,14 +5,17 @@ Only what a pack writes out can be tuned: what stands nowhere could not be shown
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import Any, TypeAlias, assert_never, cast
+
+from pydantic import BaseModel
 
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.rubric import RubricDimension
-from tercet.contracts.tasks import Method, TaskLibrary
+from tercet.contracts.tasks import Method
 from tercet.contracts.tuning import (
     SAFE,
     LaneSurface,
@@ -50,27 +53,56 @@ def read_value(parts: Tunable, surface: Surface) -> Value:
             assert_never(surface)
 
 
+PackPath: TypeAlias = tuple[str | int, ...]
+"""The way to a value in a pack: fields, and the numbers of declarations."""
+
+
 def write_value(pack: Pack, surface: Surface, value: Value) -> Pack:
-    """The pack with a surface set to a value, checked as any pack; raises `UsageError` or a validation error."""
+    """The pack with a surface set to a value; raises `UsageError` or a validation error."""
+    changed: Pack = _replaced(pack, changes_of(pack, surface, value))
+    return changed
+
+
+def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Value]:
+    """What a pack must be changed in so that a surface has a value; raises `UsageError` if that cannot be."""
     match surface:
         case TemplateSurface():
-            return pack.model_copy(update={"templates": _with_param(pack, surface, value)})
+            plan, step = template_of(pack, surface)
+            place = ("templates", pack.templates.index(plan), "steps", plan.steps.index(step))
+            return {(*place, "params", surface.param): value}
         case MethodSurface():
-            return pack.model_copy(update={"library": _with_first(pack, surface, str(value))})
+            names = [each.name for each in pack.library.methods]
+            costs = _swapped_costs(pack, surface, str(value))
+            return {("library", "methods", names.index(name), "cost"): cost for name, cost in costs.items()}
         case ReplanSurface():
-            return pack.model_copy(update={"budget": pack.budget.model_copy(update={surface.budget: value})})
+            return {("budget", surface.budget): value}
         case SessionSurface():
-            return pack.model_copy(update={"session": pack.session.model_copy(update={surface.value: value})})
+            return {("session", surface.value): value}
         case RubricSurface():
-            own = decision_of(pack, surface)
-            changed = _judged_otherwise(own, surface, float(value))
-            return pack.model_copy(
-                update={"decisions": tuple(changed if each is own else each for each in pack.decisions)}
-            )
+            spec = decision_of(pack, surface)
+            root = ("decisions", list(pack.decisions).index(spec))
+            return {
+                (*root, *path): each for path, each in _rubric_changes(spec, surface, float(value)).items()
+            }
         case LaneSurface():
             raise missing(surface, "there are no lanes yet", "leave it: it is searched once there are lanes")
         case _:
             assert_never(surface)
+
+
+def _replaced(value: Any, changes: Mapping[PackPath, Value]) -> Any:
+    """A copy of a declaration with other values at some places in it, all of them changed at once."""
+    if () in changes:
+        return changes[()]
+    inner: dict[Any, dict[PackPath, Value]] = {}
+    for (part, *rest), changed in changes.items():
+        inner.setdefault(part, {})[tuple(rest)] = changed
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={part: _replaced(getattr(value, part), inner[part]) for part in inner})
+    if isinstance(value, tuple):
+        items = enumerate(cast("tuple[Any, ...]", value))
+        return tuple(_replaced(each, inner[number]) if number in inner else each for number, each in items)
+    return {**value, **{part: _replaced(value[part], inner[part]) for part in inner}}
 
 
 def missing(surface: Surface, why: str, remedy: str) -> UsageError:
@@ -110,14 +142,6 @@ def _param(parts: Tunable, surface: TemplateSurface) -> Value:
     return value
 
 
-def _with_param(pack: Pack, surface: TemplateSurface, value: Value) -> tuple[Plan, ...]:
-    plan, step = template_of(pack, surface)
-    filled = step.model_copy(update={"params": {**step.params, surface.param: value}})
-    steps = tuple(filled if each is step else each for each in plan.steps)
-    changed = plan.model_copy(update={"steps": steps})
-    return tuple(changed if each is plan else each for each in pack.templates)
-
-
 def methods_by_cost(parts: Tunable, surface: MethodSurface) -> list[Method]:
     """The methods of a task that have a plain cost, the one that is taken first at the head."""
     found = [each for each in parts.library.methods if each.task == surface.task]
@@ -130,7 +154,7 @@ def methods_by_cost(parts: Tunable, surface: MethodSurface) -> list[Method]:
     return sorted(plain, key=lambda each: float(each.cost))
 
 
-def swapped_costs(parts: Tunable, surface: MethodSurface, first: str) -> dict[str, float]:
+def _swapped_costs(parts: Tunable, surface: MethodSurface, first: str) -> dict[str, float]:
     """The costs that make a method the first one: it takes that of the one that was."""
     methods = methods_by_cost(parts, surface)
     chosen = next(each for each in methods if each.name == first)
@@ -139,15 +163,6 @@ def swapped_costs(parts: Tunable, surface: MethodSurface, first: str) -> dict[st
         if chosen is not methods[0]
         else {}
     )
-
-
-def _with_first(pack: Pack, surface: MethodSurface, first: str) -> TaskLibrary:
-    costs = swapped_costs(pack, surface, first)
-    methods = tuple(
-        each.model_copy(update={"cost": costs[each.name]}) if each.name in costs else each
-        for each in pack.library.methods
-    )
-    return pack.library.model_copy(update={"methods": methods})
 
 
 # --- rubrics ---
@@ -206,28 +221,30 @@ def _judged_by(spec: DecisionSpec, surface: RubricSurface) -> Value:
             assert_never(surface.value)
 
 
-def _judged_otherwise(spec: DecisionSpec, surface: RubricSurface, value: float) -> DecisionSpec:
-    if surface.value == "threshold":
-        own = threshold_of(spec, surface)
-        changed = own.model_copy(update={"minimum": value})
-        return spec.model_copy(
-            update={"thresholds": tuple(changed if each is own else each for each in spec.thresholds)}
-        )
-    quality = _quality(spec, surface)
-    if surface.value == "verification_threshold":
-        checks = quality.verification.model_copy(update={"threshold": value})
-        return spec.model_copy(update={"quality": quality.model_copy(update={"verification": checks})})
-    rubric = quality.rubric
-    if surface.value == "rubric_threshold":
-        rubric = rubric.model_copy(update={"threshold": value})
-    else:
-        changes = dimension_changes(spec, surface, value)
-        dimensions = [each.model_copy(update=changes.get(each.name, {})) for each in rubric.dimensions]
-        rubric = rubric.model_copy(update={"dimensions": tuple(dimensions)})
-    return spec.model_copy(update={"quality": quality.model_copy(update={"rubric": rubric})})
+def _rubric_changes(spec: DecisionSpec, surface: RubricSurface, value: float) -> dict[PackPath, Value]:
+    """What a decision must be changed in, by the ways to it from there."""
+    if surface.value != "threshold":
+        _quality(spec, surface)  # raises where there is no rubric to change
+    match surface.value:
+        case "threshold":
+            number = spec.thresholds.index(threshold_of(spec, surface))
+            return {("thresholds", number, "minimum"): value}
+        case "rubric_threshold":
+            return {("quality", "rubric", "threshold"): value}
+        case "verification_threshold":
+            return {("quality", "verification", "threshold"): value}
+        case "minimum" | "weight":
+            names = [each.name for each in _quality(spec, surface).rubric.dimensions]
+            return {
+                ("quality", "rubric", "dimensions", names.index(name), field): changed
+                for name, fields in _dimension_changes(spec, surface, value).items()
+                for field, changed in fields.items()
+            }
+        case _:
+            assert_never(surface.value)
 
 
-def dimension_changes(
+def _dimension_changes(
     spec: DecisionSpec, surface: RubricSurface, value: float
 ) -> dict[str, dict[str, float]]:
     """What changes in which dimension. Another weight is taken from, or given to, the others in proportion; that of

@@ -149,6 +149,15 @@ def with_trust(said: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, **trust}
 
 
+def one_line(text: str) -> str:
+    """What a service or a program says, as one line that can be shown."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def uncalled() -> None:
+    """Stands in for the call of a tool until the tool that it belongs to is known."""
+
+
 def unheard(_done: float, _total: float | None = None, _message: str = "") -> None:
     """Nobody wants to hear how far a call is."""
 

@@ -112,8 +112,7 @@ class Narrator:
         self._screen.say()
         self._screen.say(Text.assemble(("Try next", "bold"), (f"  all files stay in {folder.root}", "dim")))
         for what, command in hints:
-            self._screen.say(Text(f"  {what}:", style="dim"))
-            self._screen.show_command(command)
+            self._screen.offer(f"  {what}:", command)
 
     def ask(self, gate: Facts) -> Answer:
         """What the person at the keyboard says, in the part of the approver."""

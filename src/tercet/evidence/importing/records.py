@@ -6,11 +6,10 @@ Lines are read one by one and have a limit, so that a file of one endless line i
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple
 
 from tercet.contracts.evidence import EvidenceRef, parse_ref
 from tercet.contracts.mode import Trust
@@ -20,6 +19,7 @@ from tercet.evidence.errors import BadFiles
 from tercet.evidence.importing.texts import Unreadable, decode
 from tercet.evidence.rows import MAX_FACT_BYTES
 from tercet.evidence.store import NewFact
+from tercet.tools.strict_json import JsonFault, read_strictly
 
 MOST_PROBLEMS = 100
 """So many problems are listed; a file made by a script has all of them wrong in the same way."""
@@ -109,11 +109,9 @@ def read_json_lines(stream: BinaryIO, name: str, labels: Labels, report: Report)
 
 def _object(line: _Line, name: str, report: Report) -> _Record | None:
     try:
-        value = json.loads(line.text, parse_constant=_refuse, object_pairs_hook=_members)
-    except (ValueError, RecursionError) as error:
-        is_syntax = isinstance(error, json.JSONDecodeError)
-        reason = f"{error.msg} (column {error.colno})" if is_syntax else str(error)
-        report.note("json_syntax", f"not JSON: {reason}", "mend the line", file=name, row=line.number)
+        value = read_strictly(line.text)
+    except JsonFault as fault:
+        report.note("json_syntax", f"not JSON: {fault.quoted}", "mend the line", file=name, row=line.number)
         return None
     fields = as_object(value)
     if fields is None:
@@ -126,19 +124,6 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
         )
         return None
     return _Record(fields, line.number, line.start, line.end)
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object; one that stands twice would be read by others as something else."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        twice = next(name for name, _ in pairs if [key for key, _ in pairs].count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice")
-    return members
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
 
 
 def read_table(

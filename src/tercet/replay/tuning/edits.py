@@ -9,35 +9,17 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import Published, as_list, as_object
-from tercet.contracts.tuning import (
-    Candidate,
-    LaneSurface,
-    MethodSurface,
-    ReplanSurface,
-    RubricSurface,
-    SessionSurface,
-    Surface,
-    TemplateSurface,
-    Value,
-)
+from tercet.contracts.tuning import Candidate, TemplateSurface, Value
 from tercet.packs.declarations import DECISIONS, METHODS, PACK_FILE
 from tercet.packs.pack import Pack
-from tercet.packs.surfaces import (
-    decision_of,
-    dimension_changes,
-    missing,
-    swapped_costs,
-    template_of,
-    threshold_of,
-)
+from tercet.packs.surfaces import PackPath, changes_of, missing, template_of
 from tercet.replay.tuning.frozen import demand_same
 from tercet.replay.tuning.toml_edits import TomlPath, edit_toml
 
@@ -92,8 +74,9 @@ def _edited(folder: Path, pack: Pack, candidate: Candidate, version: str) -> dic
             name = _template_file(pack, surface)
             texts[name] = _edit_template(texts.get(name) or _read(folder, name), pack, surface, value)
         else:
-            file, changes = _toml_changes(pack, surface, value)
-            toml.setdefault(file, {}).update(changes)
+            for path, changed in changes_of(pack, surface, value).items():
+                file, place = _toml_place(path)
+                toml.setdefault(file, {})[place] = changed
     return texts | {file: edit_toml(_read(folder, file), changes) for file, changes in toml.items()}
 
 
@@ -115,48 +98,19 @@ def _read(folder: Path, name: str) -> str:
     return (folder / name).read_bytes().decode()
 
 
-# --- TOML ---
+_FILES: dict[tuple[str | int, ...], tuple[str, str]] = {
+    ("decisions",): (DECISIONS.file, DECISIONS.kind),
+    ("library", "methods"): (METHODS.file, METHODS.kind),
+}
+"""The file that holds declarations of a kind, and what they are called in it; the rest is in the pack's own file."""
 
 
-def _toml_changes(pack: Pack, surface: Surface, value: Value) -> tuple[str, Mapping[TomlPath, Value]]:
-    match surface:
-        case ReplanSurface():
-            return PACK_FILE, {("budget", surface.budget): value}
-        case SessionSurface():
-            return PACK_FILE, {("session", surface.value): value}
-        case MethodSurface():
-            names = [each.name for each in pack.library.methods]
-            costs = swapped_costs(pack, surface, str(value))
-            return METHODS.file, {("method", names.index(name), "cost"): cost for name, cost in costs.items()}
-        case RubricSurface():
-            return DECISIONS.file, _rubric_changes(pack, surface, float(value))
-        case LaneSurface() | TemplateSurface():
-            raise missing(surface, "it does not stand in a TOML file", "leave it")
-        case _:
-            assert_never(surface)
-
-
-def _rubric_changes(pack: Pack, surface: RubricSurface, value: float) -> dict[TomlPath, Value]:
-    spec = decision_of(pack, surface)
-    root = ("decision", list(pack.decisions).index(spec))
-    match surface.value:
-        case "threshold":
-            number = spec.thresholds.index(threshold_of(spec, surface))
-            return {(*root, "thresholds", number, "minimum"): value}
-        case "rubric_threshold":
-            return {(*root, "quality", "rubric", "threshold"): value}
-        case "verification_threshold":
-            return {(*root, "quality", "verification", "threshold"): value}
-        case "minimum" | "weight":
-            rubric = spec.quality.rubric if spec.quality else None
-            names = [each.name for each in rubric.dimensions] if rubric else []
-            return {
-                (*root, "quality", "rubric", "dimensions", names.index(name), field): changed
-                for name, fields in dimension_changes(spec, surface, value).items()
-                for field, changed in fields.items()
-            }
-        case _:
-            assert_never(surface.value)
+def _toml_place(path: PackPath) -> tuple[str, TomlPath]:
+    """The TOML file that a value of a pack is written in, and the way to it there."""
+    for head, (file, kind) in _FILES.items():
+        if path[: len(head)] == head:
+            return file, (kind, *path[len(head) :])
+    return PACK_FILE, path
 
 
 # --- templates ---

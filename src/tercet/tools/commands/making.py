@@ -19,7 +19,7 @@ from tercet.tools.commands.process import Launch, NotRun, Ran, run
 from tercet.tools.http.answer import read_json
 from tercet.tools.pinned_files import find_changed
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool, ToolContext, with_trust
+from tercet.tools.tool import Tool, ToolContext, one_line, uncalled, with_trust
 
 KEY_VARIABLE = "TERCET_IDEMPOTENCY_KEY"
 FENCE_VARIABLE = "TERCET_FENCING_TOKEN"
@@ -58,16 +58,12 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
         "result": command.shape,
         "adapter": "command",
     }
-    made = Tool.model_validate({**fields, "call": _uncalled})
+    made = Tool.model_validate({**fields, "call": uncalled})
     definition = {
         "command": command.model_dump(mode="json", exclude_defaults=True),
         "files": dict(place.files),
     }
     return made.model_copy(update={"call": make_call(command, made, place), "definition": definition})
-
-
-def _uncalled() -> None:
-    """Stands in for the call until the tool that it belongs to is known."""
 
 
 def make_call(command: Command, tool: Tool, place: Place) -> Callable[..., Any]:
@@ -139,7 +135,8 @@ def _result(command: Command, tool: Tool, ran: Ran, redaction: Redaction) -> Any
             f"{tool.name} printed more than {command.max_output_bytes:,} bytes and was ended",
             code="output_too_large",
         )
-    said = _shown(redaction.text(ran.errors.decode("utf-8", "replace")))
+    said = one_line(redaction.text(ran.errors.decode("utf-8", "replace")))
+    said = f"…{said[-200:]}" if len(said) > 200 else said
     ended = f"was ended by signal {-ran.code}" if ran.code < 0 else f"ended with exit code {ran.code}"
     message = f"{tool.name} {ended}{f': {said}' if said else ''}"
     code = "signalled" if ran.code < 0 else f"exit_{ran.code}"
@@ -164,8 +161,3 @@ def _value(command: Command, tool: Tool, text: str, redaction: Redaction) -> Any
     except Unusable as error:
         fault = error.message
     raise Unusable(f"{tool.name}: {redaction.text(fault)}", code="answer_not_json")
-
-
-def _shown(text: str) -> str:
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= 200 else f"…{plain[-200:]}"

@@ -20,7 +20,7 @@ from tercet.tools.http.service import Operation, Service
 from tercet.tools.openapi.document import Described, Document, OpenApiError
 from tercet.tools.openapi.operations import Interface, Placed, read_interface
 from tercet.tools.secrets import Redaction, read_secret
-from tercet.tools.tool import Tool, ToolContext, split, with_trust
+from tercet.tools.tool import Tool, ToolContext, one_line, split, uncalled, with_trust
 
 _JOINED = {"simple": ",", "form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
@@ -215,7 +215,8 @@ class _Meaning:
         return Unusable(f"{self._tool.name}: {redaction.text(told.message)}", code=told.code)
 
     def _refused(self, told: Answered, redaction: Redaction, *, is_known: bool) -> GatewayError:
-        said = _shown(redaction.text(told.body.decode("utf-8", "replace")))
+        said = one_line(redaction.text(told.body.decode("utf-8", "replace")))
+        said = f"{said[:200]}…" if len(said) > 200 else said
         message = f"{self._tool.name}: the service answered {told.status}{f': {said}' if said else ''}"
         code = f"http_{told.status}"
         if not is_known:
@@ -228,12 +229,6 @@ class _Meaning:
             retry_after_ms=after if told.status in AGAIN else 0,
             is_attempt_only=True,
         )
-
-
-def _shown(text: str) -> str:
-    """The beginning of what a service says, in one line that can be shown."""
-    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return plain if len(plain) <= 200 else f"{plain[:200]}…"
 
 
 USUAL_MODE: Mapping[str, ApprovalMode] = {
@@ -317,7 +312,7 @@ def make_tool(
         "result": interface.result,
         "adapter": "http",
     }
-    made = Tool.model_validate({**fields, "call": _uncalled})
+    made = Tool.model_validate({**fields, "call": uncalled})
     call = make_call(service, interface, said, made, world or World())
     return made.model_copy(update={"call": call, "definition": _define(service, interface, said)})
 
@@ -333,7 +328,3 @@ def _define(service: Service, interface: Interface, said: Operation) -> JsonObje
         "operation": said.model_dump(mode="json", exclude_defaults=True),
         "request": [interface.method, interface.path, placed],
     }
-
-
-def _uncalled() -> None:
-    """Stands in for the call until the tool that it belongs to is known."""
