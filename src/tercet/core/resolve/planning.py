@@ -11,9 +11,7 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.entities import find_hidden
 from tercet.contracts.mode import Trust
 from tercet.contracts.plain import storable
-from tercet.contracts.plan import Plan
 from tercet.contracts.relations import find_sentences
-from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
@@ -24,7 +22,7 @@ from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.fold.base import copy_fields
 from tercet.core.modifications import changed_plan
-from tercet.core.plans import read_plan
+from tercet.core.plans import dump_plan, read_plan
 from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
@@ -68,11 +66,6 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
             exposure=_untrusted_data_read(state, config) if is_others else "",
         )
     )
-
-
-def dump_plan(plan: Plan) -> JsonObject:
-    """Return a plan as events record it."""
-    return plan.model_dump(mode="json", exclude_defaults=True)
 
 
 def _changed(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
