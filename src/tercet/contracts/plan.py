@@ -232,13 +232,12 @@ class Plan(Authored):
     @cached_property
     def hash(self) -> str:
         """What this plan does: everything but its id, its revision number and its parent."""
-        fields = {name: value for name, value in self.recorded.items() if name not in self.IDENTITY}
-        return hash_bytes(canonical_dump(fields))
+        return self.hash_dumped(self.model_dump(mode="json", exclude_defaults=True))
 
-    @cached_property
-    def recorded(self) -> JsonObject:
-        """This plan as events record it: as JSON, without defaults."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+    @classmethod
+    def hash_dumped(cls, fields: JsonObject) -> str:
+        """Return the hash of a plan that was dumped as JSON without defaults."""
+        return hash_bytes(canonical_dump({name: fields[name] for name in fields if name not in cls.IDENTITY}))
 
     def revise(self, **changes: Any) -> Plan:
         """The next revision of this plan, with its parent's hash."""

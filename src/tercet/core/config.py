@@ -161,6 +161,10 @@ class ExecutionPlan:
             tools=surface if tools is None else tools,
         )
 
+    def for_run(self) -> ExecutionPlan:
+        """The same for another run, which has gates of its own."""
+        return replace(self, demanded={})
+
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
         """The same course with the steps that take others back, none of which can end the run."""
         ways = {way.name: way for way in undo if way.tool}

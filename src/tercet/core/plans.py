@@ -11,8 +11,8 @@ from tercet.contracts.shape import JsonObject
 _MOST = 128
 """How many plans are kept: a process works on few at a time, and reads each several times."""
 _by_bytes: Newest[bytes, Plan] = Newest(_MOST)
-_by_dict: Newest[int, Plan] = Newest(_MOST)
-"""Plans by the `id` of the dict that they were dumped as, which each of them holds."""
+_by_dict: Newest[int, tuple[JsonObject, Plan]] = Newest(_MOST)
+"""By the `id` of the dict that a plan was dumped as, with that dict."""
 
 
 def read_plan(fields: JsonObject) -> Plan:
@@ -22,8 +22,8 @@ def read_plan(fields: JsonObject) -> Plan:
     several times over, and many runs carry out the same plan.
     """
     known = _by_dict.get(id(fields))
-    if known is not None and known.recorded is fields:
-        return known
+    if known is not None and known[0] is fields:
+        return known[1]
     data = msgspec.json.encode(fields)
     # Read from the bytes: nobody else holds these dicts, so nobody can change the plan.
     return _by_bytes.get(data) or _by_bytes.keep(data, Plan.model_validate(msgspec.json.decode(data)))
@@ -33,6 +33,7 @@ def dump_plan(plan: Plan) -> JsonObject:
     """Return a plan as events record it: what it says now, whatever its owner makes of it later."""
     fields = plan.model_dump(mode="json", exclude_defaults=True)
     own = read_plan(fields)
-    vars(own).setdefault("recorded", fields)
-    _by_dict.keep(id(own.recorded), own)
-    return own.recorded
+    if "hash" not in vars(own):
+        vars(own)["hash"] = Plan.hash_dumped(fields)  # which would dump it again
+    _by_dict.keep(id(fields), (fields, own))
+    return fields
