@@ -81,7 +81,7 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
         score=scored,
         decided_at=transcript.timestamp(answer.at),
     )
-    ctx = config.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": recorded.used})
+    ctx = config.frame_with(plan_origin=state.plan_origin, used=recorded.used)
     is_judged = config.spec.quality is not None
     spec = config.spec.model_copy(update={"thresholds": ()}) if is_judged else config.spec
     verdict = judge(ctx, spec, report, measure(recorded))

@@ -30,7 +30,7 @@ from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
 from tercet.core.shared import Reviewed
-from tercet.core.state import Change, State, StepState
+from tercet.core.state import Change, State, StepState, Used
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
@@ -166,7 +166,7 @@ def _ask_critic(run: Run) -> Reviewed:
     frame = (
         state.plan_origin,
         _answers_feedback(state),
-        state.used,
+        _used(state, config),
         ctx.tenant,
         ctx.actor,
         ctx.safety_mode,
@@ -183,9 +183,6 @@ def _ask_critic(run: Run) -> Reviewed:
     reviewed = Reviewed(verdict, recorded, msgspec.json.encode(recorded), reading, spec, frame)
     return run.shared.keep_review(reviewed) if is_shared else reviewed
 
-
-_NO_RUN = {"run_id": "", "trace_id": "", "started_at": None}
-"""What tells one run from another: the critic does not see it, so that one review does for all runs that are alike."""
 
 _REFUSED_BEFORE = Verdict(
     stage="review",
@@ -236,13 +233,23 @@ def _may_decide_again(state: State, config: RunConfig, verdict: Verdict) -> bool
 
 def frame_of(state: State, config: RunConfig) -> RunContext:
     """Return the frame that the critic judges in: whose plan it is, and what has been used up."""
-    update = {
-        "plan_origin": state.plan_origin,
-        "answers_feedback": _answers_feedback(state),
-        "used": budget_use(state.used),
-        **_NO_RUN,
-    }
-    return config.ctx.model_copy(update=update)
+    return config.frame_with(
+        plan_origin=state.plan_origin,
+        answers_feedback=_answers_feedback(state),
+        used=budget_use(_used(state, config)),
+        # What tells one run from another: the critic does not see it, so that one review does for all runs that are alike.
+        run_id="",
+        trace_id="",
+        started_at=None,
+    )
+
+
+def _used(state: State, config: RunConfig) -> Used:
+    """What has been used up; time counts only where it is limited."""
+    used = state.used
+    if used.wall_clock and config.ctx.run_budget.wall_clock_ms is None:
+        return msgspec.structs.replace(used, wall_clock=0)
+    return used
 
 
 def _answers_feedback(state: State) -> bool:
