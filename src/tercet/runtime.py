@@ -41,6 +41,7 @@ from tercet.core.answers import Now
 from tercet.core.config import RunConfig
 from tercet.core.messages import Message
 from tercet.core.plans import read_plan
+from tercet.core.shared import SharedWork
 from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine import inbox as mail
@@ -220,6 +221,7 @@ class Runtime(People):
         self._evidence = evidence
         self._library: Library | None = None
         self._watchdog_ms = _demand_period(watchdog_ms)
+        self._shared = SharedWork()
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
         self._models = NamedModels(options.open_model)
@@ -392,7 +394,9 @@ class Runtime(People):
             owed.push_async_callback(self._give_back, place, session)
             ctx = self._frame(now, owner, safety_mode, place)
             shelf = await self._shelf(request, now)
-            setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf)
+            # A planner of the caller's own might change the context that it is handed.
+            is_shared = planner is None or isinstance(planner, str)
+            setting = opening.setting_of(self.pack, ctx, request, snapshot, shelf, is_shared=is_shared)
             if not shadow:
                 opening.demand_extras(setting)
             frozen = opening.freeze(self.pack, setting.compiled.snapshot, shelf)
@@ -756,6 +760,7 @@ class Runtime(People):
             objection=self._roster.objection,
             crash=self._options.crash,
             subscription=self._subscription,
+            shared=self._shared,
         )
         return Driver(around, setting, state, tenure, tail_bytes=tail_bytes)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import msgspec
 
 from tercet.context.admission import (
     Packed,
@@ -36,6 +38,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK
+from tercet.contracts.newest import Newest
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.shown import shown_evidence, shown_instructions, shown_request, shown_tool
@@ -135,18 +138,21 @@ def compile(  # noqa: A001 - the name that the design gives it
     evidence: Sequence[Evidence] | None = None,
     library: Sequence[Evidence] = (),
     left_out: Mapping[str, int] | None = None,
+    is_shared: bool = False,
 ) -> CompiledContext:
     """The context of a run: for the decision that the request asks for, against a snapshot (the newest by default).
 
     `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted beside
     them, whatever snapshot they are of; `left_out` counts the facts of each class that it holds besides. Raises
     `UsageError` for an intent or a snapshot that is not there, and if the pack's token limits leave no room for what must
-    be in the context.
+    be in the context. With `is_shared` the same object may be returned for equal requests: then nobody may change it who
+    is not part of the runtime.
     """
     decision = pack.decision_for(request.intent)
     # Which facts fit depends on the request where the decision relates them to it.
-    is_shared = pack.context.tokens.evidence is None or not decision.bind
-    if evidence is None and not library and is_shared:
+    is_plain = pack.context.tokens.evidence is None or not decision.bind
+    is_kept = evidence is None and not library and is_plain
+    if is_kept:
         frame = _kept_frame(pack, decision, request, run_context, snapshot)
     else:
         facts = pack.evidence if evidence is None else evidence
@@ -162,11 +168,38 @@ def compile(  # noqa: A001 - the name that the design gives it
     limit = pack.context.tokens.request
     if limit is not None:
         demand_room("request", "the request", estimate_tokens(shown_request(request)), limit)
+    if is_shared and is_kept and not left_out:
+        return _answered(pack, frame, request)
     return frame.answering(request)
 
 
 _MAX_FRAMES = 32
 """How many contexts of a pack are kept; a pack has a few decisions and modes, and its evidence expires now and then."""
+
+
+_MAX_ANSWERED = 64
+"""How many contexts with their requests are kept."""
+_MAX_SHARED_BYTES = 16_384
+"""A larger request is hardly sent again, and would take room."""
+
+
+_Answered: TypeAlias = Newest[tuple[int, bytes], tuple[CompiledContext, CompiledContext]]
+"""Contexts by the `id` of their frame and their request, with that frame."""
+
+
+def _answered(pack: Pack, frame: CompiledContext, request: Request) -> CompiledContext:
+    """The frame with a copy of the request, which its sender cannot change; the same for equal requests."""
+    data = msgspec.json.encode(request.model_dump(mode="json", exclude_defaults=True))
+    if len(data) > _MAX_SHARED_BYTES:
+        return frame.answering(request)
+    if "answered" not in pack.derived:
+        pack.derived["answered"] = _Answered(_MAX_ANSWERED)
+    answered: _Answered = pack.derived["answered"]
+    known = answered.get((id(frame), data))
+    if known is None:
+        own = frame.answering(Request.model_validate(msgspec.json.decode(data)))
+        known = answered.keep((id(frame), data), (own, frame))
+    return known[0]
 
 
 def _with_left_out(frame: CompiledContext, left_out: Mapping[str, int]) -> CompiledContext:

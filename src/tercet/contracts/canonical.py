@@ -10,7 +10,7 @@ the whole print is ASCII, and what Pydantic dumped needs none at all if there ar
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 import orjson
@@ -65,7 +65,9 @@ def _canonical(value: Any, *, is_dumped: bool) -> bytes:
     kind = _scan(value, has_ascii_keys=is_ascii)
     if kind is None:
         return rfc8785.dumps(value)
-    return printed if kind == "simple" else _print_with_whole_floats_as_integers(printed)
+    if kind == "simple":
+        return printed
+    return orjson.dumps(_with_whole_floats_as_integers(value), option=orjson.OPT_SORT_KEYS)
 
 
 def _refusal(error: Exception) -> UsageError:
@@ -124,16 +126,13 @@ def _is_usual(number: float) -> bool:
     return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
 
 
-def _print_with_whole_floats_as_integers(printed: bytes) -> bytes:
-    root: list[Any] = [orjson.loads(printed)]
-    stack: list[Any] = [root]
-    for item in stack:  # grows while it is read
-        members = cast("Any", item).items() if type(item) is dict else enumerate(item)
-        for place, member in members:
-            kind: type[object] = type(member)  # pyright: ignore[reportUnknownVariableType] - as above
-            if kind is float:
-                if member.is_integer():
-                    item[place] = int(member)
-            elif kind is dict or kind is list:
-                stack.append(member)
-    return orjson.dumps(root[0], option=orjson.OPT_SORT_KEYS)
+def _with_whole_floats_as_integers(value: Any) -> Any:
+    """The same value with 1 for 1.0; orjson prints none that is too deep for this."""
+    kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType] - as above
+    if kind is float:
+        return int(value) if value.is_integer() else value
+    if kind is dict:
+        return {key: _with_whole_floats_as_integers(member) for key, member in value.items()}
+    if kind is list:
+        return [_with_whole_floats_as_integers(member) for member in value]
+    return value

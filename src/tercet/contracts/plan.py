@@ -191,12 +191,11 @@ class Plan(Authored):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        problems = [
-            *duplicate_ids([step.id for step in self.steps]),
-            *(problem for index, step in enumerate(self.steps) for problem in _step_problems(index, step)),
-            *named_problems(self.outputs, ("outputs",), self.found_outputs),
-            *named_problems(self.memory, ("memory",)),
-        ]
+        problems = duplicate_ids([step.id for step in self.steps])
+        for index, step in enumerate(self.steps):
+            problems += _step_problems(index, step)
+        problems += named_problems(self.outputs, ("outputs",), self.found_outputs)
+        problems += named_problems(self.memory, ("memory",))
         if problems:
             raise PlanError(problems)
         return self
@@ -233,8 +232,12 @@ class Plan(Authored):
     @cached_property
     def hash(self) -> str:
         """What this plan does: everything but its id, its revision number and its parent."""
-        fields = self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.IDENTITY))
-        return hash_bytes(canonical_dump(fields))
+        return self.hash_dumped(self.model_dump(mode="json", exclude_defaults=True))
+
+    @classmethod
+    def hash_dumped(cls, fields: JsonObject) -> str:
+        """Return the hash of a plan that was dumped as JSON without defaults."""
+        return hash_bytes(canonical_dump({name: fields[name] for name in fields if name not in cls.IDENTITY}))
 
     def revise(self, **changes: Any) -> Plan:
         """The next revision of this plan, with its parent's hash."""
@@ -257,6 +260,8 @@ def tool_fault(kind: StepKind, tool: str | None) -> str | None:
 
 def duplicate_ids(ids: list[str]) -> list[Problem]:
     """A problem for each id that an earlier step already has."""
+    if len(set(ids)) == len(ids):
+        return []
     seen: dict[str, int] = {}
     found: list[Problem] = []
     for index, step_id in enumerate(ids):
@@ -277,10 +282,10 @@ def named_problems(
     members: dict[str, Any], place: references.Place, scanned: list[references.Found] | None = None
 ) -> list[Problem]:
     """The problems of parameters or outputs, which have a name each: a reference in place of them all has none."""
-    reserved = next((name for name in members if name[:1] == "$"), None)
-    if reserved is None:
-        return faulty(references.scan(members) if scanned is None else scanned, place)
-    return [_malformed(place, f"{reserved!r} is no name; each value is given under one", _NAMED)]
+    for name in members:
+        if name[:1] == "$":
+            return [_malformed(place, f"{name!r} is no name; each value is given under one", _NAMED)]
+    return faulty(references.scan(members) if scanned is None else scanned, place)
 
 
 def malformed(value: Any, place: references.Place) -> list[Problem]:
@@ -292,11 +297,12 @@ def faulty(scanned: list[references.Found], place: references.Place) -> list[Pro
     """The same for what a scan of the value at this place has found."""
     problems: list[Problem] = []
     for found in scanned:
-        if type(found) is references.Malformed:
+        if type(found) is references.Leaf:
+            if fault := not_json(found.value):
+                problems.append(_malformed((*place, *found.place), fault, _JSON_VALUES))
+        elif type(found) is references.Malformed:
             remedy = _REFERENCE_FORMS if found.is_reference else _JSON_VALUES
             problems.append(_malformed((*place, *found.place), found.message, remedy))
-        elif type(found) is references.Leaf and (fault := not_json(found.value)):
-            problems.append(_malformed((*place, *found.place), fault, _JSON_VALUES))
         elif type(found) is references.Reference and found.selection is not None:
             faults = filter(None, map(not_json, references.constants_of(found)))
             problems += [_malformed((*place, *found.place), fault, _JSON_VALUES) for fault in faults]

@@ -135,14 +135,12 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
             found.append(Malformed(place, TOO_DEEP, is_reference=False))
         elif not all(map(is_text, members)):
             found.append(Malformed(place, NO_KEYS, is_reference=False))
-        elif not is_literal and any(key[:1] == "$" for key in members):
+        elif not is_literal and "$" in "".join(members) and any(key[:1] == "$" for key in members):
             _collect_reserved(members, place, found)
-        elif not members:
-            if place:  # having no parameters at all is no value
-                found.append(Leaf(members, place))
-        else:
-            for key, member in members.items():
-                _collect(member, (*place, key), found, is_literal=is_literal)
+        elif members:
+            _collect_members(members, place, found, is_literal=is_literal)
+        elif place:  # having no parameters at all is no value
+            found.append(Leaf(members, place))
     elif isinstance(value, list):
         if len(place) > MAX_DEPTH:
             found.append(Malformed(place, TOO_DEEP, is_reference=False))
@@ -153,6 +151,17 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
             _collect(member, (*place, index), found, is_literal=is_literal)
     else:
         found.append(Leaf(value, place))
+
+
+def _collect_members(members: dict[str, Any], place: Place, found: list[Found], *, is_literal: bool) -> None:
+    for key, member in members.items():
+        if type(member) in _SCALARS:
+            found.append(Leaf(member, (*place, key)))
+        else:
+            _collect(member, (*place, key), found, is_literal=is_literal)
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found]) -> None:

@@ -24,6 +24,7 @@ from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
+from tercet.contracts.shape import unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.core import budget
 from tercet.core.events import Undo
@@ -65,6 +66,10 @@ class RunConfig:
     def limits(self) -> budget.Amounts:
         """How much of each dimension of the budget may be used, where that is limited."""
         return budget.limits_of(self.ctx.run_budget, {"executor": self.executor_tokens})
+
+    def frame_with(self, **fields: Any) -> RunContext:
+        """Return the frame with other values in some of its fields, which are not checked again."""
+        return unchecked(RunContext, {**vars(self.ctx), **fields})
 
     def review(self, plan: Plan) -> Review:
         """Return the review of a plan."""
@@ -160,6 +165,10 @@ class ExecutionPlan:
             },
             tools=surface if tools is None else tools,
         )
+
+    def for_run(self) -> ExecutionPlan:
+        """The same for another run, which has gates of its own."""
+        return replace(self, demanded={})
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
         """The same course with the steps that take others back, none of which can end the run."""

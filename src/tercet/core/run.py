@@ -20,8 +20,8 @@ from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.dependencies import entered_results
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
+from tercet.core.shared import Reviewed, SharedWork
 from tercet.core.state import Learned, State, StepState
-from tercet.critic.reading import Reading
 
 
 class Scored(NamedTuple):
@@ -78,6 +78,7 @@ class Run:
         limit_for: Callable[[RoleName], RoleLimit],
         blobs: Mapping[str, Any],
         facts: Mapping[str, tuple[Evidence, ...]],
+        shared: SharedWork | None = None,
     ) -> None:
         self.state = state
         self.tools = tools
@@ -87,8 +88,9 @@ class Run:
         """Large results by their digest."""
         self.scored: Scored | None = None
         """The last score, kept for the record."""
-        self.reading: Reading | None = None
-        """What the last review read out of its plan, kept for the score of that plan."""
+        self.reviewed: Reviewed | None = None
+        """The last review, kept for the score of its plan."""
+        self.shared = SharedWork() if shared is None else shared
         self.waiting: WaitingCalls | None = None
         """The calls that wait for a slot, where a driver carries the run forward."""
         self._facts = facts
@@ -144,7 +146,7 @@ class Run:
         if not state.plan:
             return None
         if state.plan is not self._plan_of[0] or state.undo is not self._plan_of[1]:
-            plan = ExecutionPlan.of(read_plan(state.plan), self.config.surface, self.tools)
+            plan = self.shared.execution_plan(read_plan(state.plan), self.config.surface, self.tools)
             self._plan = plan.with_undo(state.undo, self.tools) if state.undo else plan
             self._plan_of = (state.plan, state.undo)
         return self._plan

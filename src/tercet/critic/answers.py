@@ -131,11 +131,14 @@ def _is_owner(run: Run, answer: Approval) -> bool:
 
 def unanswered(run: Run, planned: Review) -> Iterator[str]:
     """The steps that ran, had to be approved by somebody, and neither a person nor a policy approved."""
-    ran = {entry.call.step_id for entry in run.transcript}
+    ran: set[str] | None = None
     for call in planned.calls:
         is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
         grave = gravity(call.mode, call.reversibility)
-        if call.step.id not in ran or not (is_strong or grave):
+        if not (is_strong or grave):
+            continue
+        ran = {entry.call.step_id for entry in run.transcript} if ran is None else ran
+        if call.step.id not in ran:
             continue
         answers = [answer for answer in run.approvals if answer.step_id == call.step.id]
         is_granted = grave is None and any(answer.decision == "grant" for answer in answers)
@@ -148,12 +151,11 @@ def wrongly_granted(run: Run) -> dict[str, str]:
 
     A grave step is always one of them, whoever else approved it.
     """
+    given = [answer for answer in run.approvals if answer.decision == "grant"]
+    if not given:
+        return {}
     params = {entry.call.step_id: entry.call.params for entry in run.transcript}
-    grants = {
-        answer.step_id: answer.approver
-        for answer in run.approvals
-        if answer.decision == "grant" and answer.step_id in params
-    }
+    grants = {answer.step_id: answer.approver for answer in given if answer.step_id in params}
     return {
         step_id: granter
         for step_id, granter in grants.items()

@@ -18,7 +18,7 @@ from tercet.critic.checks import outputs_are_covered, tokens_are_within_budget
 from tercet.critic.feasibility import (
     budget_is_left,
     concurrency_is_within_limit,
-    differ_by_text,
+    differ_by_name,
     find_decision,
     latency_is_within_budget,
     start_conditions,
@@ -85,7 +85,7 @@ def _are_steps_sound(review: Review) -> bool:
             return False
         if mode is not read_only and tool.name not in review.spec.repeatable:
             effects.setdefault(tool.name, []).append(call)
-    return all(differ_by_text(calls, is_strict=True) for calls in effects.values())
+    return all(differ_by_name(calls, is_strict=True) for calls in effects.values())
 
 
 def _are_arguments_sound(worth: Worth) -> bool:

@@ -20,7 +20,7 @@ from tercet.contracts.references import Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.review import Refusals, Review
-from tercet.policy.call_params import canonical_params, identity_params, keeps_text
+from tercet.policy.call_params import canonical_params, identity_params, keeps_spelling
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
@@ -182,7 +182,7 @@ def actions_are_not_repeated(review: Review) -> Refusals:
     repeated: dict[int, int] = {}
     for calls in by_tool.values():
         seen: dict[str, int] = {}
-        for call in () if differ_by_text(calls, is_strict=is_strict) else calls:
+        for call in () if differ_by_name(calls, is_strict=is_strict) else calls:
             params = canonical_params(call.tool, call.params) if is_strict else call.params
             identity = identity_params(call.tool, params, is_strict=is_strict)
             first = seen.setdefault(_identity_text(identity), call.position)
@@ -198,12 +198,13 @@ def actions_are_not_repeated(review: Review) -> Refusals:
         )
 
 
-def differ_by_text(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
-    """Whether one text that belongs to the identity tells calls of a tool apart; no is only a reason to look closer."""
+def differ_by_name(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
+    """Whether a text or an integer that belongs to the identity tells calls of a tool apart; no is only a reason to look
+    closer. Integers are compared with integers and texts alone: 5 and 5.0 are one value."""
     tool, params = calls[0].tool, calls[0].params
     for name in identity_params(tool, params, is_strict=is_strict) if len(calls) > 1 else ():
-        texts = {text for call in calls if type(text := call.params.get(name)) is str}
-        if len(texts) == len(calls) and (not is_strict or keeps_text(tool, name)):
+        names = {found for call in calls if type(found := call.params.get(name)) in (str, int)}
+        if len(names) == len(calls) and (not is_strict or keeps_spelling(tool, name)):
             return True
     return len(calls) == 1
 

@@ -31,8 +31,10 @@ def modes_are_not_understated(review: Review) -> Refusals:
 
 def owner_is_authorised(review: Review) -> Refusals:
     """Whoever owns the run holds a role of each tool that asks for one, and each tool is for their tenant."""
-    for call in review.calls:
-        if not may_use(review, call.tool):
+    tools = {call.tool.name: call.tool for call in review.calls}
+    barred = {name for name, tool in tools.items() if not may_use(review, tool)}
+    for call in review.calls if barred else ():
+        if call.tool.name in barred:
             yield _unauthorised(
                 review, call, f"step {call.position} calls {call.tool.name}", call.tool, "/tool"
             )

@@ -16,6 +16,7 @@ from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.plan import Plan
+from tercet.contracts.shape import unchecked
 from tercet.contracts.verdict import (
     Code,
     Refusal,
@@ -143,13 +144,14 @@ def verify(
 
 
 def _effect(call: EffectiveStep) -> StepEffect:
-    return StepEffect(
-        step_id=call.step.id,
-        mode=call.mode,
-        reversibility=call.reversibility,
-        compensate=call.compensate,
-        no_compensation="" if call.compensate else call.tool.no_compensation,
-    )
+    fields = {
+        "step_id": call.step.id,
+        "mode": call.mode,
+        "reversibility": call.reversibility,
+        "compensate": call.compensate,
+        "no_compensation": "" if call.compensate else call.tool.no_compensation,
+    }
+    return unchecked(StepEffect, fields)
 
 
 def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> ValidationResult:

@@ -85,6 +85,7 @@ class Driver:
             limit_for=services.planning.limit_for,
             blobs=self._values.blobs,
             facts=self._values.facts,
+            shared=services.shared,
         )
         self.run.waiting = WaitingCalls()
         self.ledger = Ledger(services, self.run, tenure, tail_bytes=tail_bytes)

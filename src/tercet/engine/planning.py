@@ -16,7 +16,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected
 from tercet.core.config import ExecutionPlan, RunConfig
-from tercet.core.resolve.planning import dump_plan
+from tercet.core.plans import dump_plan
 from tercet.core.run import Run
 from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn, last_turn, turns_of

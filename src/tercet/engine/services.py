@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from tercet.core.approval import Objection
+from tercet.core.shared import SharedWork
 from tercet.engine.evidence.library import Library
 from tercet.engine.planning import Planning
 from tercet.engine.streams.stops import EmergencyStops
@@ -47,3 +48,5 @@ class Services:
     """Called at every named crash point; does nothing outside of tests."""
     subscription: Subscription
     """Where the driver publishes everything that became durable together."""
+    shared: SharedWork
+    """What the runs of this process have worked out of equal plans."""

@@ -34,10 +34,25 @@ _SHELVED = "library"
 
 
 def setting_of(
-    pack: Pack, ctx: RunContext, request: Request, snapshot: str | None, shelf: Shelf = NO_SHELF
+    pack: Pack,
+    ctx: RunContext,
+    request: Request,
+    snapshot: str | None,
+    shelf: Shelf = NO_SHELF,
+    *,
+    is_shared: bool = False,
 ) -> RunConfig:
-    """What a run is judged in: the pack, and what of a library it has beside it."""
-    compiled = compile_context(pack, request, ctx, snapshot, library=shelf.facts, left_out=shelf.left_out)
+    """What a run is judged in: the pack, and what of a library it has beside it. With `is_shared` its context may be that
+    of other runs with an equal request."""
+    compiled = compile_context(
+        pack,
+        request,
+        ctx,
+        snapshot,
+        library=shelf.facts,
+        left_out=shelf.left_out,
+        is_shared=is_shared and pack.decision_for(request.intent).quality is None,
+    )
     known = compiled.evidence
     expiry = {
         fact.id: int(fact.expires_at.timestamp() * 1000)

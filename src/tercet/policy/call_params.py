@@ -65,8 +65,8 @@ def canonical_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
     return _Walk(tool.parameters_schema, spell=_spell).of_object(params)
 
 
-def keeps_text(tool: ToolSpec, name: str) -> bool:
-    """Whether texts for a parameter that are written differently are different values to its tool."""
+def keeps_spelling(tool: ToolSpec, name: str) -> bool:
+    """Whether texts and integers for a parameter that are written differently are different values to its tool."""
     schema = tool.parameters_schema
     node = schema.node(schema.root.properties.get(name))
     return not node.is_number_or_text and _FORMATS.keys().isdisjoint(node.formats)

@@ -72,8 +72,8 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     better = better_round(run.state, config)
     state = restored(run.state, better)
     recorded = transcript.run_of(config, run.followed, state, answer.events, run.blobs)
-    reviewed = Verdict.model_validate(state.verdict)
-    scored = score(recorded, reading=run.reading)
+    reviewed = _review_verdict(run)
+    scored = score(recorded, reading=run.reviewed.reading if run.reviewed is not None else None)
     report = consolidate(
         trace_id=state.start.trace,
         decision_key=config.spec.id,
@@ -81,7 +81,7 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
         score=scored,
         decided_at=transcript.timestamp(answer.at),
     )
-    ctx = config.ctx.model_copy(update={"plan_origin": state.plan_origin, "used": recorded.used})
+    ctx = config.frame_with(plan_origin=state.plan_origin, used=recorded.used)
     is_judged = config.spec.quality is not None
     spec = config.spec.model_copy(update={"thresholds": ()}) if is_judged else config.spec
     verdict = judge(ctx, spec, report, measure(recorded))
@@ -186,7 +186,7 @@ def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
     state, scored = run.state, _last_score(run)
     if scored is not None and state.report is scored.recorded:
         return scored.verdict, scored.report
-    verdict = Verdict.model_validate(state.verdict) if state.verdict else None
+    verdict = _review_verdict(run) if state.verdict else None
     if state.report:
         return verdict, CriticReport.model_validate(state.report)
     refused = verdict or Verdict(
@@ -202,6 +202,14 @@ def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
         decided_at=transcript.timestamp(at),
     )
     return verdict, report
+
+
+def _review_verdict(run: Run) -> Verdict:
+    """What the critic said of the plan: as it was said, if that is what the state holds."""
+    recorded, reviewed = run.state.verdict, run.reviewed
+    if reviewed is not None and reviewed.recorded is recorded:
+        return reviewed.verdict
+    return Verdict.model_validate(recorded)
 
 
 def _last_score(run: Run) -> Scored | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.budget import BudgetUse
@@ -11,7 +13,6 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.entities import find_hidden
 from tercet.contracts.mode import Trust
 from tercet.contracts.plain import storable
-from tercet.contracts.plan import Plan
 from tercet.contracts.relations import find_sentences
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
@@ -24,11 +25,12 @@ from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.fold.base import copy_fields
 from tercet.core.modifications import changed_plan
-from tercet.core.plans import read_plan
+from tercet.core.plans import dump_plan, read_plan
 from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
-from tercet.core.state import Change, State, StepState
+from tercet.core.shared import Reviewed
+from tercet.core.state import Change, State, StepState, Used
 from tercet.critic.flow import trusted_results
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
@@ -68,11 +70,6 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
             exposure=_untrusted_data_read(state, config) if is_others else "",
         )
     )
-
-
-def dump_plan(plan: Plan) -> JsonObject:
-    """Return a plan as events record it."""
-    return plan.model_dump(mode="json", exclude_defaults=True)
 
 
 def _changed(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
@@ -135,24 +132,56 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
     No plan can help where what its tools reach outside has changed without a person accepting it.
     """
     del command
-    state, config, plan = run.state, run.config, run.followed.plan
+    state, config = run.state, run.config
     if state.plan_hash in state.refused:
-        verdict = _REFUSED_BEFORE
+        verdict, recorded = _REFUSED_BEFORE, _dump_verdict(_REFUSED_BEFORE)
     else:
-        run.reading = Reading(config.compiled, plan)
-        frame = _review_frame(state, config)
-        verdict = verify(frame, config.compiled, config.spec, plan, reading=run.reading)
+        run.reviewed = reviewed = _ask_critic(run)
+        verdict, recorded = reviewed.verdict, reviewed.recorded
         if _may_decide_again(state, config, verdict):
             verdict = verdict.model_copy(update={"outcome": "replan"})
-        verdict = _definitions_changed(answer.changes) if answer.changes and verdict.ok else verdict
+        if answer.changes and verdict.ok:
+            verdict = _definitions_changed(answer.changes)
+        if verdict is not reviewed.verdict:
+            recorded = _dump_verdict(verdict)
     return made(
         e.PlanReviewed(
             at=answer.at,
             hash=state.plan_hash,
-            verdict=verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome},
+            verdict=recorded,
             escalates=_escalates(state, config, verdict),
         )
     )
+
+
+def _dump_verdict(verdict: Verdict) -> JsonObject:
+    """Return a verdict as events record it."""
+    return verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome}
+
+
+def _ask_critic(run: Run) -> Reviewed:
+    """The critic's review of the plan; the one of another run if nothing that it depends on is different."""
+    state, config, plan = run.state, run.config, run.followed.plan
+    compiled, spec, ctx = config.compiled, config.spec, config.ctx
+    frame = (
+        state.plan_origin,
+        _answers_feedback(state),
+        _used(state, config),
+        ctx.tenant,
+        ctx.actor,
+        ctx.safety_mode,
+        ctx.run_budget,
+        ctx.earlier,
+        ctx.behaviour,
+    )
+    is_shared = state.change is None  # else what the steps of this run have used counts too
+    if is_shared and (known := run.shared.find_review(compiled, spec, plan, frame)) is not None:
+        return known
+    reading = Reading(compiled, plan)
+    verdict = verify(_review_frame(state, config), compiled, spec, plan, reading=reading)
+    recorded = _dump_verdict(verdict)
+    reviewed = Reviewed(verdict, recorded, msgspec.json.encode(recorded), reading, spec, frame)
+    return run.shared.keep_review(reviewed) if is_shared else reviewed
 
 
 _REFUSED_BEFORE = Verdict(
@@ -204,12 +233,28 @@ def _may_decide_again(state: State, config: RunConfig, verdict: Verdict) -> bool
 
 def frame_of(state: State, config: RunConfig) -> RunContext:
     """Return the frame that the critic judges in: whose plan it is, and what has been used up."""
-    update = {
-        "plan_origin": state.plan_origin,
-        "answers_feedback": state.start.fallible and not state.is_stepwise,
-        "used": budget_use(state.used),
-    }
-    return config.ctx.model_copy(update=update)
+    return config.frame_with(
+        plan_origin=state.plan_origin,
+        answers_feedback=_answers_feedback(state),
+        used=budget_use(_used(state, config)),
+        # What tells one run from another: the critic does not see it, so that one review does for all runs that are alike.
+        run_id="",
+        trace_id="",
+        started_at=None,
+    )
+
+
+def _used(state: State, config: RunConfig) -> Used:
+    """What has been used up; time counts only where it is limited."""
+    used = state.used
+    if used.wall_clock and config.ctx.run_budget.wall_clock_ms is None:
+        return msgspec.structs.replace(used, wall_clock=0)
+    return used
+
+
+def _answers_feedback(state: State) -> bool:
+    """Whether the planner reads why its plan was refused."""
+    return state.start.fallible and not state.is_stepwise
 
 
 def _review_frame(state: State, config: RunConfig) -> RunContext:

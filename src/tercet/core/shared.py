@@ -1,0 +1,72 @@
+"""What runs have in common while their plan, their context and what they may do are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tercet.contracts.context import CompiledContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.newest import Newest
+from tercet.contracts.plan import Plan
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.tool import ToolSpec
+from tercet.contracts.verdict import Verdict
+from tercet.core.config import ExecutionPlan
+from tercet.critic.reading import Reading
+
+MOST = 64
+"""How many plans and how many reviews are kept."""
+
+
+class Reviewed(NamedTuple):
+    """What the critic said of a plan, and what it was said of."""
+
+    verdict: Verdict
+    recorded: JsonObject
+    """The verdict as the event of this run has it."""
+    printed: bytes
+    """The same as JSON, out of which each run gets a dict of its own."""
+    reading: Reading
+    spec: DecisionSpec
+    frame: tuple[Any, ...]
+    """All that the verdict depends on besides the context, the plan and the decision."""
+
+
+class SharedWork:
+    """Execution plans and reviews that further runs may use again. The runs of a runtime share one; a replay has its own, so
+    that it relies on nothing that another run has worked out.
+
+    Contexts, plans and decisions are compared by identity: they are frozen, and the same one is handed out while it is
+    the same. An entry holds the objects whose ids it is kept under.
+    """
+
+    def __init__(self) -> None:
+        self._plans: Newest[tuple[int, int, int], tuple[ExecutionPlan, Mapping[str, ToolSpec]]] = Newest(MOST)
+        self._reviews: Newest[tuple[int, int], Reviewed] = Newest(MOST)
+
+    def execution_plan(
+        self, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec]
+    ) -> ExecutionPlan:
+        """Return a plan over a surface, indexed for the execution of one run."""
+        key = id(plan), id(surface), id(tools)
+        kept = self._plans.get(key)
+        if kept is None:
+            kept = self._plans.keep(key, (ExecutionPlan.of(plan, surface, tools), surface))
+        return kept[0].for_run()
+
+    def find_review(
+        self, compiled: CompiledContext, spec: DecisionSpec, plan: Plan, frame: tuple[Any, ...]
+    ) -> Reviewed | None:
+        """Return the review of the same plan in the same frame, if there was one."""
+        kept = self._reviews.get((id(compiled), id(plan)))
+        if kept is None or kept.spec is not spec or kept.frame != frame:
+            return None
+        return kept._replace(recorded=msgspec.json.decode(kept.printed))
+
+    def keep_review(self, reviewed: Reviewed) -> Reviewed:
+        """Keep a review for further runs."""
+        reading = reviewed.reading
+        return self._reviews.keep((id(reading.compiled), id(reading.plan)), reviewed)
