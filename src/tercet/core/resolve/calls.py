@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
@@ -23,10 +22,8 @@ from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
-from tercet.core.same_calls import call_hash, marks_of
 from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
-from tercet.policy.call_params import canonical_params
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 """The codes of steps that no other plan would help: a person must give more, or approve again."""
@@ -78,8 +75,6 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
     if wall_clock is not None and not is_undo:
         left = min(left, max(0, wall_clock - state.used.wall_clock))
-    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
-    params = canonical_params(call.tool, command.params) if is_strict else command.params
     return e.Intent(
         at=answer.at,
         step=command.step,
@@ -91,9 +86,9 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         deadline=answer.at + left,
         epoch=answer.epoch,
         breaker=answer.circuit,
-        call=call_hash(call.tool.name, params),
+        call=command.call.hash,
         compensation=command.compensation,
-        marks=marks_of(config, call, params),
+        marks=command.call.marks,
         **budget.reservation_of(call, hold),
     )
 
