@@ -190,6 +190,7 @@ class Acting:
         self.setting = run.config
         self.course = run.followed
         self._is_strict = self.setting.is_strict
+        self._progress: Progress | None = None
 
     @property
     def results(self) -> Results:
@@ -603,11 +604,16 @@ class Acting:
 
     # --- what other steps mean for a call ---
 
-    @cached_property
+    @property
     def progress(self) -> Progress:
         """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
         if not self.setting.judges_other_steps:
             return NO_PROGRESS
+        if self._progress is None:
+            self._progress = self._find_progress()
+        return self._progress
+
+    def _find_progress(self) -> Progress:
         params: dict[str, dict[str, Any]] = {}
         for name, call in self.course.calls.items():
             step = self.state.steps[name]
