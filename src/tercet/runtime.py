@@ -340,7 +340,7 @@ class Runtime(People):
     def _let_go(self, session_id: str) -> None:
         """Let a session come to a halt."""
         if (driver := self._keeper.get(session_id)) is not None:
-            driver.stop()
+            driver.control.stop()
 
     # --- running ---
 
@@ -663,7 +663,7 @@ class Runtime(People):
             await self._pin(session, driver.state.start.library, setting.library_snapshot)
             event = opening.migrated(pack, setting, driver.state, moved.by, frozen)
             driver.begin(event, blobs=opening.kept_blobs(pack, frozen))
-        driver.check_inbox()
+        driver.control.check_inbox()
         return await self._carry(driver)
 
     async def _taken_over(
@@ -689,7 +689,7 @@ class Runtime(People):
         given = read_plan(state.plan) if is_callers else None
         planning = Planning(proposing, given, limit_for=_limits(pack, setting))
         driver = self._driver(pack, setting, state, tenure, planning, clock, tail_bytes=restored.tail_bytes)
-        await driver.load_blobs()
+        await driver.values.load_for(driver.state)
         if not state.is_over:
             now = driver.now()
             # What was said before is heard before: resuming what was handed to a person would close their gate.
@@ -767,7 +767,7 @@ class Runtime(People):
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""
         for driver in self._keeper:
-            driver.stop()
+            driver.control.stop()
 
     async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
         """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written.
@@ -794,7 +794,7 @@ class Runtime(People):
         if driver is not None:
             messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
             position = await mail.post(self.journal, self.tenant, said)
-            if (state := await driver.read_up_to(position)) is not None:
+            if (state := await driver.control.read_up_to(position)) is not None:
                 return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))
             # It was let go of before it had read that; it is not said twice.
             return RunResult.of(await mail.follow(self._desk, said.session, position, self._options.held))

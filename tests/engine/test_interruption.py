@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.core.config import RunConfig
-from tercet.engine.active_session import Interrupted, unless_interrupted
+from tercet.engine.control import Interrupted, unless_interrupted
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
 

@@ -6,14 +6,29 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.canonical import digest
+from tercet.contracts.effective import effective
+from tercet.contracts.plan import Step
 from tercet.contracts.tool import ToolSpec
-from tercet.core.same_calls import call_hash, idempotency_key
+from tercet.core.prepared_call import (
+    PreparedCall,
+    call_hash,
+    idempotency_key,
+    params_digest,
+    print_identity,
+)
 from tercet.policy.call_params import identity_params
 
 PAYMENT = {
     "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}, "memo": {"type": "string"}}
 }
 PARAMS = {"to": "bob", "amount": 5, "memo": "thanks"}
+
+
+def key_of(tenant: str, session: str, spec: ToolSpec, params: dict[str, Any], occurrence: int) -> str:
+    """The key of a call of this tool."""
+    identity = print_identity(identity_params(spec, params))
+    return idempotency_key(tenant, session, spec.name, identity, occurrence)
 
 
 def tool(**declared: Any) -> ToolSpec:
@@ -77,17 +92,17 @@ def test_under_earlier_rules_authority_parameters_are_enough() -> None:
 def test_a_key_says_what_and_in_which_session() -> None:
     """Tenant, session, tool, identity and occurrence each make another key; what is no identity does not."""
     base: dict[str, Any] = {
-        "tenant": "t", "session": "s", "tool": tool(identity=("to",)), "params": PARAMS, "occurrence": 0,
+        "tenant": "t", "session": "s", "spec": tool(identity=("to",)), "params": PARAMS, "occurrence": 0,
     }  # fmt: skip
 
     def key(**other: Any) -> str:
-        return idempotency_key(**{**base, **other})
+        return key_of(**{**base, **other})
 
     keys = {
         key(),
         key(tenant="u"),
         key(session="r"),
-        key(tool=tool(identity=("to",), name="pay.other")),
+        key(spec=tool(identity=("to",), name="pay.other")),
         key(params={**PARAMS, "to": "eve"}),
         key(occurrence=1),
     }
@@ -99,11 +114,37 @@ def test_a_key_says_what_and_in_which_session() -> None:
 def test_parts_of_a_key_do_not_run_into_each_other() -> None:
     """A tenant and a session that read the same together are still two."""
     spec = tool()
-    assert idempotency_key("ab", "c", spec, {}, 0) != idempotency_key("a", "bc", spec, {}, 0)
+    assert key_of("ab", "c", spec, {}, 0) != key_of("a", "bc", spec, {}, 0)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"b": 1, "a": [1.0, 0.5, None, True]}, {"é": "ü", "\U0001f600": {"z": 1e-7}}, {"n": -(2**53) + 1}],
+    ids=["none", "nested", "beyond ASCII", "the largest integer"],
+)
+def test_a_key_is_the_hash_of_canonical_json(params: dict[str, Any]) -> None:
+    """It is put together from parts that are printed once: it must stay what it was in every earlier journal."""
+    whole = digest(["tenant é", "s", "pay.it", params, 3])
+    assert key_of("tenant é", "s", tool(), params, 3) == whole
+    assert params_digest("pay.it", params) == digest(["pay.it", params])
+
+
+def test_a_call_has_a_second_key_where_earlier_rules_gave_it_another() -> None:
+    """A session may have been migrated, and what it did then must not be done again."""
+    spec = tool(authority=("to",), parameters=PAYMENT)
+    step = effective(0, Step.model_validate({"id": "pay", "tool": "pay.it", "params": PARAMS}), spec)
+    key, earlier = PreparedCall(step, PARAMS, is_strict=True).keys("t", "s", 0)
+    assert (key, earlier) == (
+        key_of("t", "s", spec, PARAMS, 0),
+        digest(["t", "s", "pay.it", {"to": "bob"}, 0]),
+    )
+    assert PreparedCall(step, PARAMS, is_strict=False).keys("t", "s", 0) == (earlier,)
+    whole = effective(0, step.step, tool())
+    assert len(PreparedCall(whole, PARAMS, is_strict=True).keys("t", "s", 0)) == 1
 
 
 def test_numbers_without_canonical_json_still_have_a_key() -> None:
     """An integer beyond 2^53 can stand in a call that was computed, and must not break its key."""
-    keys = {idempotency_key("t", "s", tool(), {"n": n}, 0) for n in (2**60, 2**60 + 1)}
+    keys = {key_of("t", "s", tool(), {"n": n}, 0) for n in (2**60, 2**60 + 1)}
     assert len(keys) == 2
     assert call_hash("pay.it", {"n": 2**60}) != call_hash("pay.it", {"n": 2**60 + 1})

@@ -28,7 +28,7 @@ from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.engine.driver import GRACE_MS
+from tercet.engine.control import GRACE_MS
 from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack

@@ -38,10 +38,18 @@ class Exposure(NamedTuple):
 
 def effects_of(step: Step, tool: ToolSpec | None) -> Effects:
     """The conditions of a step and of the tool that it calls; without one it changes none."""
+    needs = needs_of(step, tool)
     if tool is None:
-        return Effects(step.preconditions, frozenset(), frozenset())
-    needs = tuple(dict.fromkeys((*step.preconditions, *tool.preconditions)))
+        return Effects(needs, frozenset(), frozenset())
     return Effects(needs, frozenset(tool.establishes), frozenset(tool.revokes))
+
+
+def needs_of(step: Step, tool: ToolSpec | None) -> tuple[str, ...]:
+    """The conditions that a step and the tool that it calls presuppose."""
+    own = step.preconditions
+    if tool is None or not tool.preconditions:
+        return own
+    return tuple(dict.fromkeys((*own, *tool.preconditions)))
 
 
 def effects_in(plan: Plan, surface: Mapping[str, ToolSpec]) -> list[Effects]:

@@ -54,7 +54,9 @@ def is_small(value: Any) -> bool:
     while stack and left >= 0:
         item = stack.pop()
         left -= 1
-        kind = cast("type[object]", type(item))
+        kind: type[object] = type(item)  # pyright: ignore[reportUnknownVariableType] - a cast would cost a call
+        if kind in _NUMERIC or item is None:
+            continue
         if kind is str:
             left -= len(item) >> 6
         elif kind is dict or kind is list:
@@ -67,7 +69,7 @@ def is_small(value: Any) -> bool:
                 stack.extend(item.values())
             else:
                 stack.extend(item)
-        elif item is not None and kind not in _NUMERIC:
+        else:
             return False
     return left >= 0
 

@@ -39,7 +39,7 @@ class Drawn(Answer, frozen=True, kw_only=True):
     """The time, and a random draw for the delay of a retry."""
 
     at: int
-    draw: Draw
+    draw: Draw = Draw()
 
 
 class Planned(Answer, frozen=True, kw_only=True):

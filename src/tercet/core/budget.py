@@ -141,7 +141,12 @@ _OF_TOOLS = tuple((each.name, each.of_tool) for each in DIMENSIONS if each.of_to
 _TAKEN = tuple((each.used, each.reserved, each.amount) for each in DIMENSIONS if each.limit and each.amount)
 _RESERVED = tuple(field for each in DIMENSIONS if each.limit for field in (each.amount, each.hold) if field)
 _reserved_in: Callable[[e.Intent | StepState], tuple[int, ...]] = attrgetter(*_RESERVED)
-_taken_in: Callable[[e.Complete], tuple[int, ...]] = attrgetter(*(amount for _, _, amount in _TAKEN))
+_TAKEN_FIELDS = tuple(amount for _, _, amount in _TAKEN)
+_taken_in: Callable[[e.Complete | StepState], tuple[int, ...]] = attrgetter(*_TAKEN_FIELDS)
+_AMOUNTS = tuple(
+    (each.amount, each.of_call) for each in DIMENSIONS if each.limit and each.of_call and each.amount
+)
+_HOLDS = tuple((each.name, each.hold) for each in DIMENSIONS if each.hold)
 _HELD = tuple((each.held, each.hold) for each in DIMENSIONS if each.held)
 
 
@@ -245,8 +250,10 @@ def hold_of(call: EffectiveStep, tools: Mapping[str, ToolSpec]) -> Amounts:
 
 def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
     """Return the fields of an INTENT with what is reserved for a call and held back for its compensation."""
-    taken = {each.amount: each.of_call(call) for each in DIMENSIONS if each.amount and each.of_call}
-    return taken | {each.hold: hold[each.name] for each in DIMENSIONS if each.hold and each.name in hold}
+    fields = {field: amount(call) for field, amount in _AMOUNTS}
+    if hold:
+        fields |= {field: hold[name] for name, field in _HOLDS if name in hold}
+    return fields
 
 
 def reserved_for(event: e.Intent) -> Fields:
@@ -256,7 +263,7 @@ def reserved_for(event: e.Intent) -> Fields:
 
 def amounts_of(step: StepState) -> Fields:
     """Return the fields of a COMPLETE with what the last call of a step took."""
-    return {amount: getattr(step, amount) for _, _, amount in _TAKEN}
+    return dict(zip(_TAKEN_FIELDS, _taken_in(step), strict=True))
 
 
 # --- how `Used` changes ---

@@ -9,6 +9,7 @@ import msgspec
 from tercet.contracts.plan import EvidenceQuery
 from tercet.core.events import BoundCompensation, Need
 from tercet.core.events.gate import GateKind
+from tercet.core.prepared_call import PreparedCall
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -47,12 +48,17 @@ class Dispatch(Command, frozen=True, kw_only=True):
     """Make a call."""
 
     step: str
-    params: dict[str, Any]
+    call: PreparedCall
     key: str
     occurrence: int
     attempt: int
     not_before: int = 0
     compensation: BoundCompensation | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The resolved parameters."""
+        return self.call.params
 
 
 class Await(Command, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts import references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.shape import as_list, as_object
@@ -35,7 +34,7 @@ def bind_compensation(
     """
     way = call.compensate
     is_final = call.leaves_nothing or call.reversibility is Reversibility.IRREVERSIBLE
-    if way is None or is_final or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if way is None or is_final or not setting.is_strict:
         return None
     tool = course.tools.get(way.tool)
     given = way.params if tool is None else unaliased(way.params, tool.aliases)[0]

@@ -28,11 +28,13 @@ from tercet.contracts.shape import unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.core import budget
 from tercet.core.events import Undo
+from tercet.core.prepared_call import PreparedCall
 from tercet.core.state import EarlierStep, SetValue
 from tercet.critic.compensation import compensating_step
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
+from tercet.critic.rules import look_at_other_steps
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,26 @@ class RunConfig:
     def frame_with(self, **fields: Any) -> RunContext:
         """Return the frame with other values in some of its fields, which are not checked again."""
         return unchecked(RunContext, {**vars(self.ctx), **fields})
+
+    @cached_property
+    def max_iterations(self) -> int:
+        """How many phases the run may go through."""
+        return self.ctx.run_budget.max_iterations
+
+    @cached_property
+    def is_strict(self) -> bool:
+        """Whether calls are compared and checked by the rules of `Behaviour.STRICT_CALLS`."""
+        return self.ctx.goes_by(Behaviour.STRICT_CALLS)
+
+    @cached_property
+    def checks_conditions(self) -> bool:
+        """Whether a step is held to its preconditions when it is dispatched."""
+        return self.is_strict and "preconditions" in self.compiled.checks(self.spec.risk_tier)
+
+    @cached_property
+    def judges_other_steps(self) -> bool:
+        """Whether a policy looks at more than the step that it is about."""
+        return self.is_strict and look_at_other_steps(self.compiled.policies)
 
     def review(self, plan: Plan) -> Review:
         """Return the review of a plan."""
@@ -117,7 +139,7 @@ class RunConfig:
 
     def after(self, earlier: Sequence[EarlierStep]) -> RunConfig:
         """The same for a run that has done these things before its present plan."""
-        if not self.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if not self.is_strict:
             return self
         calls = tuple(
             EarlierCall(step=with_params(Step.model_validate(each.step), each.params), place=each.place)
@@ -141,6 +163,10 @@ class ExecutionPlan:
         repr=False,
     )
     """The gates that each step waits for with its resolved parameters and what is known of the others, worked out once."""
+    prepared: dict[tuple[str, bool], PreparedCall] = field(
+        default_factory=dict[tuple[str, bool], PreparedCall], compare=False, repr=False
+    )
+    """The calls whose parameters the plan writes out, by step and by whether strict rules hold; worked out once."""
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec], compare=False, repr=False)
     """The tools by which a step may be compensated."""
 
@@ -169,6 +195,16 @@ class ExecutionPlan:
     def for_run(self) -> ExecutionPlan:
         """The same for another run, which has gates of its own."""
         return replace(self, demanded={})
+
+    def prepare(self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool) -> PreparedCall:
+        """Return a call with its resolved parameters, kept here if the plan writes them out."""
+        if params is not call.params:  # they hold results of one run, and a plan may be shared
+            return PreparedCall(call, params, is_strict=is_strict)
+        key = (call.step.id, is_strict)
+        known = self.prepared.get(key)
+        if known is None:
+            known = self.prepared[key] = PreparedCall(call, params, is_strict=is_strict)
+        return known
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
         """The same course with the steps that take others back, none of which can end the run."""

@@ -16,7 +16,7 @@ is waited for, what is unknown is settled, and then the critic judges. So no pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -24,9 +24,8 @@ from typing import Any
 import msgspec
 
 from tercet.contracts import references
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
-from tercet.contracts.conditions import conditions_after, effects_of
+from tercet.contracts.conditions import conditions_after, needs_of
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
@@ -50,10 +49,11 @@ from tercet.core.dependencies import Results
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
+from tercet.core.prepared_call import PreparedCall
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
-from tercet.core.same_calls import REPEATED, describe_repeat, idempotency_key, shown_marks
+from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.core.state import Quality, State, StepState
 from tercet.critic.answers import granted_by
 from tercet.critic.compensation import with_steps
@@ -69,8 +69,7 @@ from tercet.critic.order import find_uncertain, keep_order
 from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided, look_at_other_steps
-from tercet.policy.call_params import canonical_params
+from tercet.critic.rules import find_undecided
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 
 SLOTS = 8
@@ -88,36 +87,15 @@ SMALL_NOTE_BYTES = 16 * 2**10
 def decide(run: Run) -> Iterator[c.Command]:
     """Yield the commands that are due; none means that the run waits, or is over. What is due after the first command may
     depend on what becomes of it."""
-    state, setting = run.state, run.config
-    match state.phase:
-        case _ if is_worn_out(state, setting):
-            yield from () if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),)
-        case Phase.PLAN:
-            yield c.Reflect() if state.is_turn_open else c.Propose()
-        case Phase.DECOMPOSE:
-            yield c.Decompose()
-        case Phase.RETRIEVE:
-            yield c.Retrieve()
-        case Phase.REVIEW:
-            yield c.Review()
-        case Phase.ACT if run.plan is not None:
-            yield from Acting(run).commands()
-        case Phase.VERIFY:
-            yield from _verifying(state, setting)
-        case Phase.CRITIQUE:
-            yield _criticising(state, setting)
-        case Phase.REPAIR:
-            yield _repairing(state, setting)
-        case Phase.COMMIT | Phase.FAIL if not state.is_over:
-            yield from _ending(run)
-        case Phase.HALT if is_escalated(state) and not _is_handed_over(state):
-            yield c.Escalate()
-        case _:
-            pass
+    state = run.state
+    if is_worn_out(state, run.config):
+        return iter(() if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),))
+    return _DUE_IN[state.phase](run)
 
 
-def _verifying(state: State, setting: RunConfig) -> Iterator[c.Command]:
+def _verifying(run: Run) -> Iterator[c.Command]:
     """Outputs that a rubric judges are tested and verified, and scored when nothing more is to be mended."""
+    state, setting = run.state, run.config
     rules, quality = setting.spec.quality, state.quality
     if state.gates:
         return
@@ -143,23 +121,23 @@ def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
     return rules.tests
 
 
-def _criticising(state: State, setting: RunConfig) -> c.Command:
+def _criticising(run: Run) -> Iterator[c.Command]:
     """Whoever criticises outputs tries to break them first: those that passed their tests, since others are broken."""
-    rules, made = setting.spec.quality, len(state.quality.attacks)
+    state, rules = run.state, run.config.spec.quality
+    made = len(state.quality.attacks)
     has_failed = any(said["error"] or said["result"]["failed"] for said in state.quality.tests)
-    if rules is None or has_failed or made >= len(rules.attacks):
-        return c.Critique()
-    return c.Attack(number=made)
+    is_broken = rules is None or has_failed or made >= len(rules.attacks)
+    yield c.Critique() if is_broken else c.Attack(number=made)
 
 
-def _repairing(state: State, setting: RunConfig) -> c.Command:
-    queries = () if state.quality.has_fetched else missing_evidence(state, setting)
-    return c.FetchEvidence(queries=queries) if queries else c.Repair()
+def _repairing(run: Run) -> Iterator[c.Command]:
+    queries = () if run.state.quality.has_fetched else missing_evidence(run.state, run.config)
+    yield c.FetchEvidence(queries=queries) if queries else c.Repair()
 
 
 def is_worn_out(state: State, setting: RunConfig) -> bool:
     """Whether a run has gone through as many phases as it may."""
-    return state.iterations >= setting.ctx.run_budget.max_iterations and state.phase in _COUNTED
+    return state.iterations >= setting.max_iterations and state.phase in _COUNTED
 
 
 def is_escalated(state: State) -> bool:
@@ -177,6 +155,8 @@ def _ending(run: Run) -> Iterator[c.Command]:
     Nothing of its plan is called any more to find out.
     """
     state = run.state
+    if state.is_over:
+        return
     acting = Acting(run) if run.plan is not None else None
     is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
@@ -209,6 +189,8 @@ class Acting:
         self.state = run.state
         self.setting = run.config
         self.course = run.followed
+        self._is_strict = self.setting.is_strict
+        self._progress: Progress | None = None
 
     @property
     def results(self) -> Results:
@@ -216,17 +198,18 @@ class Acting:
         return Results(self.state, self.setting.compiled.input(), self.run.blobs)
 
     def commands(self) -> Iterator[c.Command]:
-        state = self.state
-        last: list[str] = []
-        for name in state.unjudged:
-            if self._may_end_plan(name, state.steps[name]):
-                last.append(name)
-            else:
+        return self._judged() if self.state.unjudged else self._dispatched()
+
+    def _judged(self) -> Iterator[c.Command]:
+        """Steps that have ended are judged; one whose judgement may end the plan only once nothing else is under way."""
+        last = ""
+        for name in self.state.unjudged:
+            if not self._may_end_plan(name, self.state.steps[name]):
                 yield c.Judge(step=name)
+            elif not last:
+                last = name
         if last:
-            yield from self._drained(last[0])
-        elif not state.unjudged:
-            yield from self._dispatched()
+            yield from self._drained(last)
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
@@ -250,16 +233,19 @@ class Acting:
         if not state.frontier:
             yield self._ended()
             return
-        running = len(state.in_flight)
-        limit = self.setting.ctx.run_budget.max_parallel or SLOTS
-        waiting = self._waiting_calls()
-        names: Iterable[str] = state.frontier
-        if running >= limit and waiting is not None:
-            names = [name for name in names if waiting.steps.get(name) is not state.steps[name]]
-        for name in sorted(names, key=self.course.order.__getitem__):
+        names: Sequence[str] = state.frontier
+        running, limit, waiting = 0, 1, None
+        if len(names) > 1:
+            running = len(state.in_flight)
+            limit = self.setting.ctx.run_budget.max_parallel or SLOTS
+            waiting = self._waiting_calls()
+            if running >= limit and waiting is not None:
+                names = [name for name in names if waiting.steps.get(name) is not state.steps[name]]
+            names = sorted(names, key=self.course.order.__getitem__)
+        for name in names:
             step = state.steps[name]
             command = self._due(name, step)
-            if isinstance(command, c.Dispatch):
+            if type(command) is c.Dispatch:
                 if running >= limit:
                     if waiting is not None and not self._needs(name):
                         waiting.add(name, step, command.key)
@@ -271,7 +257,7 @@ class Acting:
     def _waiting_calls(self) -> WaitingCalls | None:
         """Return the calls that are known to wait for a slot alone; None where calls depend on what other steps bring."""
         waiting = self.run.waiting
-        if waiting is None or self.state.entered or self.progress is not NO_PROGRESS:
+        if waiting is None or self.state.entered or self.setting.judges_other_steps:
             return None
         waiting.keep_for(self.setting, self.course)
         return waiting
@@ -311,7 +297,7 @@ class Acting:
                 return withheld
         return c.Dispatch(
             step=name,
-            params=undo.params,
+            call=PreparedCall(call, undo.params, is_strict=self._is_strict),
             key=undo.key,
             occurrence=0,
             attempt=step.attempt + 1,
@@ -397,14 +383,19 @@ class Acting:
         call = self.course.calls[name]
         if call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable:
             return False
-        keys = self._keys(call, undo.params, 0)
+        keys = self._compensation_keys(call, undo)
         others = (
             other
             for other in self.state.undo
             if other.tool == undo.tool and self.state.steps[other.name].status == "done"
         )
         has_run = any(key in self.state.keys for key in keys)
-        return has_run or any(self._keys(call, other.params, 0)[0] == keys[0] for other in others)
+        return has_run or any(self._compensation_keys(call, other)[0] == keys[0] for other in others)
+
+    def _compensation_keys(self, call: EffectiveStep, undo: Undo) -> tuple[str, ...]:
+        """Return the keys that a compensation would have as a step of the plan."""
+        start = self.state.start
+        return PreparedCall(call, undo.params, is_strict=self._is_strict).keys(start.tenant, start.session, 0)
 
     def _shortage_back(self, name: str, step: StepState) -> budget.Shortage | None:
         """Return what the budget has too little of for this compensation and those that are still to be made."""
@@ -451,7 +442,7 @@ class Acting:
         if call is not None:
             shown |= shown_marks(self.setting, call, shown["params"])
         needs = settlers_of(self.state, self.setting, name, call)
-        if self.setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+        if self._is_strict:
             shown["trusted_roles"] = self._trusted_roles(needs)
         return c.Ask(
             step=name,
@@ -492,10 +483,12 @@ class Acting:
             ):
                 return c.Skip(step=name, reason="condition_false")
             call = self.course.calls.get(name)
-            said = planned.params if call is None else call.params
-            params = resolve(said, self.results, evidence, is_bounded=self._is_strict)
-            if call is None and self._is_strict:
-                self._demand_room(params)
+            if call is None:
+                params = resolve(planned.params, self.results, evidence, is_bounded=self._is_strict)
+                if self._is_strict:
+                    self._demand_room(params)
+            else:
+                params = self._resolve_params(call)
             compensation = self._compensation(call, params)
         except ResolutionError as error:
             return _fail_step(planned, error.code, error.message)
@@ -506,14 +499,19 @@ class Acting:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params, compensation)
 
+    def _resolve_params(self, call: EffectiveStep) -> dict[str, Any]:
+        """Return the parameters of a call with their references resolved: those of the plan where it has written them out.
+
+        Raises `ResolutionError`.
+        """
+        if call.step.is_written_out:
+            return call.params
+        return resolve(call.params, self.results, self.setting.evidence, is_bounded=self._is_strict)
+
     def _compensation(self, call: EffectiveStep | None, params: dict[str, Any]) -> BoundCompensation | None:
-        if call is None:
+        if call is None or call.compensate is None:
             return None
         return bind_compensation(self.setting, self.course, call, params, self.results)
-
-    @property
-    def _is_strict(self) -> bool:
-        return self.setting.ctx.goes_by(Behaviour.STRICT_CALLS)
 
     def _demand_room(self, params: dict[str, Any]) -> None:
         """Raise `ResolutionError` for a note with which the notes of this run would be too large together."""
@@ -538,7 +536,8 @@ class Acting:
         params: dict[str, Any],
         compensation: BoundCompensation | None,
     ) -> c.Command | None:
-        action = (step.occurrence, step.key) if step.key else self._new_action(call, params)
+        prepared = self.course.prepare(call, params, is_strict=self._is_strict)
+        action = (step.occurrence, step.key) if step.key else self._new_action(prepared)
         if action is None:
             return _fault_duplicate(name, call.tool.name)
         if self._is_rechecked(step, call, params):
@@ -571,7 +570,7 @@ class Acting:
             return unapproved
         return c.Dispatch(
             step=name,
-            params=params,
+            call=prepared,
             key=key,
             occurrence=occurrence,
             attempt=step.attempt + 1,
@@ -605,11 +604,16 @@ class Acting:
 
     # --- what other steps mean for a call ---
 
-    @cached_property
+    @property
     def progress(self) -> Progress:
         """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
-        if not self._is_strict or not look_at_other_steps(self.setting.compiled.policies):
+        if not self.setting.judges_other_steps:
             return NO_PROGRESS
+        if self._progress is None:
+            self._progress = self._find_progress()
+        return self._progress
+
+    def _find_progress(self) -> Progress:
         params: dict[str, dict[str, Any]] = {}
         for name, call in self.course.calls.items():
             step = self.state.steps[name]
@@ -674,11 +678,11 @@ class Acting:
 
     def _is_permitted(self, name: str) -> bool:
         """Whether the policies over the plan can be decided for a call: then it waits for no other step itself."""
-        setting, call = self.setting, self.course.calls.get(name)
+        call = self.course.calls.get(name)
         if call is None:
             return True
         try:
-            params = resolve(call.params, self.results, setting.evidence, is_bounded=self._is_strict)
+            params = self._resolve_params(call)
         except ResolutionError:
             return True  # it ends at once
         return not find_undecided(self._called_review(name, params))
@@ -694,16 +698,14 @@ class Acting:
 
     def _unmet_precondition(self, name: str, step: StepState) -> str | None:
         """Return a condition that a step needs and that does not hold now; None if all of them do."""
-        setting = self.setting
-        is_checked = "preconditions" in setting.compiled.checks(setting.spec.risk_tier)
-        if not self._is_strict or not is_checked or step.is_unsettled:
+        if not self.setting.checks_conditions or step.is_unsettled:
             return None
         return next((each for each in self._needs(name) if each not in self._held_conditions), None)
 
     def _needs(self, name: str) -> tuple[str, ...]:
         """Return the conditions that a step needs."""
         call = self.course.calls.get(name)
-        return tuple(effects_of(self.course.steps[name], None if call is None else call.tool).needs)
+        return needs_of(self.course.steps[name], None if call is None else call.tool)
 
     @cached_property
     def _held_conditions(self) -> frozenset[str]:
@@ -721,25 +723,16 @@ class Acting:
             self.setting.spec.conditions, ((tool, place is not None) for place, tool in ordered)
         )
 
-    def _keys(self, call: EffectiveStep, params: dict[str, Any], occurrence: int) -> tuple[str, ...]:
-        """Return the key of an action, and the one that it had under earlier rules: a session may have been migrated."""
-        tenant, session = self.state.start.tenant, self.state.start.session
-        earlier = idempotency_key(tenant, session, call.tool, params, occurrence, is_strict=False)
-        if not self._is_strict:
-            return (earlier,)
-        key = idempotency_key(tenant, session, call.tool, canonical_params(call.tool, params), occurrence)
-        return (key,) if key == earlier else (key, earlier)
-
-    def _new_action(self, call: EffectiveStep, params: dict[str, Any]) -> tuple[int, str] | None:
+    def _new_action(self, call: PreparedCall) -> tuple[int, str] | None:
         """The how-manieth time this action happens, and its key; None if it may not happen again."""
-        taken = {self.state.steps[name].key for name in self.state.frontier}
-        may_repeat = call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.setting.spec.repeatable
-        occurrence, keys = 0, self._keys(call, params, 0)
-        while any(key in self.state.keys or key in taken for key in keys):
-            if not may_repeat:
+        state, start = self.state, self.state.start
+        taken = {state.steps[name].key for name in state.frontier}
+        occurrence, keys = 0, call.keys(start.tenant, start.session, 0)
+        while any(key in state.keys or key in taken for key in keys):
+            if not call.only_reads and call.call.tool.name not in self.setting.spec.repeatable:
                 return None
             occurrence += 1
-            keys = self._keys(call, params, occurrence)
+            keys = call.keys(start.tenant, start.session, occurrence)
         return occurrence, keys[0]
 
     def _shortage(self, step: StepState, call: EffectiveStep) -> budget.Shortage | None:
@@ -784,11 +777,11 @@ class Acting:
             if self.course.steps[other].when is not None:
                 continue
             try:
-                params = resolve(call.params, self.results, self.setting.evidence, is_bounded=self._is_strict)
+                params = self._resolve_params(call)
                 compensation = self._compensation(call, params)
             except ResolutionError:
                 continue
-            action = self._new_action(call, params)
+            action = self._new_action(self.course.prepare(call, params, is_strict=self._is_strict))
             if action is None or action[1] in keys:
                 continue
             if gates_of(self.setting, self.course, other, params, self.progress) == gates:
@@ -840,3 +833,44 @@ def _is_true(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ResolutionError(f"the condition yields {value!r}, not a boolean")
     return value
+
+
+def _planning(run: Run) -> Iterator[c.Command]:
+    yield c.Reflect() if run.state.is_turn_open else c.Propose()
+
+
+def _decomposing(_: Run) -> Iterator[c.Command]:
+    yield c.Decompose()
+
+
+def _retrieving(_: Run) -> Iterator[c.Command]:
+    yield c.Retrieve()
+
+
+def _reviewing(_: Run) -> Iterator[c.Command]:
+    yield c.Review()
+
+
+def _acting(run: Run) -> Iterator[c.Command]:
+    return iter(()) if run.plan is None else Acting(run).commands()
+
+
+def _escalating(run: Run) -> Iterator[c.Command]:
+    if is_escalated(run.state) and not _is_handed_over(run.state):
+        yield c.Escalate()
+
+
+_DUE_IN: dict[Phase, Callable[[Run], Iterator[c.Command]]] = {
+    Phase.PLAN: _planning,
+    Phase.DECOMPOSE: _decomposing,
+    Phase.RETRIEVE: _retrieving,
+    Phase.REVIEW: _reviewing,
+    Phase.ACT: _acting,
+    Phase.VERIFY: _verifying,
+    Phase.CRITIQUE: _criticising,
+    Phase.REPAIR: _repairing,
+    Phase.COMMIT: _ending,
+    Phase.FAIL: _ending,
+    Phase.HALT: _escalating,
+}
+"""What is due in each phase."""

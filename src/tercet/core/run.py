@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import is_
 from typing import Any, NamedTuple
 
 from tercet.contracts.context import KnownResult
@@ -95,31 +94,34 @@ class Run:
         """The calls that wait for a slot, where a driver carries the run forward."""
         self._facts = facts
         """The evidence that plans have found, by its digest."""
-        self._base = self._config = config
-        self._config_at: State | None = None
-        """The state for which the configuration was last looked at."""
-        self._config_of: tuple[object, ...] = (None,) * 6
-        """The parts of the state that the configuration was made from: each is another object once it has changed."""
+        self._base = config
+        # Both follow from parts of the state, each of which is another object once it has changed; see `fold`.
+        self._config: RunConfig | None = None
         self._plan: ExecutionPlan | None = None
-        self._plan_of: tuple[object, object] = (None, None)
 
     def fold(self, event: e.Event) -> State:
         """Apply an event; raises `IllegalEvent` and changes nothing if it is not allowed."""
-        self.state = fold_event(self.state, event)
-        return self.state
+        before = self.state
+        state = self.state = fold_event(before, event)
+        if state.plan is not before.plan or state.undo is not before.undo:
+            self._plan = None
+        if (
+            state.extended is not before.extended
+            or state.learned is not before.learned
+            or state.facts is not before.facts
+            or state.entered is not before.entered
+            or state.changed is not before.changed
+            or state.earlier is not before.earlier
+        ):
+            self._config = None
+        return state
 
     @property
     def config(self) -> RunConfig:
         """What the run is judged and executed under, with the facts and results that it has learned since its start."""
-        state = self.state
-        if state is self._config_at:
-            return self._config
-        self._config_at = state
-        made_of = (state.extended, state.learned, state.facts, state.entered, state.changed, state.earlier)
-        if not all(map(is_, made_of, self._config_of)):
-            self._config_of = made_of
-            self._config = self._make_config()
-        return self._config
+        if (config := self._config) is None:
+            config = self._config = self._make_config()
+        return config
 
     def _make_config(self) -> RunConfig:
         state, config = self.state, self._base
@@ -142,13 +144,9 @@ class Run:
     @property
     def plan(self) -> ExecutionPlan | None:
         """The plan of the state, indexed for execution; None where there is none."""
-        state = self.state
-        if not state.plan:
-            return None
-        if state.plan is not self._plan_of[0] or state.undo is not self._plan_of[1]:
+        if self._plan is None and (state := self.state).plan:
             plan = self.shared.execution_plan(read_plan(state.plan), self.config.surface, self.tools)
             self._plan = plan.with_undo(state.undo, self.tools) if state.undo else plan
-            self._plan_of = (state.plan, state.undo)
         return self._plan
 
     @property

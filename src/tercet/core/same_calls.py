@@ -1,4 +1,5 @@
-"""The keys of calls, what makes calls of different runs the same or alike, what became of one, and repetitions in words."""
+"""Calls of different runs that are the same or alike: the keys by which they are found, what became of one, and repetitions
+in words."""
 
 from __future__ import annotations
 
@@ -7,59 +8,15 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 import msgspec
-import orjson
 
-from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import canonical_dump, digest, hash_bytes
+from tercet.contracts.canonical import digest
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.errors import UsageError
-from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.tool import OncePer, ToolSpec
 from tercet.core import events as e
 from tercet.core.config import RunConfig
+from tercet.core.prepared_call import PreparedCall
 from tercet.core.state import State
 from tercet.core.transcript import timestamp
-from tercet.policy.call_params import canonical_params, identity_params, repeat_params
-
-
-def idempotency_key(
-    tenant: str,
-    session: str,
-    tool: ToolSpec,
-    params: dict[str, Any],
-    occurrence: int,
-    *,
-    is_strict: bool = True,
-) -> str:
-    """Return the key of an action: what it is, in which session, and its occurrence; never its place in a plan.
-
-    Give `canonical_params`, so that one action has one key however it is written.
-    """
-    identity = identity_params(tool, params, is_strict=is_strict)
-    return _hashed([tenant, session, tool.name, identity, occurrence])
-
-
-def params_digest(tool: str, params: dict[str, Any]) -> str:
-    """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
-    return _hashed([tool, params])
-
-
-def call_hash(tool: str, params: dict[str, Any]) -> str:
-    """The hash of a call: what the loop guard compares, within one run, so that sorted JSON is enough."""
-    return hash_bytes(_sorted([tool, params]))
-
-
-def _hashed(value: list[Any]) -> str:
-    try:
-        return hash_bytes(canonical_dump(value))  # parameters of a call are built-in types only
-    except UsageError:
-        # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
-        return hash_bytes(_sorted(value))
-
-
-def _sorted(value: list[Any]) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
-
 
 REPEATED = "repeated_call"
 """The code of a call that another run has made, where its tool allows it once."""
@@ -72,32 +29,10 @@ _END = 10**14
 """A time that no call reaches: the keys of recent calls count backwards from it, so that the newest come first."""
 
 
-# --- what a call is compared by ---
-
-
-def marks_of(setting: RunConfig, call: EffectiveStep, compared: dict[str, Any]) -> e.CallMarks | None:
-    """Return the marks of a call with these `canonical_params`; None for one that only reads, and under earlier rules."""
-    if call.mode is ApprovalMode.READ_ONLY or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return None
-    tool = call.tool
-    names = _names(tool)
-    same = _short(tool, repeat_params(tool, compared))
-    like = _short(tool, {names[0]: compared.get(names[0])}) if names else same
-    return e.CallMarks(same=same, like=like, names=names)
-
-
-def _names(tool: ToolSpec) -> tuple[str, ...]:
-    declared = (tool.once_per.identity if tool.once_per else ()) or tool.identity or tool.authority
-    return declared or tuple(sorted(tool.authority_parameters))
-
-
-def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
-    return params_digest(tool.name, params).removeprefix("sha256:")[:32]
-
-
 def shown_marks(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
-    """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown."""
-    marks = marks_of(setting, call, canonical_params(call.tool, params))
+    """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown; nothing for one
+    that only reads, and under earlier rules."""
+    marks = PreparedCall(call, params, is_strict=setting.is_strict).marks
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
@@ -59,7 +59,7 @@ class Calls:
             context,
             timeout_ms=max(0, intent.deadline - now),
             tell=tell,
-            check=partial(self._withheld, intent, now, stop),
+            check=partial(self._check, intent, now, stop),
         )
         self._under_way[intent.step] = (intent, attempt)
 
@@ -118,12 +118,26 @@ class Calls:
 
         return tell
 
-    async def _withheld(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
+    def _check(
+        self, intent: e.Intent, began: int, stop: Stopping
+    ) -> NotHappened | Awaitable[NotHappened | None] | None:
         """Why a call is not made after all, looked at just before it."""
-        now = self._services.clock.now()
-        if self.tenure.has_ended and not await self._has_renewed(stop):
+        if self.tenure.has_ended:
+            return self._check_renewed(intent, began, stop)
+        return self._find_refusal(intent, began, stop) or self._services.crash("before_call")
+
+    async def _check_renewed(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
+        """The same where the lease has to be renewed before."""
+        if not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
-        if max(began, now) >= intent.deadline:
+        if (refusal := self._find_refusal(intent, began, stop)) is not None:
+            return refusal
+        if (waiting := self._services.crash("before_call")) is not None:
+            await waiting
+        return None
+
+    def _find_refusal(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
+        if max(began, self._services.clock.now()) >= intent.deadline:
             # It had time when its INTENT was written: the journal was away meanwhile, and there may be time for another.
             return NotHappened(
                 error="its deadline passed before the call",
@@ -133,8 +147,6 @@ class Calls:
         if (stopped := self._services.stops.stopped(intent.tool)) is not None:
             stop(stopped)
             return NotHappened(error=stopped.reason, code=EMERGENCY_STOP)
-        if (waiting := self._services.crash("before_call")) is not None:
-            await waiting
         return None
 
     async def _has_renewed(self, stop: Stopping) -> bool:

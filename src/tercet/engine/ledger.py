@@ -7,16 +7,15 @@ given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
 from tercet.core import codec
 from tercet.core import events as e
+from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import State
@@ -26,43 +25,37 @@ from tercet.engine.leases import Tenure
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
 from tercet.engine.session_reader import load_history
+from tercet.engine.values import HEAVY, LargeValues
 from tercet.journal.errors import JournalError
-from tercet.journal.protocol import Append, NewCheckpoint, Position, SessionRow
+from tercet.journal.protocol import Append, NewCheckpoint, SessionRow
 
 ROW_MS = 1_000
 """How far a session's row may lag behind while nothing but its steps get on."""
 
 
-_T = TypeVar("_T")
-
-
-class Aside(Protocol):
-    """Runs work whose duration grows with the session, without blocking the event loop."""
-
-    async def __call__(self, work: Callable[[], _T], /) -> _T:
-        """Return the result of the work."""
-        ...
-
-
-@dataclass
 class Unit:
     """What one append will hold, and the calls that may begin once it is durable."""
 
-    events: list[e.Event] = field(default_factory=list[e.Event])
-    blobs: list[bytes] = field(default_factory=list[bytes])
-    claims: list[str] = field(default_factory=list[str])
-    begin: list[tuple[int, e.Intent]] = field(default_factory=list[tuple[int, e.Intent]])
-    """The calls with the positions of their INTENT."""
-    verdict: str = ""
-    """What was decided last: such a unit ends in a checkpoint."""
-    checkpoints: tuple[NewCheckpoint, ...] = ()
-    """The checkpoints that were written with it."""
+    __slots__ = ("begin", "blobs", "checkpoints", "claims", "events", "verdict")
+
+    def __init__(self) -> None:
+        self.events: list[e.Event] = []
+        self.blobs: list[bytes] = []
+        self.claims: list[str] = []
+        self.begin: list[tuple[int, e.Intent]] = []
+        """The calls with the positions of their INTENT."""
+        self.verdict = ""
+        """What was decided last: such a unit ends in a checkpoint."""
+        self.checkpoints: tuple[NewCheckpoint, ...] = ()
+        """The checkpoints that were written with it."""
 
 
 class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
-    def __init__(self, around: Services, run: Run, tenure: Tenure, *, tail_bytes: int = 0) -> None:
+    def __init__(
+        self, around: Services, run: Run, tenure: Tenure, values: LargeValues, *, tail_bytes: int = 0
+    ) -> None:
         self.run = run
         self.unit = Unit()
         self.log: list[e.Event] = []
@@ -70,6 +63,8 @@ class Ledger:
         self.bell = 0
         """What the journal's bell said with the last append."""
         self._around = around
+        self._journal = around.journal
+        self._values = values
         self._tenure = tenure
         self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
         self._by = shorten_session(self._stream)
@@ -86,15 +81,27 @@ class Ledger:
         """The state of the run, with what is still to be written."""
         return self.run.state
 
+    @property
+    def is_heavy(self) -> bool:
+        """Whether work on all events and values of this session would block the event loop."""
+        return self._values.bytes + self.weight > HEAVY
+
+    def take(self, made: Made) -> None:
+        """Record the events of a command with the bytes beside them."""
+        for event in made.events:
+            self.record(event)
+        if made.blobs:
+            self.unit.blobs += made.blobs
+
     def record(self, event: e.Event) -> None:
         """Fold an event, which the next write makes durable; a verdict and a new phase are checkpoints. Raises
         `IllegalEvent`."""
-        before = self.run.state
+        run, unit = self.run, self.unit
+        before = run.state
         if event.at < before.at:  # it was begun before what was recorded meanwhile, such as a model's answer
             event = msgspec.structs.replace(event, at=before.at)
-        after = self.run.fold(event)
+        after = run.fold(event)
         self._before_last = before
-        unit = self.unit
         unit.events.append(event)
         if type(event) is e.Intent and event.tool:
             self._claim(event)
@@ -113,18 +120,36 @@ class Ledger:
             unit.claims.append(recent)
         unit.begin.append((position, intent))
 
-    async def write(self, *, in_thread: Aside | None = None, is_folded: bool = False) -> Unit:
-        """Append what has been recorded, encoded in a thread where one is given, and return the unit that is durable now."""
-        unit = self.unit
-        self.unit = Unit()
-        if in_thread is None:
-            encoded = self._encode_unit(unit, is_folded=is_folded)
-        else:
-            encoded = await in_thread(partial(self._encode_unit, unit, is_folded=is_folded))
-        if (waiting := self._around.crash("before_append")) is not None:
+    async def write(self, *, is_folded: bool = False) -> Unit:
+        """Append what has been recorded, and return the unit that is durable now."""
+        unit, self.unit = self.unit, Unit()
+        encode = partial(self._encode_unit, unit, is_folded=is_folded)
+        encoded = await self._values.work(encode) if self._values.is_heavy else encode()
+        crash = self._around.crash
+        if (waiting := crash("before_append")) is not None:
             await waiting
-        position = await self._append(unit, encoded, unit.checkpoints)
-        if (waiting := self._around.crash("after_append")) is not None:
+        first = self._tenure.request()
+        append = Append(
+            tenant=self._tenant,
+            stream=self._stream,
+            expected=self.run.state.position - len(encoded),
+            epoch=None if first else self._epoch,
+            lease=first,
+            events=encoded,
+            checkpoints=unit.checkpoints,
+            blobs=tuple(unit.blobs),
+            claims=tuple(unit.claims),
+            row=self._row(),
+        )
+        try:
+            position = await self._journal.append(append)
+        except JournalError as error:
+            self._around.subscription.signal(
+                "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
+            )
+            raise
+        self._tenure.confirm()
+        if (waiting := crash("after_append")) is not None:
             await waiting
         self.bell = position.bell
         self.log += unit.events
@@ -152,33 +177,6 @@ class Ledger:
         self._fold_bytes, self._tail_bytes = len(folded.data), 0
         return (folded,)
 
-    async def _append(
-        self, unit: Unit, encoded: tuple[bytes, ...], checkpoints: tuple[NewCheckpoint, ...]
-    ) -> Position:
-        first = self._tenure.request()
-        try:
-            position = await self._around.journal.append(
-                Append(
-                    tenant=self._tenant,
-                    stream=self._stream,
-                    expected=self.state.position - len(unit.events),
-                    epoch=None if first else self._epoch,
-                    lease=first,
-                    events=encoded,
-                    checkpoints=checkpoints,
-                    blobs=tuple(unit.blobs),
-                    claims=tuple(unit.claims),
-                    row=self._row(),
-                )
-            )
-        except JournalError as error:
-            self._around.subscription.signal(
-                "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
-            )
-            raise
-        self._tenure.confirm()
-        return position
-
     def _row(self) -> SessionRow | None:
         """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""
         state, (standing, since) = self.state, self._listed
@@ -188,12 +186,21 @@ class Ledger:
         self._listed = (now, state.at)
         return row_of(state)
 
-    async def events(self, *, aside: Aside) -> list[e.Event]:
+    async def events(self) -> list[e.Event]:
         """Every event of the session, from the journal where this process has not written them all."""
         unwritten = self.unit.events
         if len(self.log) + len(unwritten) == self.state.position:
             return [*self.log, *unwritten]
-        history = await load_history(self._around.journal, self._tenant, self._stream)
+        history = await load_history(self._journal, self._tenant, self._stream)
         self.weight += sum(len(stored.data) for stored in history.stored)
-        events = await aside(lambda: history.events)
+        if self.is_heavy:
+            events = await self._values.work(lambda: history.events)
+        else:
+            events = history.events
         return [*events[: self.state.position - len(unwritten)], *unwritten]
+
+    async def events_with_results(self) -> list[e.Event]:
+        """The same, with the large results among them loaded."""
+        events = await self.events()
+        await self._values.load(event.blob for event in events if type(event) is e.Complete)
+        return events

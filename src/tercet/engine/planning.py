@@ -21,7 +21,8 @@ from tercet.core.run import Run
 from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn, last_turn, turns_of
 from tercet.critic.pluggable.result import StepOutcome, step_outcome
-from tercet.engine.active_session import ActiveSession, Interrupted, unless_interrupted
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.control import Interrupted, unless_interrupted
 from tercet.engine.models.planners import TaskPlanner, TemplatePlanner
 from tercet.engine.models.session import Inquirer, ModelSession
 from tercet.journal.errors import JournalError
@@ -176,7 +177,7 @@ class Planning:
         run, limit = session.run, self.limit_for("planner").timeout_ms or PLANNER_TIMEOUT_MS
         try:
             async with asyncio.timeout(limit / 1000):
-                return await unless_interrupted(session, ask_planner(planner, run.config, run.state))
+                return await unless_interrupted(session.control, ask_planner(planner, run.config, run.state))
         except TimeoutError as error:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
@@ -226,7 +227,7 @@ class Planning:
         timeout = asyncio.timeout(None if limit is None else limit / 1000)
         try:
             async with timeout:
-                return await unless_interrupted(session, reflecting)
+                return await unless_interrupted(session.control, reflecting)
         except TimeoutError:
             if not timeout.expired():
                 raise

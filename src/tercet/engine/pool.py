@@ -69,7 +69,7 @@ class DriverPool:
             is_reachable = False  # patience has ended: let the lease run out
             raise
         finally:
-            driver.close()
+            driver.control.readers.close()
             if self._drivers.get(session) is driver:  # and not the one that has taken it over
                 del self._drivers[session]
             if (
@@ -99,7 +99,7 @@ class DriverPool:
         try:
             await driver.tenure.renew()
         except LeaseLost:
-            driver.stop()
+            driver.control.stop()
         except JournalError:
             return  # asked again soon; a lease that runs out meanwhile holds every call back, and an append says more
 
@@ -111,5 +111,5 @@ class DriverPool:
             return  # whoever appends will say more
         for driver in self:
             if bell != self._heard or find_expired(driver.state, driver.now()) is not None:
-                driver.check_inbox()
+                driver.control.check_inbox()
         self._heard = bell

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,12 +22,8 @@ from tercet.journal.protocol import Journal
 LARGE = 64 * 1024
 """A value of more bytes is stored as a blob, and the event carries its digest."""
 
+_T = TypeVar("_T")
 _encode = msgspec.json.Encoder().encode
-
-
-async def encode_value(value: Any, threads: ToolThreads) -> tuple[bytes, str]:
-    """Return a value as bytes, and their digest if they are stored as a blob."""
-    return encode_json(value) if is_small(value) else await threads.work(partial(encode_json, value))
 
 
 def encode_json(value: Any) -> tuple[bytes, str]:
@@ -48,9 +44,19 @@ class LargeValues:
         self.facts: dict[str, tuple[Evidence, ...]] = {}
         self.bytes = 0
         """How many bytes of values this process has read or written."""
+        self.is_heavy = False
+        """Whether work on all of them would block the event loop, so that it is done in a thread."""
         self._journal = journal
         self._tenant = tenant
         self._threads = threads
+
+    async def encode(self, value: Any) -> tuple[bytes, str]:
+        """Return a value as bytes, and their digest if they are stored as a blob; one that is not small, in a thread."""
+        return encode_json(value) if is_small(value) else await self.work(partial(encode_json, value))
+
+    async def work(self, function: Callable[[], _T]) -> _T:
+        """Return the result of work on large values, which is done in a thread."""
+        return await self._threads.work(function)
 
     async def read(self, digest: str) -> bytes:
         """Return bytes that were stored before."""
@@ -60,9 +66,13 @@ class LargeValues:
         """Load values that are not here yet."""
         for digest in {*digests} - {"", *self.blobs}:
             data = await self.read(digest)
-            self.bytes += len(data)
+            self._count(data)
             work = partial(msgspec.json.decode, data)
-            self.blobs[digest] = await self._threads.work(work) if self.bytes > HEAVY else work()
+            self.blobs[digest] = await self.work(work) if self.is_heavy else work()
+
+    def _count(self, data: bytes) -> None:
+        self.bytes += len(data)
+        self.is_heavy = self.bytes > HEAVY
 
     async def load_for(self, state: State) -> None:
         """Load the values that steps still to come refer to, and the facts that plans have found."""
@@ -72,9 +82,13 @@ class LargeValues:
         for digest in state.facts:
             self.facts[digest] = read_facts(await self.read(digest))
 
+    def learn(self, digest: str, facts: tuple[Evidence, ...]) -> None:
+        """Keep facts that the next event refers to."""
+        self.facts[digest] = facts
+
     def keep(self, state: State, events: Iterable[e.Event], answer: CallEnded) -> None:
         """Keep a large result that was just recorded, if later steps or the outputs refer to it."""
-        self.bytes += len(answer.data)
+        self._count(answer.data)
         for event in events:
             if isinstance(event, e.Complete) and (event.carries or event.step in state.needed):
                 self.blobs[answer.blob] = answer.ended.value if isinstance(answer.ended, Done) else None

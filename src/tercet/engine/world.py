@@ -40,8 +40,9 @@ from tercet.core.plans import read_plan
 from tercet.core.resolve.calls import draws_delay, withhold
 from tercet.core.resolve.ending import accepted_memories
 from tercet.core.retrieval import asking, unread
-from tercet.engine.active_session import ActiveSession, Interrupted
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
+from tercet.engine.control import Interrupted
 from tercet.engine.evidence import lookups
 from tercet.engine.evidence.retrieval import Spent, retrieve
 from tercet.engine.models.session import ModelSession
@@ -49,7 +50,6 @@ from tercet.engine.outputs.loop import OutputCommand, QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure
 from tercet.engine.services import Services
 from tercet.engine.streams.recent_calls import Repeats
-from tercet.engine.values import encode_value
 from tercet.evidence.store import Fact
 from tercet.journal.errors import JournalError
 from tercet.models.model import Model
@@ -95,11 +95,13 @@ class World:
             raise
         except Exception as error:  # noqa: BLE001 - a planner is other people's code
             if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
-                session.release(error.message)
+                session.control.release(error.message)
                 return None
             if isinstance(error, ModelFault) and error.model_code != "model_empty":
                 # A re-plan would not be answered either: the session waits until a model is back.
-                session.release(storable(_describe_fault(error, run.state.start.models)), MODEL_UNAVAILABLE)
+                session.control.release(
+                    storable(_describe_fault(error, run.state.start.models)), MODEL_UNAVAILABLE
+                )
                 return None
             return answer_failure(planning.planner, error, run, session.now())
 
@@ -111,7 +113,7 @@ class World:
     async def _begin_turns(self, session: ActiveSession) -> None:
         planning = self._services.planning
         if planning.is_stepwise and not planning.has_begun:
-            await planning.begin(session.run, await session.events())
+            await planning.begin(session.run, await session.ledger.events_with_results())
 
     async def reflect(self, session: ActiveSession, command: c.Reflect) -> Reflected | None:
         """What an agent and its critics make of a turn."""
@@ -120,14 +122,16 @@ class World:
         await session.flush()
         await self._begin_turns(session)
         try:
-            return await planning.reflect(session.run, await session.events(), session.now(), session)
+            return await planning.reflect(
+                session.run, await session.ledger.events_with_results(), session.now(), session
+            )
         except Interrupted:
             planning.has_begun = False  # it holds half a turn
             return None
         except UsageError as error:
             if error.code != PLANNER_MISSING:
                 raise
-            session.release(error.message)
+            session.control.release(error.message)
             return None
 
     def retrieve(self, session: ActiveSession, command: c.Retrieve) -> Answering:
@@ -154,10 +158,10 @@ class World:
         except JournalError:
             raise
         except TercetError as error:
-            session.release(f"evidence cannot be looked up: {error.message}")
+            session.control.release(f"evidence cannot be looked up: {error.message}")
             return None
         if found.digest:
-            session.learn(found.digest, found.facts)
+            session.values.learn(found.digest, found.facts)
         return found
 
     async def _look_up(
@@ -208,14 +212,14 @@ class World:
         services, run, name = self._services, session.run, command.step
         tool = run.followed.calls[name].tool
         if (stop := services.stops.stopped(tool.name)) is not None:
-            session.stop_for(stop)
+            session.control.stop_for(stop)
             return None
         now, state = session.now(), run.state
         has_approval = bool(state.approved or state.undo)
         ready = Ready(
             at=now,
             epoch=session.lease.epoch,
-            circuit=services.breakers.glance(tool.name).state(now).value,
+            circuit=str(services.breakers.glance(tool.name).state(now)),
             role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
         )
         if tool.once_per is None or state.steps[name].is_unsettled:
@@ -233,8 +237,9 @@ class World:
 
     def judge(self, session: ActiveSession, command: c.Judge) -> Drawn:
         """A random draw, where a retry is scheduled."""
-        is_drawn = draws_delay(session.run, command)
-        return Drawn(at=session.now(), draw=self._draw() if is_drawn else Draw())
+        if not draws_delay(session.run, command):
+            return Drawn(at=session.now())
+        return Drawn(at=session.now(), draw=self._draw())
 
     def _draw(self) -> Draw:
         return Draw(fraction=self._services.draw())
@@ -256,7 +261,7 @@ class World:
         found = await self._services.gateway.look_up(tool, params, context)
         data, blob = b"", ""
         if isinstance(found, Done):
-            data, blob = await encode_value(found.value, self._services.gateway.threads)
+            data, blob = await session.values.encode(found.value)
         answer = CallEnded(at=session.now(), ended=found, data=data, blob=blob)
         is_drawn = draws_delay(run, command, answer)
         return msgspec.structs.replace(answer, draw=self._draw()) if is_drawn else answer
@@ -270,19 +275,19 @@ class World:
     async def look_back(self, session: ActiveSession, command: c.Score | c.Escalate) -> History:
         """All that has happened."""
         del command
-        return History(at=session.now(), events=await session.history())
+        return History(at=session.now(), events=await session.ledger.events())
 
     async def compensate(self, session: ActiveSession, command: c.Compensate) -> History:
         """All that has happened, and the results of the calls that may be compensated."""
         del command
-        events = await session.history()
-        await session.load(effect.blob for effect in effects.effects(events))
+        events = await session.ledger.events()
+        await session.values.load(effect.blob for effect in effects.effects(events))
         return History(at=session.now(), events=events)
 
     async def end(self, session: ActiveSession, command: c.End) -> History:
         """All that has happened. What the run learned is kept first, where its outputs are still accepted."""
         del command
-        events = await session.history()
+        events = await session.ledger.events()
         run = session.run
         if lost := find_lost_acceptance(run.state, run.config, self._services.objection):
             return History(at=session.now(), events=events, role_lost=lost)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import msgspec
 
 from tercet.contracts.invocation import CircuitState
+from tercet.core.attempt import Done, Ended, Unknown
+from tercet.core.fold.base import NOT_MADE
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import demand_owner, name_owner
 
+_CLOSED = CircuitState.CLOSED
 THRESHOLD = 5
 COOLDOWN_MS = 30_000
 FRESH_MS = 1_000
@@ -30,7 +33,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     def state(self, now: int) -> CircuitState:
         """What the breaker does at this time."""
         if not self.opened_at:
-            return CircuitState.CLOSED
+            return _CLOSED
         # Another process wrote that time: where its clock was ahead of this one, the circuit is not open for longer.
         return CircuitState.OPEN if abs(now - self.opened_at) < COOLDOWN_MS else CircuitState.HALF_OPEN
 
@@ -71,6 +74,12 @@ class Breakers:
     def glance(self, tool: str) -> Circuit:
         """How a tool was doing when this process last looked or wrote."""
         return self._known.get(tool, _UNKNOWN)[1]
+
+    def is_affected(self, tool: str, ended: Ended) -> bool:
+        """Whether the end of a call has to be counted: one that was not made says nothing, nor does one more success."""
+        if isinstance(ended, Done):
+            return bool(self.glance(tool).failures)
+        return isinstance(ended, Unknown) or ended.code not in NOT_MADE
 
     async def record(self, tool: str, *, is_success: bool, now: int) -> None:
         """Count the end of a call; another process that counts at the same moment is waited for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -59,15 +60,13 @@ class AnchoredClock:
 
     def __init__(self, clock: Clock, *, earliest: int = 0) -> None:
         self._clock = clock
+        self.monotonic: Callable[[], int] = clock.monotonic
+        """Returns the monotonic time."""
         self._offset = max(clock.now(), earliest) - clock.monotonic()
 
     def now(self) -> int:
         """Return the wall time at the anchor and the time that has passed since."""
-        return self._clock.monotonic() + self._offset
-
-    def monotonic(self) -> int:
-        """Return the monotonic time."""
-        return self._clock.monotonic()
+        return self.monotonic() + self._offset
 
     async def sleep(self, ms: int) -> None:
         """Wait."""

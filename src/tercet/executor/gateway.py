@@ -39,8 +39,8 @@ _SEARCHED_BYTES = 2**20
 _LONGEST_SUSPECT = 16
 
 
-Check: TypeAlias = Callable[[], Awaitable[NotHappened | None]]
-"""Looks once more, just before a call, whether it may be made; says why not if it may not."""
+Check: TypeAlias = "Callable[[], NotHappened | Awaitable[NotHappened | None] | None]"
+"""Looks once more, just before a call, whether it may be made; says why not if it may not, or a promise of that."""
 
 
 class Gateway:
@@ -170,7 +170,13 @@ class Attempt:
     async def _run(self, function: Callable[[], Any], check: Check | None) -> None:
         tool, threads = self._tool, self._gateway.threads
         try:
-            answer = await _call(function, threads, check)
+            refusal = None if check is None else check()
+            if refusal is not None and not isinstance(refusal, NotHappened):
+                refusal = await refusal
+            if refusal is not None:
+                self._end(refusal)
+                return
+            answer = await _call(function, threads)
             if self._tell is None:
                 return
             if is_small(answer):
@@ -208,8 +214,6 @@ def _checked(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -> End
 def _failure(tool: Tool, error: BaseException) -> Ended:
     """Return how a call ended that raised an error."""
     match error:
-        case _Withheld():
-            return error.ended
         case NotDone():
             return NotHappened(
                 error=_short(str(error)),
@@ -242,26 +246,13 @@ def _unusable(tool: Tool, error: Unusable) -> Ended:
     return Done(error=_short(str(error)))
 
 
-class _Withheld(Exception):  # noqa: N818 - no error: the call was not made
-    def __init__(self, ended: NotHappened) -> None:
-        super().__init__(ended.error)
-        self.ended = ended
-
-
-async def _call(function: Callable[[], Any], threads: ToolThreads, check: Check | None) -> Any:
-    refusal = None if check is None else await check()
-    if refusal is not None:
-        raise _Withheld(refusal)
-    if _is_coroutine_function(_unbound(function)):
-        return await _contain(function())
-    answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
-    return await _contain(answer) if inspect.isawaitable(answer) else answer
-
-
-async def _contain(answer: Awaitable[Any]) -> Any:
-    """Wait for a tool on the event loop, which a task that raises one of these two would end."""
+async def _call(function: Callable[[], Any], threads: ToolThreads) -> Any:
+    """Make a call. `KeyboardInterrupt` and `SystemExit` of a tool are contained: a task that raises them ends the event loop."""
     try:
-        return await answer
+        if _is_coroutine_function(_unbound(function)):
+            return await function()
+        answer: Any = await asyncio.get_running_loop().run_in_executor(threads, _contained, function)
+        return await answer if inspect.isawaitable(answer) else answer
     except KeyboardInterrupt as error:
         if _may_be_from_user():
             raise

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from operator import is_
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -88,7 +89,7 @@ def _added(before: Any, after: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 class _Walk:
-    """Goes through values and their schema side by side."""
+    """Goes through values and their schema side by side; what needs no change is returned as it is, and not copied."""
 
     def __init__(self, schema: SchemaTree, *, spell: Callable[[SchemaNode, str | float], Any]) -> None:
         self._schema = schema
@@ -106,7 +107,8 @@ class _Walk:
         if (members := as_object(value)) is not None:
             return self._members(node, members, depth - 1, defaults)
         if (items := as_list(value)) is not None:
-            return [self._value(node.item, each, depth - 1, defaults) for each in items]
+            found = [self._value(node.item, each, depth - 1, defaults) for each in items]
+            return items if all(map(is_, found, items)) else found
         return value
 
     def _members(self, node: SchemaNode, members: JsonObject, depth: int, defaults: int) -> dict[str, Any]:
@@ -117,7 +119,8 @@ class _Walk:
         for name, default in node.defaults.items() if defaults else ():
             if name not in members:
                 found[name] = self._value(declared[name], default, depth, defaults - 1)
-        return found
+        is_same = len(found) == len(members) and all(map(is_, found.values(), members.values()))
+        return members if is_same else found
 
 
 # --- one spelling for each value ---

@@ -6,17 +6,21 @@ nothing. Time comes from the events and from nowhere else.
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from tercet.contracts.loop import Phase
 from tercet.contracts.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.fold import session as session_fold
 from tercet.core.fold.base import Changes, illegal
-from tercet.core.state import State, Used
+from tercet.core.state import TERMINAL, State, Used
 from tercet.core.table import TABLE
 
 P = Phase
+_ACT, _FAIL = (
+    Phase.ACT,
+    Phase.FAIL,
+)  # looking a member up in its enumeration takes longer than comparing with it
 
 TRANSITIONS: dict[SessionStatus, frozenset[SessionStatus]] = {
     "in_progress": frozenset({"awaiting_gate", "paused", "completed", "failed", "expired", "cancelled"}),
@@ -34,22 +38,22 @@ or is cancelled while it is paused, stays what it was where it has done nothing.
 
 def fold_event(state: State, event: e.Event) -> State:
     """The state after an event."""
-    row = TABLE[type(event)]
-    if state.is_over or state.phase not in row.phases:
+    row, phase = TABLE[type(event)], state.phase
+    if state.status in TERMINAL or phase not in row.phases:
         raise illegal(state, event, "the phase does not allow it")
-    if row.compensates and state.phase is P.FAIL and _is_planned(state, getattr(event, "step", "")):
+    if phase is _FAIL and row.compensates and _is_planned(state, getattr(event, "step", "")):
         raise illegal(state, event, "the run has failed")
     moved = row.fold(state, event)
     now = max(state.at, event.at)
     if isinstance(moved, dict):
-        if state.phase is P.ACT and state.status == "in_progress" and not state.gates:
+        if phase is _ACT and state.status == "in_progress" and not state.gates:
             return _advanced(state, moved, now)
-        moved = msgspec.structs.replace(state, **moved)
+        moved = replace(state, **moved)
     is_outside: bool = getattr(event, "outside", False)
     status = _status(state, moved)
     if status != state.status and status not in TRANSITIONS[state.status]:
         raise illegal(state, event, f"a session that is {state.status} cannot become {status}")
-    return msgspec.structs.replace(
+    return replace(
         moved,
         position=state.position + 1,
         at=now,
@@ -62,13 +66,11 @@ def fold_event(state: State, event: e.Event) -> State:
 
 def _advanced(state: State, changes: Changes, now: int) -> State:
     """Return the state after an event that leaves phase and status as they are: what happens for every step."""
-    used: Used = changes.pop("used", state.used)
-    if state.active_since and now > state.active_since:
-        wall_clock = state.used.wall_clock + now - state.active_since
-        used = msgspec.structs.replace(used, wall_clock=wall_clock)
-    return msgspec.structs.replace(
-        state, position=state.position + 1, at=now, used=used, active_since=now, **changes
-    )
+    since = state.active_since
+    if since and now > since:
+        used: Used = changes.get("used", state.used)
+        changes["used"] = replace(used, wall_clock=state.used.wall_clock + now - since)
+    return replace(state, position=state.position + 1, at=now, active_since=now, **changes)
 
 
 def _is_planned(state: State, name: str) -> bool:
@@ -81,11 +83,7 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
     if not before.active_since or type(event) in _TIMELESS:
         return after.used  # while no process had the session, no time was spent on it
     spent = now - before.active_since
-    return (
-        msgspec.structs.replace(after.used, wall_clock=before.used.wall_clock + spent)
-        if spent
-        else after.used
-    )
+    return replace(after.used, wall_clock=before.used.wall_clock + spent) if spent else after.used
 
 
 def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:

@@ -31,6 +31,7 @@ from tercet.core.fold.session import escalated
 from tercet.core.state import State, StepState
 
 P = Phase
+_encode = msgspec.json.Encoder().encode
 
 
 def repeats_checked(state: State, event: e.RepeatsChecked) -> State:
@@ -113,7 +114,7 @@ def complete(state: State, event: e.Complete) -> Changes:
 
 def _same(call: str, event: e.Complete) -> str:
     """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step."""
-    return sha256(msgspec.json.encode([call, event.value, event.blob])).hexdigest()[:32]
+    return sha256(_encode([call, event.value, event.blob])).hexdigest()[:32]
 
 
 def _named(state: State, event: e.Complete) -> Changes:
@@ -250,6 +251,8 @@ def _freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, .
 
 def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     """Return names without one that occurs at most once."""
+    if names == (name,):
+        return ()
     try:
         at = names.index(name)
     except ValueError:

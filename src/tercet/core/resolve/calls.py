@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
@@ -23,10 +22,8 @@ from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
-from tercet.core.same_calls import call_hash, marks_of
 from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
-from tercet.policy.call_params import canonical_params
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
 """The codes of steps that no other plan would help: a person must give more, or approve again."""
@@ -47,39 +44,40 @@ def dispatch(run: Run, command: c.Dispatch, answer: Ready) -> Made:
         return made(withheld)
     if answer.repeats:
         return made(e.RepeatsChecked(at=answer.at, step=command.step, key=command.key, found=answer.repeats))
-    return made(_intent(run, command, answer))
+    return Made((_intent(run, command, answer),))
 
 
 def withhold(run: Run, command: c.Dispatch, answer: Ready) -> e.StepRefused | e.GateOpened | None:
     """Return why a call that was due is not made: its evidence has expired, an approver has lost their role, or the
     circuit of its tool is open. One that may have happened cannot be refused; with an open circuit a person is asked."""
     state, name = run.state, command.step
-    call, step = run.followed.calls[name], state.steps[name]
-    refused = partial(e.StepRefused, at=answer.at, step=name)
+    call, step = command.call.call, state.steps[name]
     if not step.is_unsettled:
         expired = find_expired_evidence(state, run.config, call, answer.at)
         if expired is not None:
-            return refused(code="evidence_expired", reason=f"the evidence {expired} has expired")
+            return _refused(command, answer, "evidence_expired", f"the evidence {expired} has expired")
         if answer.role_lost:
-            return refused(code=ROLE_LOST, reason=answer.role_lost)
+            return _refused(command, answer, ROLE_LOST, answer.role_lost)
     if answer.circuit != "OPEN":
         return None
     if step.is_unsettled:
         return open_gate(state, Acting(run).ask_whether(name, step), answer.at)
-    return refused(code="circuit_open", reason=f"the circuit of {call.tool.name} is open")
+    return _refused(command, answer, "circuit_open", f"the circuit of {call.tool.name} is open")
+
+
+def _refused(command: c.Dispatch, answer: Ready, code: str, reason: str) -> e.StepRefused:
+    return e.StepRefused(at=answer.at, step=command.step, code=code, reason=reason)
 
 
 def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     """The INTENT of a call, with what is reserved for it, what is held for its compensation, and its deadline."""
     state, config, plan = run.state, run.config, run.followed
-    call, is_undo = plan.calls[command.step], bool(state.steps[command.step].compensates)
+    call, is_undo = command.call.call, bool(state.steps[command.step].compensates)
     hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
     wall_clock = config.limits.get("wall_clock_ms")
     left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
     if wall_clock is not None and not is_undo:
         left = min(left, max(0, wall_clock - state.used.wall_clock))
-    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
-    params = canonical_params(call.tool, command.params) if is_strict else command.params
     return e.Intent(
         at=answer.at,
         step=command.step,
@@ -91,9 +89,9 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
         deadline=answer.at + left,
         epoch=answer.epoch,
         breaker=answer.circuit,
-        call=call_hash(call.tool.name, params),
+        call=command.call.hash,
         compensation=command.compensation,
-        marks=marks_of(config, call, params),
+        marks=command.call.marks,
         **budget.reservation_of(call, hold),
     )
 
@@ -252,13 +250,14 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     state, config, name, at = run.state, run.config, command.step, answer.at
     step = state.steps[name]
     is_undo = bool(step.compensates)
+    is_stuck = is_looping(step) and not is_undo
+    if step.status == "done" and not is_stuck:
+        return Made((e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept"),))
     judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)
-    if is_looping(step) and not is_undo:
+    if is_stuck:
         reason = f"the same call brought the same result {step.repeated} times, the last time at step {name}"
         tripped = e.LoopGuardTripped(at=at, step=name, reason=reason, count=step.repeated)
         return made(tripped, judged(outcome=replan_or_escalate(state, config), reason=reason))
-    if step.status == "done":
-        return made(judged(outcome="accept"))
     skipped = e.StepSkipped(at=at, step=name, reason="optional_failed")
     is_retriable = can_retry(state, config, step)
     if state.is_stepwise and step.code not in _FOR_PEOPLE and not is_retriable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from tercet.core import events as e
 
 
-class Made(NamedTuple):
+class Made(msgspec.Struct, frozen=True, gc=False):
     """Events, and the bytes that are stored beside them under their digest."""
 
     events: tuple[e.Event, ...] = ()

@@ -34,7 +34,8 @@ from tercet.core.attempt import delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used
-from tercet.engine.active_session import ActiveSession, Interrupted, unless_interrupted
+from tercet.engine.active_session import ActiveSession
+from tercet.engine.control import Interrupted, unless_interrupted
 from tercet.engine.models.planner import ModelPlanner
 from tercet.engine.values import encode_json
 from tercet.executor.clock import Clock
@@ -149,7 +150,9 @@ class ModelSession:
         if self._threads is None:
             return _thought(go_on)
         loop = asyncio.get_running_loop()
-        return await unless_interrupted(self._session, loop.run_in_executor(self._threads, _thought, go_on))
+        return await unless_interrupted(
+            self._session.control, loop.run_in_executor(self._threads, _thought, go_on)
+        )
 
     async def _recorded(self, question: Question) -> Reply | None:
         """The answer to this question that was recorded before; none if nobody has answered it yet."""
@@ -157,7 +160,9 @@ class ModelSession:
         if found is None:
             return None
         self._known.remove(found)
-        text = msgspec.json.decode(await self._session.blob(found.blob)) if found.blob else found.answer
+        text = (
+            msgspec.json.decode(await self._session.values.read(found.blob)) if found.blob else found.answer
+        )
         return Reply(
             text=text,
             model=found.model,
@@ -201,7 +206,7 @@ class ModelSession:
         return fault.is_retriable and fault.model_code != "model_timeout" and has_retries and is_near
 
     async def _pause(self, ms: int) -> None:
-        await unless_interrupted(self._session, self._clock.sleep(ms))
+        await unless_interrupted(self._session.control, self._clock.sleep(ms))
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
         """One call, with a fact before it and one behind it."""
@@ -221,7 +226,7 @@ class ModelSession:
         )
         self._session.record(asking, Now(at=began))
         await self._session.flush()
-        if self._session.is_stopping:
+        if self._session.control.is_stopping:
             self._unanswered(call, "the session was let go of before", INTERRUPTED, began)
             raise Interrupted
         try:
@@ -249,7 +254,7 @@ class ModelSession:
         """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await unless_interrupted(self._session, model.ask(question))
+                return await unless_interrupted(self._session.control, model.ask(question))
         except TimeoutError as error:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",

@@ -54,7 +54,7 @@ class Attacks:
         except PointerError as error:
             return _unmade(attack, number, now, f"the outputs do not have what is attacked: {error}")
         interview = self._interview()
-        cases = _known(await self._session.events(), number) or await self._cases(
+        cases = _known(await self._session.ledger.events_with_results(), number) or await self._cases(
             matter, attack, params, interview
         )
         if not cases:

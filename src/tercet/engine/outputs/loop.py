@@ -19,8 +19,9 @@ from tercet.core import transcript
 from tercet.core.answers import Observed
 from tercet.core.outputs import judging as quality
 from tercet.critic.score import score
-from tercet.engine.active_session import ActiveSession, Interrupted
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
+from tercet.engine.control import Interrupted
 from tercet.engine.evidence.retrieval import keep, search
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.attacks import Attacks
@@ -58,7 +59,7 @@ class QualityLoop:
         """Return what a command comes to; None if the session is released on the way."""
         session = self._session
         await session.flush()
-        if session.is_stopping:
+        if session.control.is_stopping:
             return None
         matter = await self.matter()
         try:
@@ -87,7 +88,7 @@ class QualityLoop:
     async def matter(self) -> quality.OutputReview:
         """What is judged, as it stands now."""
         session = self._session
-        events, run = await session.events(), session.run
+        events, run = await session.ledger.events_with_results(), session.run
         found = transcript.run_of(run.config, run.followed, run.state, events, run.blobs)
         return quality.OutputReview(
             state=run.state,
@@ -122,12 +123,12 @@ class QualityLoop:
         except TercetError as error:
             if isinstance(error, JournalError):
                 raise
-            session.release(f"evidence cannot be looked up: {error.message}")
+            session.control.release(f"evidence cannot be looked up: {error.message}")
             return None
         new = [fact for fact in found if fact.evidence.id not in config.evidence]
         blob = keep(new)
         digest = hash_bytes(blob) if blob else ""
-        session.learn(digest, tuple(fact.evidence for fact in new))
+        session.values.learn(digest, tuple(fact.evidence for fact in new))
         event = e.EvidenceFetched(
             at=session.now(),
             queries=tuple(query.model_dump(mode="json", exclude_defaults=True) for query in command.queries),

@@ -31,8 +31,9 @@ from tercet.core.outputs import judging as quality
 from tercet.core.outputs.judging import OutputReview
 from tercet.core.required_gates import gates_of
 from tercet.critic.outputs.junit import read_junit
-from tercet.engine.active_session import ActiveSession, unless_interrupted
+from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
+from tercet.engine.control import unless_interrupted
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
@@ -71,7 +72,7 @@ class Trials:
         context = self._calls.context(matter.state.start, step, key or step, 1, now + tool.timeout_ms)
         calling = self._services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
         # It changes nothing, so one that is given up is simply called again by whoever goes on.
-        return await unless_interrupted(self._session, calling)
+        return await unless_interrupted(self._session.control, calling)
 
     async def test(self, matter: OutputReview, number: int) -> e.TestsRun:
         """What a test command says of the outputs."""

@@ -35,14 +35,8 @@ from tercet.contracts.tool import ToolSpec
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.base import IllegalEvent
-from tercet.core.same_calls import (
-    DAY_MS,
-    CallOutcome,
-    outcome_of,
-    params_digest,
-    read_recent_key,
-    recent_prefix,
-)
+from tercet.core.prepared_call import params_digest
+from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, read_recent_key, recent_prefix
 from tercet.core.state import OpenGate, State
 from tercet.critic.outputs.credentials import find_any_secrets
 from tercet.engine.session_reader import load_history, load_state

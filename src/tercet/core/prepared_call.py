@@ -1,0 +1,132 @@
+"""A call whose parameters are known, and what follows from these alone: the key of the action, the hash that the loop guard
+compares, and the marks by which other runs recognise it. A plan that writes its parameters out keeps all of this."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tercet.contracts.canonical import canonical_dump, hash_bytes
+from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.tool import ToolSpec
+from tercet.core import events as e
+from tercet.policy.call_params import canonical_params, identity_params, repeat_params
+
+_READ_ONLY = ApprovalMode.READ_ONLY
+
+
+class PreparedCall:
+    """A call with its resolved parameters; parts that only an INTENT needs are worked out with the first."""
+
+    __slots__ = (
+        "_compared",
+        "_earlier_identity",
+        "_hash",
+        "_identity",
+        "_is_strict",
+        "_marks",
+        "call",
+        "params",
+    )
+
+    def __init__(self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool) -> None:
+        self.call = call
+        self.params = params
+        self._is_strict = is_strict
+        tool = call.tool
+        compared = canonical_params(tool, params) if is_strict else params
+        identity = identity_params(tool, compared, is_strict=is_strict)
+        earlier = identity_params(tool, params, is_strict=False)
+        is_same = compared is params and identity.keys() == earlier.keys()
+        self._compared = compared
+        self._identity = print_identity(identity)
+        self._earlier_identity = b"" if is_same else print_identity(earlier)
+        self._hash = ""
+        self._marks: e.CallMarks | None = None
+
+    def keys(self, tenant: str, session: str, occurrence: int) -> tuple[str, ...]:
+        """Return the key of this action, and the one that it had under earlier rules: a session may have been migrated."""
+        name = self.call.tool.name
+        key = idempotency_key(tenant, session, name, self._identity, occurrence)
+        if not self._earlier_identity:
+            return (key,)
+        earlier = idempotency_key(tenant, session, name, self._earlier_identity, occurrence)
+        return (key,) if key == earlier else (key, earlier)
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the call changes nothing."""
+        return self.call.mode is _READ_ONLY
+
+    @property
+    def hash(self) -> str:
+        """The hash of tool and parameters, which the loop guard compares."""
+        if not self._hash:
+            self._hash = call_hash(self.call.tool.name, self._compared)
+        return self._hash
+
+    @property
+    def marks(self) -> e.CallMarks | None:
+        """The marks by which other runs recognise the call; None if it only reads, and under earlier rules."""
+        if self._marks is None and self._is_strict and not self.only_reads:
+            self._marks = marks_of(self.call.tool, self._compared)
+        return self._marks
+
+
+# --- keys and hashes ---
+
+
+def idempotency_key(tenant: str, session: str, tool: str, identity: bytes, occurrence: int) -> str:
+    """Return the idempotency key of an action: what it is, in which session, and its occurrence; never its place in a plan.
+
+    It is the hash of the canonical JSON of these five in a list. `identity` is printed already, by `print_identity`.
+    """
+    scope = canonical_dump([tenant, session, tool])
+    return hash_bytes(b"%b,%b,%d]" % (scope[:-1], identity, occurrence))
+
+
+def print_identity(identity: dict[str, Any]) -> bytes:
+    """Return the `identity_params` of a call as bytes. Give those of `canonical_params`, so that one action has one key
+    however it is written."""
+    try:
+        return canonical_dump(identity)  # parameters of a call are built-in types only
+    except UsageError:
+        # An integer that canonical JSON does not have. Sorted JSON still says the same thing the same way.
+        return _sorted(identity)
+
+
+def params_digest(tool: str, params: dict[str, Any]) -> str:
+    """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
+    return hash_bytes(b"[%b,%b]" % (canonical_dump(tool), print_identity(params)))
+
+
+def call_hash(tool: str, params: dict[str, Any]) -> str:
+    """The hash of a call: what the loop guard compares, within one run, so that sorted JSON is enough."""
+    return hash_bytes(_sorted([tool, params]))
+
+
+def _sorted(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)
+
+
+# --- marks ---
+
+
+def marks_of(tool: ToolSpec, compared: dict[str, Any]) -> e.CallMarks:
+    """Return the marks of a call with these `canonical_params`."""
+    names = _names(tool)
+    same = _short(tool, repeat_params(tool, compared))
+    like = _short(tool, {names[0]: compared.get(names[0])}) if names else same
+    return e.CallMarks(same=same, like=like, names=names)
+
+
+def _names(tool: ToolSpec) -> tuple[str, ...]:
+    declared = (tool.once_per.identity if tool.once_per else ()) or tool.identity or tool.authority
+    return declared or tuple(sorted(tool.authority_parameters))
+
+
+def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
+    return params_digest(tool.name, params).removeprefix("sha256:")[:32]

@@ -1,0 +1,177 @@
+"""What others ask of a driver while it carries a session: to read the inbox, to stop, to release the session. And how it
+waits until one of them does, also while other people's code is at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from tercet.core import messages
+from tercet.core.run import Run
+from tercet.core.state import State
+from tercet.engine import inbox
+from tercet.engine.streams.stops import Stop
+from tercet.journal.protocol import Journal
+
+ResultT = TypeVar("ResultT")
+
+LETTING_GO_S = 2.0
+"""How many seconds somebody has to let go of what is given up."""
+GRACE_MS = 2_000
+"""How long calls in flight may take to end after the process was asked to stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halt:
+    """Why a driver releases its session before the run is over."""
+
+    reason: str = "the process was told to stop"
+    code: str = ""
+    by: str = ""
+    simulated_by: str = ""
+    inbox: int = 0
+    grace_ms: int | None = GRACE_MS
+    """How long calls under way may still take; None lets each take its own time."""
+
+
+class Wakeup:
+    """One waiter and any number of nudges; one that comes while nobody waits is not lost."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.Future[None] | None = None
+        self._is_nudged = False
+
+    def wake(self, _: object = None) -> None:
+        """There is something to do: wake the waiter, or keep it from going to rest."""
+        self._is_nudged = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Until a nudge, or so many seconds have passed. A bare future: this happens at every step."""
+        if not self._is_nudged:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            alarm = None if seconds is None else loop.call_later(seconds, self.wake)
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+                if alarm is not None:
+                    alarm.cancel()
+        self._is_nudged = False
+
+
+class Control:
+    """The requests to one driver. It knows the run, and not the driver."""
+
+    def __init__(self, journal: Journal, tenant: str, run: Run) -> None:
+        self._journal = journal
+        self._tenant = tenant
+        self._run = run
+        self.halt: Halt | None = None
+        """Set once nothing more may begin."""
+        self.has_messages = False
+        """Whether the inbox has to be read."""
+        self.readers = inbox.InboxReaders()
+        self.wakeup = Wakeup()
+        self._interrupt = asyncio.Event()
+        """Set when a wait for a model has to be looked at: to stop, or for the inbox."""
+        self._grace_until: float | None = None
+
+    def check_inbox(self) -> None:
+        """Look for messages to this session, or for its expiry."""
+        self.has_messages = True
+        self._interrupt.set()
+        self.wakeup.wake()
+
+    async def read_up_to(self, position: int) -> State | None:
+        """Return the state once the inbox has been read durably up to a position; None if the session was released before."""
+        reader = self.readers.wait(position)
+        self.check_inbox()
+        return await reader
+
+    def stop(self, halt: Halt | None = None) -> None:
+        """Begin nothing more, and release the session."""
+        self._interrupt.set()
+        if self.halt is None or self.halt.grace_ms is None:
+            wanted = halt or Halt()
+            read = 0 if self.halt is None else self.halt.inbox  # a pause is not asked for twice
+            self.halt = replace(wanted, inbox=max(wanted.inbox, read))
+        self.wakeup.wake()
+
+    def stop_for(self, stop: Stop | None) -> None:
+        """Stop because the lease is lost, or because an operator stopped what would be called."""
+        self.stop(None if stop is None else Halt(reason=stop.reason, by=stop.by, grace_ms=None))
+
+    def release(self, reason: str, code: str = "") -> None:
+        """Stop in such a way that the session can be resumed."""
+        self.stop(Halt(reason=reason, code=code))
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether nothing more may begin."""
+        return self.halt is not None
+
+    async def interrupted(self) -> None:
+        """Return once the session is to be released, or a message wants it to pause or to end."""
+        while self.halt is None and not await self._is_called_off():
+            await self._interrupt.wait()
+            self._interrupt.clear()
+
+    async def _is_called_off(self) -> bool:
+        """Whether the inbox holds a message that must not wait for a model."""
+        if not self.has_messages:
+            return False
+        unread = await inbox.unread(self._journal, self._tenant, self._run.state)
+        return any(messages.calls_off(message.data) for message in unread)
+
+    def grace_left(self, grace_ms: int | None) -> float | None:
+        """Return how many seconds calls under way still have, from when this was first asked; None where nothing limits them."""
+        if grace_ms is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        if self._grace_until is None:
+            self._grace_until = now + grace_ms / 1000
+        return self._grace_until - now
+
+
+class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
+    """The session is let go of while somebody is asked."""
+
+
+class Interruptible(Protocol):
+    """Somebody who hears that a session is to be let go of."""
+
+    async def interrupted(self) -> None:
+        """Returns once the session is to be let go of; raises `JournalError` if nobody can know that."""
+        ...
+
+
+async def unless_interrupted(control: Interruptible, work: Awaitable[ResultT]) -> ResultT:
+    """What some work comes to, unless the session is let go of before: then it is given up, and `Interrupted` raised."""
+    task = asyncio.ensure_future(work)
+    interrupted = asyncio.ensure_future(control.interrupted())
+    try:
+        await asyncio.wait((task, interrupted), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            interrupted.result()  # that the journal cannot be read is no wish to stop
+            raise Interrupted
+        if task.cancelled():
+            raise RuntimeError("it was cancelled by its own code")
+        return task.result()
+    finally:
+        for each in (task, interrupted):
+            each.cancel()
+        # What does not let itself be cancelled is left behind: the session does not wait for it.
+        await asyncio.wait((task, interrupted), timeout=LETTING_GO_S)
+        for each in (task, interrupted):
+            each.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Take note of how a task ended that nobody waits for any more."""
+    if not task.cancelled():
+        task.exception()
