@@ -194,8 +194,7 @@ EDITS = {
         "the point for event ",
     ),
     "a point behind the end": (
-        "INSERT INTO {}checkpoints (stream_id, kind, seq, hash, data)"
-        + f" SELECT {_FIRST}, 'point', 5000, chain, data FROM {{}}events LIMIT 1",
+        f"INSERT INTO {{}}checkpoints SELECT {_FIRST}, 'point', 5000, chain, data FROM {{}}events LIMIT 1",
         "checkpoint 5000 of ",
     ),
     "an event before the first": (
