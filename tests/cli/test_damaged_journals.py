@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from journal.tampering import split_rows
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.chain import ZERO, extend_chain
@@ -96,6 +97,7 @@ def test_damage_of_one_session_is_found_and_the_others_are_checked(
 ) -> None:
     """The problem names the stream, the place and a remedy; the others are looked at all the same."""
     statement, place = DAMAGE[damage]
+    split_rows("tercet.db")
     change(statement, sessions[0])
     found = tercet("journal", "check", "--json")
     assert found.code == 5
@@ -168,6 +170,7 @@ def test_one_damaged_row_hides_no_other(
 def test_one_damaged_stream_hides_no_other_gate(tercet: Tercet, sessions: tuple[str, str, str]) -> None:
     """A session that cannot be folded is named in the list of gates and in the figures; the others are shown."""
     other = started(tercet(*REFUND, ORDER_881))
+    split_rows("tercet.db")
     change(
         "DELETE FROM events WHERE seq = 3 AND stream_id = (SELECT id FROM streams WHERE stream = ?)",
         sessions[2],
@@ -188,6 +191,7 @@ def test_a_cut_tail_is_reported_by_every_command(
     tercet: Tercet, sessions: tuple[str, str, str], command: tuple[str, ...]
 ) -> None:
     """No command answers for a run whose last events are gone."""
+    split_rows("tercet.db")
     change(
         "DELETE FROM events WHERE seq > 4 AND stream_id = (SELECT id FROM streams WHERE stream = ?)",
         sessions[0],

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from journal.tampering import split_rows
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.core import codec
@@ -242,6 +243,7 @@ def test_a_journal_changed_by_hand_is_found_out(
             return (await running).session_id
 
     session = workshop.run(main(None))
+    split_rows(path)
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM checkpoints WHERE kind = 'fold'")
         assert database.execute(statement).rowcount

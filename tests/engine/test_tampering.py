@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from journal.tampering import split_rows
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.core import codec
@@ -148,6 +149,7 @@ def test_a_sealed_fold_is_used(workshop: Workshop, path: Path) -> None:
         async with workshop.journal(f"sqlite:///{path}") as journal:
             session = await stopped_run(workshop, journal)
             wanted = await folded(journal, session)
+            split_rows(path)
             tamper(path, "UPDATE events SET data = x'00' WHERE seq = 2")
             assert await load_state(journal, "default", session) == wanted
 
@@ -167,6 +169,7 @@ def test_a_stream_whose_tail_was_cut_is_refused_by_every_reader(
             async with workshop.runtime(workshop.pack(), journal) as runtime:
                 session = (await runtime.run(ASK, plan=plan(step("a")))).session_id
                 state = await runtime.state(session)
+            split_rows(path)
             tamper(path, "DELETE FROM events WHERE seq = ?", state.position)
             read = {
                 "state": lambda: restore(journal, "default", session),

@@ -258,7 +258,7 @@ def test_tampering_is_found_and_its_place_is_named(postgres_url: str, tenant: st
             for turn in range(3):
                 await journal.append(pair(tenant, "ses_1", turn))
             await connection.execute(
-                "UPDATE tercet.events SET data = '' WHERE seq = 3 AND stream_id ="
+                "UPDATE tercet.events SET data = set_byte(data, 0, 0) WHERE seq = 4 AND stream_id ="
                 " (SELECT id FROM tercet.streams WHERE tenant = $1)",
                 tenant,
             )

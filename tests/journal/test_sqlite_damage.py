@@ -71,7 +71,7 @@ def test_flipped_bytes_are_found_and_their_place_is_named(path: Path) -> None:
             "event 3 of stream ses_1",
         ),
         (
-            "INSERT INTO events SELECT stream_id, 11, x'00', zeroblob(32) FROM events WHERE seq = 1",
+            "INSERT INTO events (stream_id, seq, data, chain) SELECT stream_id, 11, x'00', zeroblob(32) FROM events LIMIT 1",
             "event 11 of stream ses_1",
         ),
         (

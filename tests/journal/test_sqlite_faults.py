@@ -35,7 +35,8 @@ from tercet.journal.sqlite import writer
 from tercet.journal.sqlite.batch import SCHEMA
 from tercet.journal.sqlite.heads import heads_path
 
-LARGE = b"z" * 2_000_000
+LARGE = os.urandom(2_000_000)
+"""Bytes that do not get smaller when they are compressed."""
 
 HOLD_THE_LOCK = """
 import sqlite3, sys

@@ -48,12 +48,15 @@ class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
     """The position of its INTENT."""
 
 
-def recent_claim(event: e.Event, by: str, seq: int) -> str | None:
+def recent_claim(event: e.Event, by: str, seq: int, *, is_long: bool = False) -> str | None:
     """Return the key by which other runs find a call of the session `by`, as `shorten_session` names it, from its INTENT
-    and the position of that; None if they need not find it."""
+    and the position of that; None if they need not find it. A long one is what earlier versions wrote."""
     if not isinstance(event, e.Intent) or event.marks is None:
         return None
-    return f"{recent_prefix(event.marks)}{_END - event.at:014d}:{event.marks.same}:{seq}:{by}"
+    marks = event.marks
+    # Where nothing sets a call apart from the calls like it, the key need not say it again. Earlier versions did.
+    same = "" if marks.same == marks.like and not is_long else marks.same
+    return f"{recent_prefix(marks)}{_END - event.at:014d}:{same}:{seq}:{by}"
 
 
 def shorten_session(session: str) -> str:
@@ -69,8 +72,8 @@ def recent_prefix(marks: e.CallMarks) -> str:
 def read_recent_key(key: str) -> RecentKey | None:
     """Return what a key says; None for one that `recent_claim` has not made."""
     try:
-        _, _, before_end, same, seq, _ = key.split(":")
-        return RecentKey(at=_END - int(before_end), same=same, seq=int(seq))
+        _, like, before_end, same, seq, _ = key.split(":")
+        return RecentKey(at=_END - int(before_end), same=same or like, seq=int(seq))
     except ValueError:
         return None
 

@@ -10,7 +10,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+from tercet.journal.append_rows import unpack_events
 from tercet.journal.chain import START
+from tercet.journal.compression import decompress
 from tercet.journal.errors import BlobMissing, JournalCorrupt, claim_without_stream
 from tercet.journal.protocol import (
     Append,
@@ -44,9 +46,11 @@ def check_blob(tenant: str, digest: str, rows: Sequence[Sequence[Any]]) -> bytes
     """The bytes that a look-up found, if they are those that the digest names."""
     if not rows:
         raise BlobMissing(tenant=tenant, digest=digest)
-    data: bytes = rows[0][0]
+    place = f"blob {digest} of tenant {tenant}"
+    stored, size = rows[0]
+    data = decompress(stored, size, place)
     if hashlib.sha256(data).digest() != digest_bytes(digest):
-        raise JournalCorrupt(f"blob {digest} of tenant {tenant}", "its bytes have another digest")
+        raise JournalCorrupt(place, "its bytes have another digest")
     return data
 
 
@@ -114,7 +118,15 @@ class DatabaseJournal(LeaseActs):
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """At most `limit` events behind position `after`."""
         rows = await self._find("read_events", tenant, stream, more=(after, max(limit, 0)))
-        return [Stored(*row) for row in rows]
+        found = [
+            each
+            for seq, data, chain, sizes, size in rows
+            for each in unpack_events(
+                stream, seq, decompress(data, size, f"event {seq} of stream {stream}"), chain, sizes
+            )
+        ]
+        # The first row may begin before the first event that is asked for, and the last one end behind the last.
+        return [each for each in found if each.seq > after][: max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
         """Where a stream ends."""

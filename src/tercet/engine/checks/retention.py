@@ -131,7 +131,8 @@ def expected_claims(events: Sequence[e.Event]) -> list[ExpectedClaim]:
             case e.Intent() if event.tool:
                 found.setdefault(event.key, ExpectedClaim(keys=(event.key,), seq=seq))
                 if (key := recent_claim(event, by, seq)) is not None:
-                    found[key] = ExpectedClaim(keys=(key,), seq=seq)
+                    earlier = str(recent_claim(event, by, seq, is_long=True))
+                    found[key] = ExpectedClaim(keys=(key, earlier), seq=seq)
             case _:
                 pass
     return list(found.values())

@@ -48,9 +48,10 @@ WITH heard AS (
 
 -- name: store_events
 , new_events AS (
-    INSERT INTO tercet.events (stream_id, seq, data, chain)
-    SELECT moved.id, e.seq, e.data, e.chain
-      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[]) AS e (stream_id, seq, data, chain)
+    INSERT INTO tercet.events (stream_id, seq, data, chain, sizes, point)
+    SELECT moved.id, e.seq, e.data, e.chain, e.sizes, e.point
+      FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[])
+           AS e (stream_id, seq, data, chain, sizes, point)
       JOIN moved ON moved.ref = e.stream_id
 )
 
@@ -150,10 +151,13 @@ SELECT c.key, s.stream
  WHERE c.tenant = $1 AND c.key = ANY($2::text[])
 
 -- name: find_checkpoint_hash
-SELECT hash FROM tercet.checkpoints WHERE stream_id = $1 AND kind = $2 AND seq = $3
+SELECT hash FROM tercet.checkpoints WHERE stream_id = $1 AND kind = $2::text AND seq = $3
+ UNION ALL
+SELECT substring(point FOR 32) FROM tercet.events WHERE stream_id = $1 AND $2::text = 'point' AND seq = $3 AND point <> ''
 
+-- The link of the last event of a row.
 -- name: find_chain
-SELECT chain FROM tercet.events WHERE stream_id = $1 AND seq = $2
+SELECT substring(chain FROM length(chain) - 31) FROM tercet.events WHERE stream_id = $1 AND seq = $2
 
 -- Forgetting a stream. Its blobs go first, as long as its uses say which they are.
 
@@ -183,11 +187,18 @@ DELETE FROM tercet.streams WHERE id = $1
 
 -- Reading.
 
+-- Up to the row that holds the last event which is asked for.
 -- name: read_events
-SELECT seq, data, chain
+WITH mine AS (
+    SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2
+)
+SELECT seq, data, chain, sizes, 0
   FROM tercet.events
- WHERE stream_id = (SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2) AND seq > $3
- ORDER BY seq LIMIT $4
+ WHERE stream_id = (SELECT id FROM mine) AND seq > $3::bigint
+   AND seq <= coalesce(
+           (SELECT min(seq) FROM tercet.events WHERE stream_id = (SELECT id FROM mine) AND seq >= $3::bigint + $4::bigint),
+           $3::bigint + $4::bigint)
+ ORDER BY seq
 
 -- name: read_head
 SELECT seq, chain FROM tercet.streams WHERE tenant = $1 AND stream = $2
@@ -199,9 +210,15 @@ SELECT owner, epoch, until FROM tercet.streams WHERE tenant = $1 AND stream = $2
 SELECT rings FROM tercet.bells WHERE tenant = $1
 
 -- name: newest_checkpoint
-SELECT seq, kind, hash, data
-  FROM tercet.checkpoints
- WHERE stream_id = (SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2) AND kind = $3
+WITH mine AS (
+    SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2
+)
+SELECT seq, kind, hash, data FROM tercet.checkpoints WHERE stream_id = (SELECT id FROM mine) AND kind = $3::text
+ UNION ALL
+(SELECT seq, 'point', substring(point FOR 32), substring(point FROM 33)
+   FROM tercet.events
+  WHERE stream_id = (SELECT id FROM mine) AND $3::text = 'point' AND point <> ''
+  ORDER BY seq DESC LIMIT 1)
  ORDER BY seq DESC LIMIT 1
 
 -- name: read_checkpoints
@@ -209,14 +226,19 @@ WITH mine AS (
     SELECT seq, kind, hash, data
       FROM tercet.checkpoints
      WHERE stream_id = (SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2) AND seq > $3
+     UNION ALL
+    (SELECT seq, 'point', substring(point FOR 32), substring(point FROM 33)
+       FROM tercet.events
+      WHERE stream_id = (SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = $2) AND seq > $3 AND point <> ''
+      ORDER BY seq LIMIT $4::bigint + 1)
 )
 SELECT seq, kind, hash, data
   FROM mine
- WHERE seq <= (SELECT max(seq) FROM (SELECT seq FROM mine ORDER BY seq LIMIT $4) AS page)
+ WHERE seq <= (SELECT max(seq) FROM (SELECT seq FROM mine ORDER BY seq LIMIT $4::bigint) AS page)
  ORDER BY seq, kind
 
 -- name: read_blob
-SELECT data FROM tercet.blobs WHERE tenant = $1 AND digest = $2
+SELECT data, 0 FROM tercet.blobs WHERE tenant = $1 AND digest = $2
 
 -- name: list_blobs
 SELECT digest

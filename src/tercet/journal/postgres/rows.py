@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from itertools import repeat
 from typing import Any
 
 import msgspec
 
 from tercet.database.schema import read_schema
+from tercet.journal.append_rows import is_inside, pack_events
 from tercet.journal.errors import JOURNAL
 from tercet.journal.protocol import Append, SessionRow
 from tercet.journal.stream import StreamState
@@ -68,9 +68,15 @@ class Rows:
             self._rings.append((number, tenant))
         begun = self._moves.get(number)
         self._moves[number] = (begun[0] if begun else before, after)
-        self._events += zip(repeat(number), range(before.seq + 1, after.seq + 1), unit.events, links)
+        point = b""
         for new in dict.fromkeys(unit.checkpoints):
-            self._checkpoints.append((number, new.kind, new.seq, sha256(new.data).digest(), new.data))
+            digest = sha256(new.data).digest()
+            if is_inside(new, after.seq, unit.events):
+                point = digest + new.data
+            else:
+                self._checkpoints.append((number, new.kind, new.seq, digest, new.data))
+        if links:
+            self._events.append((number, after.seq, *pack_events(unit.events, links), point))
         for data in unit.blobs:
             self._blobs[tenant, sha256(data).digest(), number] = data
         for key in unit.claims:

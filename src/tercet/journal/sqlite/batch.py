@@ -22,7 +22,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import repeat
 from typing import TypeAlias
 
 import msgspec
@@ -30,8 +29,10 @@ import msgspec
 from tercet.contracts.errors import TercetError
 from tercet.database.schema import read_schema
 from tercet.journal import stream as rules
+from tercet.journal.append_rows import is_inside, pack_events
+from tercet.journal.compression import compress
 from tercet.journal.errors import JOURNAL, CheckpointExists, ClaimHeld, JournalError, claim_without_stream
-from tercet.journal.protocol import Append, Lease, Position, SessionRow
+from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position, SessionRow
 from tercet.journal.sqlite.heads import Heads, signed
 from tercet.journal.stream import NEW, Act, Forget, LeaseAct, StreamState
 
@@ -202,7 +203,6 @@ class Batcher:
 
     def _append(self, unit: Append) -> Position:
         known = self._streams[unit.tenant, unit.stream]
-        seq = known.state.seq
         after, links = rules.extend(known.state, unit)
         if unit.claims:
             self._check_claims(unit)
@@ -210,12 +210,20 @@ class Batcher:
         # From here on the unit is accepted.
         row_id = self._change(unit, known, after)
         rows = self._rows
-        rows["add_event"].extend(zip(repeat(row_id), range(seq + 1, after.seq + 1), unit.events, links))
-        for checkpoint in checkpoints:
-            rows["add_checkpoint"].append((row_id, *checkpoint))
+        point = b""
+        for checkpoint, digest in checkpoints:
+            if is_inside(checkpoint, after.seq, unit.events):
+                point = digest + checkpoint.data
+            else:
+                place = (row_id, checkpoint.kind, checkpoint.seq)
+                rows["add_checkpoint"].append((*place, digest, checkpoint.data))
+        if links:
+            data, chain, sizes = pack_events(unit.events, links)
+            data, size = compress(data)
+            rows["add_event"].append((row_id, after.seq, data, chain, sizes, point, size))
         for data in unit.blobs:
             digest = sha256(data).digest()
-            rows["add_blob"].append((unit.tenant, digest, data))
+            rows["add_blob"].append((unit.tenant, digest, *compress(data)))
             rows["add_blob_use"].append((unit.tenant, digest, row_id))
         for key in unit.claims:
             if (unit.tenant, key) not in self._claims:
@@ -234,24 +242,23 @@ class Batcher:
             if holder is not None and holder != unit.stream:
                 raise ClaimHeld(key=key, holder=holder)
 
-    def _added_checkpoints(self, known: _Known, unit: Append) -> list[tuple[str, int, bytes, bytes]]:
-        """The checkpoints to insert. Only one at or before the old end can stand already."""
-        added: dict[tuple[str, int], tuple[str, int, bytes, bytes]] = {}
+    def _added_checkpoints(self, known: _Known, unit: Append) -> list[tuple[NewCheckpoint, bytes]]:
+        """The checkpoints to insert, each with its digest. Only one at or before the old end can stand already."""
+        added: dict[tuple[str, int], tuple[NewCheckpoint, bytes]] = {}
         for new in unit.checkpoints:
             place = (new.kind, new.seq)
             digest = sha256(new.data).digest()
-            present = added[place][2] if place in added else self._stored_checkpoint(known, unit, *place)
+            present = added[place][1] if place in added else self._stored_checkpoint(known, unit, *place)
             if present is None:
-                added[place] = (new.kind, new.seq, digest, new.data)
+                added[place] = (new, digest)
             elif present != digest:
                 raise CheckpointExists(stream=unit.stream, kind=new.kind, seq=new.seq)
         return list(added.values())
 
     def _stored_checkpoint(self, known: _Known, unit: Append, kind: str, seq: int) -> bytes | None:
-        # One that an earlier unit of this batch adds is not seen here. The insert then fails, and so the writer
-        # runs the units one by one.
         if seq > unit.expected or not known.id:
             return None
+        self._write()  # an earlier unit of this batch may have added it
         row = self._connection.execute(_FIND_CHECKPOINT, (known.id, kind, seq)).fetchone()
         return None if row is None else row[0]
 

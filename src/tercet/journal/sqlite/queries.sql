@@ -14,7 +14,9 @@ SELECT c.tenant, c.key, s.stream
   LEFT JOIN streams AS s ON s.id = c.stream_id
 
 -- name: find_checkpoint_hash
-SELECT hash FROM checkpoints WHERE stream_id = ? AND kind = ? AND seq = ?
+SELECT hash FROM checkpoints WHERE stream_id = ?1 AND kind = ?2 AND seq = ?3
+ UNION ALL
+SELECT substr(point, 1, 32) FROM events WHERE stream_id = ?1 AND ?2 = 'point' AND seq = ?3 AND point <> x''
 
 -- name: last_stream
 SELECT coalesce(max(id), 0) FROM streams
@@ -26,13 +28,13 @@ INSERT INTO streams (id, tenant, stream, seq, chain, owner, epoch, until) VALUES
 UPDATE streams SET seq = ?, chain = ?, owner = ?, epoch = ?, until = ? WHERE id = ?
 
 -- name: add_event
-INSERT INTO events (stream_id, seq, data, chain) VALUES (?, ?, ?, ?)
+INSERT INTO events (stream_id, seq, data, chain, sizes, point, size) VALUES (?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_checkpoint
 INSERT INTO checkpoints (stream_id, kind, seq, hash, data) VALUES (?, ?, ?, ?, ?)
 
 -- name: add_blob
-INSERT INTO blobs (tenant, digest, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO blobs (tenant, digest, data, size) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 
 -- name: add_blob_use
 INSERT INTO blob_uses (tenant, digest, stream_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
@@ -85,11 +87,16 @@ DELETE FROM streams WHERE id = :id
 
 -- Reading.
 
+-- Up to the row that holds the last event which is asked for.
 -- name: read_events
-SELECT seq, data, chain
+WITH mine AS (
+    SELECT id FROM streams WHERE tenant = ?1 AND stream = ?2
+)
+SELECT seq, data, chain, sizes, size
   FROM events
- WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND seq > ?
- ORDER BY seq LIMIT ?
+ WHERE stream_id = (SELECT id FROM mine) AND seq > ?3
+   AND seq <= coalesce((SELECT min(seq) FROM events WHERE stream_id = (SELECT id FROM mine) AND seq >= ?3 + ?4), ?3 + ?4)
+ ORDER BY seq
 
 -- name: read_head
 SELECT seq, chain FROM streams WHERE tenant = ? AND stream = ?
@@ -101,24 +108,37 @@ SELECT owner, epoch, until FROM streams WHERE tenant = ? AND stream = ? AND owne
 SELECT rings FROM bells WHERE tenant = ?
 
 -- name: newest_checkpoint
-SELECT seq, kind, hash, data
-  FROM checkpoints
- WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND kind = ?
+WITH mine AS (
+    SELECT id FROM streams WHERE tenant = ?1 AND stream = ?2
+)
+SELECT seq, kind, hash, data FROM checkpoints WHERE stream_id = (SELECT id FROM mine) AND kind = ?3
+ UNION ALL
+SELECT *
+  FROM (SELECT seq, 'point', substr(point, 1, 32), substr(point, 33)
+          FROM events
+         WHERE stream_id = (SELECT id FROM mine) AND ?3 = 'point' AND point <> x''
+         ORDER BY seq DESC LIMIT 1)
  ORDER BY seq DESC LIMIT 1
 
 -- name: read_checkpoints
 WITH mine AS (
     SELECT seq, kind, hash, data
       FROM checkpoints
-     WHERE stream_id = (SELECT id FROM streams WHERE tenant = ? AND stream = ?) AND seq > ?
+     WHERE stream_id = (SELECT id FROM streams WHERE tenant = ?1 AND stream = ?2) AND seq > ?3
+     UNION ALL
+    SELECT *
+      FROM (SELECT seq, 'point', substr(point, 1, 32), substr(point, 33)
+              FROM events
+             WHERE stream_id = (SELECT id FROM streams WHERE tenant = ?1 AND stream = ?2) AND seq > ?3 AND point <> x''
+             ORDER BY seq LIMIT ?4 + 1)
 )
 SELECT seq, kind, hash, data
   FROM mine
- WHERE seq <= (SELECT max(seq) FROM (SELECT seq FROM mine ORDER BY seq LIMIT ?))
+ WHERE seq <= (SELECT max(seq) FROM (SELECT seq FROM mine ORDER BY seq LIMIT ?4))
  ORDER BY seq, kind
 
 -- name: read_blob
-SELECT data FROM blobs WHERE tenant = ? AND digest = ?
+SELECT data, size FROM blobs WHERE tenant = ? AND digest = ?
 
 -- name: list_blobs
 SELECT digest
