@@ -22,54 +22,61 @@ StoreError             the store could not do its part; nothing was written
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.problem import Problem
 from tercet.database.schema import StoreFault, StoreKind
 
 
-class SnapshotUnknown(UsageError):
+class NamedRefusal(UsageError):
+    """A refusal that is about a name; each kind has its sentence and its remedy."""
+
+    sentence: ClassVar[str]
+    usual_remedy: ClassVar[str]
+
+    def __init__(self, name: str) -> None:
+        super().__init__(self.sentence.format(name=name[:300]), remedy=self.usual_remedy)
+
+
+class SnapshotUnknown(NamedRefusal):
     """The tenant has no snapshot of this name."""
 
     default_code = "snapshot_unknown"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no snapshot {name[:200]!r}", remedy="tercet evidence list shows those that are there"
-        )
+    sentence = "there is no snapshot {name!r}"
+    usual_remedy = "tercet evidence list shows those that are there"
 
 
-class SnapshotExists(UsageError):
+class SnapshotExists(NamedRefusal):
     """The name of a snapshot is taken."""
 
     default_code = "snapshot_exists"
+    sentence = "there is a snapshot {name!r} already"
+    usual_remedy = "choose another name"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is a snapshot {name!r} already", remedy="choose another name")
 
-
-class SnapshotFrozen(UsageError):
+class SnapshotFrozen(NamedRefusal):
     """A frozen snapshot never changes."""
 
     default_code = "snapshot_frozen"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"snapshot {name!r} is frozen; nothing was changed",
-            remedy="add to a draft, and freeze that as a snapshot of its own",
-        )
+    sentence = "snapshot {name!r} is frozen; nothing was changed"
+    usual_remedy = "add to a draft, and freeze that as a snapshot of its own"
 
 
-class SnapshotOpen(UsageError):
+class SnapshotOpen(NamedRefusal):
     """A draft cannot be read, searched or pinned."""
 
     default_code = "snapshot_open"
+    sentence = "{name!r} is a draft, and nobody sees what is in it before it is frozen"
+    usual_remedy = "freeze it first: tercet evidence snapshot"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name!r} is a draft, and nobody sees what is in it before it is frozen",
-            remedy="freeze it first: tercet evidence snapshot",
-        )
+
+class FactUnknown(NamedRefusal):
+    """The snapshot has no fact of this class and id."""
+
+    default_code = "fact_unknown"
+    sentence = "there is no fact {name!r}"
+    usual_remedy = "tercet evidence show SNAPSHOT lists the facts of a snapshot"
 
 
 class SnapshotPinned(UsageError):
@@ -83,18 +90,6 @@ class SnapshotPinned(UsageError):
             remedy="let its sessions end first; the newest snapshot can never be removed",
         )
         self.holders = holders
-
-
-class FactUnknown(UsageError):
-    """The snapshot has no fact of this class and id."""
-
-    default_code = "fact_unknown"
-
-    def __init__(self, ref: str) -> None:
-        super().__init__(
-            f"there is no fact {ref[:300]!r}",
-            remedy="tercet evidence show SNAPSHOT lists the facts of a snapshot",
-        )
 
 
 class BadFact(UsageError):

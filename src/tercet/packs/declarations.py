@@ -75,7 +75,7 @@ def read_pack_file(draft: Draft) -> PackFile:
     try:
         return PackFile.model_validate(toml.values)
     except ValidationError as error:
-        _note_all(draft, error, PackFile, PACK, Spot(PACK_FILE), toml, ())
+        note_all(draft, error, PackFile, PACK, Spot(PACK_FILE), toml, ())
         wrong = {str(detail["loc"][0]) for detail in error.errors(include_url=False)}
         draft.broken |= {f"{PACK}, {key}" for key in wrong}
         if "tools" in wrong:
@@ -133,7 +133,7 @@ def read_tuning(draft: Draft) -> TuningRules:
     try:
         return TuningRules.model_validate(toml.values)
     except ValidationError as error:
-        _note_all(draft, error, TuningRules, TUNING, Spot(TUNING_FILE), toml, ())
+        note_all(draft, error, TuningRules, TUNING, Spot(TUNING_FILE), toml, ())
         return TuningRules()
 
 
@@ -170,7 +170,7 @@ def _read_tables(draft: Draft, declared: Declared, model: type[ModelT], toml: To
             found.append(model.model_validate(table))
         except ValidationError as error:
             draft.broken.add(place)
-            _note_all(draft, error, model, place, spot, toml, path)
+            note_all(draft, error, model, place, spot, toml, path)
     return tuple(found)
 
 
@@ -215,7 +215,7 @@ def note_duplicate(draft: Draft, place: str, first: Spot, second: Spot) -> None:
     )
 
 
-def _note_all(
+def note_all(
     draft: Draft,
     error: ValidationError,
     model: type[BaseModel],
@@ -225,7 +225,7 @@ def _note_all(
     path: Sequence[str | int],
 ) -> None:
     """Notes every fault that a contract found in a table."""
-    for detail in list_faults(draft, error, spot):
+    for detail in _list_faults(draft, error, spot):
         location = detail["loc"]
         code, message, remedy = explain(detail, model)
         field = ".".join(map(str, location))
@@ -241,7 +241,7 @@ def _note_all(
         )
 
 
-def list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[Any]:
+def _list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[Any]:
     """The faults that Pydantic found, until so many problems are noted that further ones would help no reader."""
     for detail in error.errors(include_url=False):
         if len(draft.problems) >= _MOST_PROBLEMS:
@@ -261,6 +261,11 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
             return "unknown_key", f"unknown key {key!r}", hint if known else "remove it"
+        case (
+            "template_invalid" | "placeholder_unknown" | "parameter_unused" as own
+        ):  # named by a command itself
+            what, _, remedy = str(detail["msg"]).partition(": ")
+            return own, what, remedy or "correct the template"
         case "missing":
             return "missing_key", f"{key!r} is missing", f"add {key!r}"
         case _:

@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.packs.declarations import explain, list_faults, note_duplicate
+from tercet.packs.declarations import note_all, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Severity, Spot
 from tercet.packs.toml import TomlFile, read_toml
@@ -213,32 +213,7 @@ def read_model(table: Table, model: type[ModelT], values: JsonObject) -> ModelT 
 def note_faults(table: Table, model: type[BaseModel], error: ValidationError) -> None:
     """Notes every fault that a contract found in a table."""
     table.draft.unread.add("tool")
-    for detail in list_faults(table.draft, error, table.spot):
-        code, message, remedy = explain(detail, model)
-        if detail["type"] in _OWN_CODES:
-            code, message, remedy = detail["type"], *_parted(detail["msg"])
-        field = ".".join(map(str, detail["loc"]))
-        table.draft.note(
-            code,
-            message,
-            remedy,
-            file=table.spot.file,
-            place=f"{table.place}, {field}" if field else table.place,
-            row=table.toml.row((*table.path, *_known(detail["loc"]))) or table.spot.row,
-        )
-
-
-_OWN_CODES = ("template_invalid", "placeholder_unknown", "parameter_unused")
-"""The codes that a command's declaration gives its faults itself."""
-
-
-def _parted(message: str) -> tuple[str, str]:
-    what, _, remedy = message.partition(": ")
-    return what, remedy or "correct the template"
-
-
-def _known(location: Sequence[Any]) -> tuple[str | int, ...]:
-    return tuple(part for part in location if isinstance(part, str | int))
+    note_all(table.draft, error, model, table.place, table.spot, table.toml, table.path)
 
 
 def keep_tool(draft: Draft, found: dict[str, Tool], tool: Tool, spot: Spot) -> None:

@@ -14,12 +14,18 @@ from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from tercet.contracts import pointer
+from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.packs.parts import Parts
 
 Problems: TypeAlias = Iterator[Problem]
 Check: TypeAlias = Callable[[Parts], Problems]
+
+
+def offers(decision: DecisionSpec, tool: str) -> bool:
+    """Whether a decision may use a tool."""
+    return (decision.tools is None or tool in decision.tools) and tool not in decision.prohibited_tools
 
 
 def unknown_gate(parts: Parts, place: str, name: str) -> Problem:

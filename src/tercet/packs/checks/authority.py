@@ -8,7 +8,15 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.relations import REQUEST, Relation, is_of_class, parse_path
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter, unknown_tool
+from tercet.packs.checks import (
+    Check,
+    Problems,
+    fields_of,
+    missing_field,
+    offers,
+    unknown_parameter,
+    unknown_tool,
+)
 from tercet.packs.parts import Parts
 
 
@@ -17,7 +25,7 @@ def authority_is_related(parts: Parts) -> Problems:
     if parts.is_partial("tool") or parts.is_partial("decision"):
         return
     for decision in parts.decisions:
-        tools = list(_tools_of(parts, decision))
+        tools = _tools_of(parts, decision)
         carries = [tool.name for tool in tools if _carries_authority(tool)]
         if carries and not decision.bind and _has_other_sources(parts, tools):
             yield parts.problem(
@@ -104,12 +112,8 @@ def _classes(relation: Relation) -> Iterator[str]:
         yield parse_path(relation.equals).owner
 
 
-def _tools_of(parts: Parts, decision: DecisionSpec) -> Iterator[ToolSpec]:
-    for tool in parts.tools:
-        if (
-            decision.tools is None or tool.name in decision.tools
-        ) and tool.name not in decision.prohibited_tools:
-            yield tool
+def _tools_of(parts: Parts, decision: DecisionSpec) -> list[ToolSpec]:
+    return [tool for tool in parts.tools if offers(decision, tool.name)]
 
 
 def _carries_authority(tool: ToolSpec) -> bool:

@@ -9,7 +9,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
 from tercet.contracts.references import Reference
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems, fields_of, unknown_gate, unknown_tool
+from tercet.packs.checks import Check, Problems, fields_of, unknown_tool
 from tercet.packs.checks.method_values import bound
 from tercet.packs.checks.templates import (
     classes_exist,
@@ -53,16 +53,6 @@ def decisions_name_tools(parts: Parts) -> Problems:
             for name in names:
                 if parts.lacks_tool(name):
                     yield unknown_tool(parts, f"decision {decision.id}, {field}", name)
-
-
-def decisions_name_gates(parts: Parts) -> Problems:
-    """The gates of a decision exist."""
-    for decision in parts.decisions:
-        for name in decision.gates:
-            if parts.lacks_gate(name):
-                yield unknown_gate(parts, f"decision {decision.id}, gates", name)
-        if decision.unbound_gate is not None and parts.lacks_gate(decision.unbound_gate):
-            yield unknown_gate(parts, f"decision {decision.id}, unbound_gate", decision.unbound_gate)
 
 
 def outputs_are_described(parts: Parts) -> Problems:
@@ -186,7 +176,6 @@ USUAL_REPLANS = 2
 DECISION_CHECKS: tuple[Check, ...] = (
     there_is_something_to_ask_for,
     decisions_name_tools,
-    decisions_name_gates,
     outputs_are_described,
     intents_are_unambiguous,
     evidence_can_be_found,
@@ -218,9 +207,6 @@ def tasks_fit_their_tools(parts: Parts) -> Problems:
         place = f"task {task.name}, params"
         if task.tool is not None:
             yield from parameters_fit(parts, place, task.tool, bound(dict(task.params), task.args))
-        for name in task.gates or ():
-            if parts.lacks_gate(name):
-                yield unknown_gate(parts, f"task {task.name}, gates", name)
         yield from classes_exist(
             parts, f"task {task.name}, evidence_refs", task.evidence_refs, task.requires_evidence
         )

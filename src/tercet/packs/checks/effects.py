@@ -14,7 +14,7 @@ from tercet.contracts.shape import as_list
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.gates import named_gates
 from tercet.critic.irreversible import find_early_effects
-from tercet.packs.checks import Check, Problems, fields_of, missing_field
+from tercet.packs.checks import Check, Problems, fields_of, missing_field, offers
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import Parts
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type
@@ -44,12 +44,7 @@ def _holds_back(parts: Parts, gates: tuple[str, ...]) -> bool:
 
 def _decisions_hold_back(parts: Parts, tool: ToolSpec) -> bool:
     """Whether every decision that offers a tool gates it; the gates of a decision spare what only reads."""
-    offering = [
-        decision
-        for decision in parts.decisions
-        if (decision.tools is None or tool.name in decision.tools)
-        and tool.name not in decision.prohibited_tools
-    ]
+    offering = [decision for decision in parts.decisions if offers(decision, tool.name)]
     if tool.mode is ApprovalMode.READ_ONLY or not offering:
         return False
     return all(_holds_back(parts, decision.gates) for decision in offering)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tercet.contracts.gate import Gate
 from tercet.packs.checks import Check, Problems, unknown_gate
 from tercet.packs.parts import Parts
@@ -35,12 +37,35 @@ def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
     return None
 
 
+def gates_named(parts: Parts) -> Iterator[tuple[str, str]]:
+    """The gates that are named somewhere in a pack, with the places; the gate of outputs is looked at elsewhere."""
+    for tool in parts.tools:
+        yield from ((f"tool {tool.name}, gates", name) for name in tool.gates)
+        if tool.once_per is not None and tool.once_per.gate is not None:
+            yield f"tool {tool.name}, once_per", tool.once_per.gate
+    for decision in parts.decisions:
+        yield from ((f"decision {decision.id}, gates", name) for name in decision.gates)
+        if decision.unbound_gate is not None:
+            yield f"decision {decision.id}, unbound_gate", decision.unbound_gate
+    yield from ((f"policy {each.name}, gate", each.gate) for each in parts.policies if each.gate is not None)
+    for plan in parts.templates:
+        for index, step in enumerate(plan.steps):
+            yield from ((f"template {plan.intent}, /steps/{index}/gates", name) for name in step.gates or ())
+    for task in parts.library.tasks:
+        yield from ((f"task {task.name}, gates", name) for name in task.gates or ())
+
+
+def gates_exist(parts: Parts) -> Problems:
+    """Every gate that is named is declared."""
+    yield from (
+        unknown_gate(parts, place, name) for place, name in gates_named(parts) if parts.lacks_gate(name)
+    )
+
+
 def policies_lead_to_gates(parts: Parts) -> Problems:
-    """A policy that sends steps to a gate names one that exists."""
+    """A policy has a gate where its effect is one, and else none."""
     for policy in parts.policies:
         place = f"policy {policy.name}, gate"
-        if policy.gate is not None and parts.lacks_gate(policy.gate):
-            yield unknown_gate(parts, place, policy.gate)
         if policy.effect == "gate" and policy.gate is None:
             yield parts.problem(
                 "policy_without_gate",
@@ -111,4 +136,9 @@ def tool_roles_are_held(parts: Parts) -> Problems:
             )
 
 
-GATE_CHECKS: tuple[Check, ...] = (gates_can_be_approved, policies_lead_to_gates, tool_roles_are_held)
+GATE_CHECKS: tuple[Check, ...] = (
+    gates_exist,
+    gates_can_be_approved,
+    policies_lead_to_gates,
+    tool_roles_are_held,
+)

@@ -8,7 +8,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shown import shown_instructions, shown_tool
 from tercet.contracts.tool import ToolSpec
-from tercet.packs.checks import Check, Problems
+from tercet.packs.checks import Check, Problems, offers
 from tercet.packs.parts import PACK, Parts
 from tercet.repair.control import character_of, is_stable, kp_bound, noise_floor
 
@@ -47,9 +47,7 @@ def tools_fit(parts: Parts) -> Problems:
 
 
 def _may_use(parts: Parts, decision: DecisionSpec, tool: ToolSpec) -> bool:
-    is_listed = decision.tools is None or tool.name in decision.tools
-    is_within = MODE_RANK[tool.mode] <= MODE_RANK[parts.safety_mode]
-    return is_listed and is_within and tool.name not in decision.prohibited_tools
+    return MODE_RANK[tool.mode] <= MODE_RANK[parts.safety_mode] and offers(decision, tool.name)
 
 
 SENSIBLE_PLANNER_MS = range(5_000, 30_001)

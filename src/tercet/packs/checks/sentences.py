@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from tercet.contracts.decision import DecisionSpec
@@ -13,7 +12,7 @@ from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import input_marks, overlaps, with_dotted
-from tercet.packs.checks import Check, Problems
+from tercet.packs.checks import Check, Problems, did_you_mean, offers
 from tercet.packs.parts import Parts
 
 
@@ -57,31 +56,21 @@ def groups_name_parameters(parts: Parts) -> Problems:
     if parts.is_partial("tool"):
         return
     for decision in parts.decisions:
-        known = {name for tool in _usable_tools(parts, decision) for name in _names_and_kinds(tool)}
+        known = {
+            name for tool in parts.tools if offers(decision, tool.name) for name in _names_and_kinds(tool)
+        }
         for field in decision.fields:
             for group in dict.fromkeys(
                 name for pattern in field.patterns for name in re.compile(pattern).groupindex
             ):
                 if group not in known:
-                    close = get_close_matches(group, sorted(known), 1)
                     yield parts.problem(
                         "pattern_group_unknown",
                         f"decision {decision.id}, fields {field.of}",
                         f"no tool of the decision has a parameter or a kind {group}, so what the group captures counts for nothing",
-                        f"did you mean {close[0]}?"
-                        if close
-                        else "name the group after a parameter or its kind",
+                        did_you_mean(group, sorted(known)) or "name the group after a parameter or its kind",
                         severity="warning",
                     )
-
-
-def _usable_tools(parts: Parts, decision: DecisionSpec) -> list[ToolSpec]:
-    allowed = decision.tools
-    return [
-        tool
-        for tool in parts.tools
-        if (allowed is None or tool.name in allowed) and tool.name not in decision.prohibited_tools
-    ]
 
 
 def _names_and_kinds(tool: ToolSpec) -> Iterator[str]:

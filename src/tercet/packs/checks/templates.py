@@ -29,7 +29,7 @@ from tercet.packs.checks import (
     fields_of,
     missing_field,
     named_fields,
-    unknown_gate,
+    offers,
     unknown_parameter,
     unknown_tool,
 )
@@ -157,24 +157,20 @@ def output_missing(
 
 
 def templates_call_tools(parts: Parts) -> Problems:
-    """The tools and gates of a template exist, and its decision may use them."""
+    """The tools of a template exist, and its decision may use them."""
     for plan in parts.templates:
         decision = decision_of(parts, plan.intent)
         for place, name in _tools(plan):
             where = f"template {plan.intent}, {pointer.join(place)}"
             if parts.lacks_tool(name):
                 yield unknown_tool(parts, where, name)
-            elif decision is not None and _is_withheld(decision, name) and "compensate" not in place:
+            elif decision is not None and not offers(decision, name) and "compensate" not in place:
                 yield parts.problem(
                     "step_tool_withheld",
                     where,
                     f"decision {decision.id} may not use {name}",
                     "add it to the tools of the decision",
                 )
-        for index, step in enumerate(plan.steps):
-            for name in step.gates or ():
-                if parts.lacks_gate(name):
-                    yield unknown_gate(parts, f"template {plan.intent}, /steps/{index}/gates", name)
 
 
 def _tools(plan: Plan) -> Iterator[tuple[Place, str]]:
@@ -186,11 +182,6 @@ def _tools(plan: Plan) -> Iterator[tuple[Place, str]]:
         for number, query in enumerate(step.evidence_queries):
             if query.tool is not None:
                 yield ("steps", index, "evidence_queries", number, "tool"), query.tool
-
-
-def _is_withheld(decision: DecisionSpec, tool: str) -> bool:
-    is_listed = decision.tools is None or tool in decision.tools
-    return not is_listed or tool in decision.prohibited_tools
 
 
 def template_steps_exist(parts: Parts) -> Problems:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_gate, unknown_parameter
+from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter
 from tercet.packs.parts import PACK, Parts
 
 
@@ -77,17 +77,6 @@ def trust_is_declared(parts: Parts) -> Problems:
             )
 
 
-def tools_name_gates(parts: Parts) -> Problems:
-    """The gates of a tool exist."""
-    for tool in parts.tools:
-        for name in tool.gates:
-            if parts.lacks_gate(name):
-                yield unknown_gate(parts, f"tool {tool.name}, gates", name)
-        gate = tool.once_per.gate if tool.once_per else None
-        if gate is not None and parts.lacks_gate(gate):
-            yield unknown_gate(parts, f"tool {tool.name}, once_per", gate)
-
-
 def preconditions_can_be_met(parts: Parts) -> Problems:
     """What a tool presupposes holds at the start of a decision, or some tool brings it about."""
     if parts.is_partial("tool") or parts.is_partial("decision"):
@@ -138,7 +127,6 @@ TOOL_CHECKS: tuple[Check, ...] = (
     parameters_exist,
     untrusted_fields_exist,
     trust_is_declared,
-    tools_name_gates,
     preconditions_can_be_met,
     modes_are_reachable,
     timeouts_suffice,

@@ -11,6 +11,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.references import Leaf, Reference
 from tercet.contracts.relations import is_of_class
 from tercet.packs.checks import Check, Problems
+from tercet.packs.checks.gates import gates_named
 from tercet.packs.checks.templates import decision_of
 from tercet.packs.parts import Parts
 from tercet.policy.comparisons import compared_texts
@@ -20,7 +21,7 @@ def gates_are_named(parts: Parts) -> Problems:
     """Some tool, decision, policy, template or task names each gate."""
     if any(parts.is_partial(kind) for kind in ("tool", "decision", "policy", "task")):
         return
-    named = set(_gates_named(parts))
+    named = {name for _, name in gates_named(parts)} | {each.output_gate for each in parts.decisions}
     for gate in parts.gates:
         if gate.name not in named:
             yield parts.problem(
@@ -30,19 +31,6 @@ def gates_are_named(parts: Parts) -> Problems:
                 "name it where an approval is needed, or remove it",
                 severity="warning",
             )
-
-
-def _gates_named(parts: Parts) -> Iterator[str]:
-    for tool in parts.tools:
-        yield from tool.gates
-    for decision in parts.decisions:
-        yield from decision.gates
-        yield from (name for name in (decision.unbound_gate, decision.output_gate) if name is not None)
-    yield from (policy.gate for policy in parts.policies if policy.gate is not None)
-    for plan in parts.templates:
-        yield from (name for step in plan.steps for name in step.gates or ())
-    for task in parts.library.tasks:
-        yield from task.gates or ()
 
 
 def actors_hold_used_roles(parts: Parts) -> Problems:
