@@ -218,3 +218,47 @@ def test_each_request_has_a_context_of_its_own() -> None:
     assert [context.input() for context in contexts] == [{"n": 1}, {"n": 2}, {"n": 1}]
     assert contexts[0].hash == contexts[2].hash != contexts[1].hash
     assert contexts[0].answering(Request(intent="do.d", input={"n": 2})).hash == contexts[1].hash
+
+
+def shared(pack: Pack, request: Request, **frame: Any) -> CompiledContext:
+    """The context of a request, which equal requests may share."""
+    return compile_context(pack, request, pack.run_context(**frame), is_shared=True)
+
+
+def test_equal_requests_may_share_a_context() -> None:
+    """It is the one that each would get alone, and holds a request that no sender can change."""
+    pack, mine = build(), Request(intent="do.d", input={"list": [1]})
+    one = shared(pack, mine)
+    assert one == compile_context(pack, mine, pack.run_context())
+    mine.input["list"].append(2)
+    assert shared(pack, Request(intent="do.d", input={"list": [1]})) is one
+    assert one.input() == {"list": [1]}
+    assert shared(pack, mine).input() == {"list": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "frame"),
+    [
+        ({"input": {"n": 1.0}}, {}),
+        ({"input": {"n": True}}, {}),
+        ({"input": {"n": 1}, "request_key": "k"}, {}),
+        ({"input": {"n": 1}, "intent": "z"}, {}),
+        ({"input": {"n": 1}}, {"safety_mode": ApprovalMode.DESTRUCTIVE}),
+    ],
+)
+def test_other_requests_have_other_contexts(request_fields: dict[str, Any], frame: dict[str, Any]) -> None:
+    """Whatever a context is made of counts, to the type of a number."""
+    pack = build()
+    one = shared(pack, Request(intent="do.d", input={"n": 1}))
+    other = Request.model_validate({"intent": "do.d", **request_fields})
+    found = shared(pack, other, **frame)
+    assert found is not one
+    assert found == compile_context(pack, other, pack.run_context(**frame))
+    assert type(found.input()["n"]) is type(other.input["n"])
+
+
+def test_a_large_request_is_not_kept() -> None:
+    """It would take room, and is hardly sent again."""
+    pack, large = build(), Request(intent="do.d", input={"text": "x" * 20_000})
+    assert shared(pack, large) is not shared(pack, large)
+    assert shared(pack, large).request is large

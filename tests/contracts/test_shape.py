@@ -15,7 +15,7 @@ from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.session import Heartbeat
-from tercet.contracts.shape import TYPE_VERSION, Authored, Published, Shape
+from tercet.contracts.shape import TYPE_VERSION, Authored, Published, Shape, unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import StepScore, Verdict
 
@@ -158,3 +158,24 @@ def test_every_public_type_says_what_it_is(name: str) -> None:
     assert issubclass(kind, BaseModel | Enum)
     assert kind.__doc__
     assert kind.__doc__.strip().splitlines()[0].endswith((".", ":"))
+
+
+@pytest.mark.parametrize(
+    "checked",
+    [
+        Step(id="a", tool="do.it", params={"n": 1}, depends_on=("b",)),
+        StepScore(step_id="a", scores={"policy": 1.0}),
+        Heartbeat.model_validate({"interval_ms": 1, "ttl_ms": 2, "last_seen": "2026-05-04T10:25:00Z"}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_contract_of_checked_fields_is_like_any_other(checked: BaseModel) -> None:
+    """It equals the one that was checked, prints like it, can be copied and cannot be changed."""
+    kind = type(checked)
+    made = unchecked(kind, {name: getattr(checked, name) for name in kind.model_fields})
+    assert made == checked
+    assert made.model_dump_json() == checked.model_dump_json()
+    assert made.model_copy() == checked
+    assert kind.model_validate(made) == checked
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(made, next(iter(kind.model_fields)), "other")

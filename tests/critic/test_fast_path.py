@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import tercet.critic.verify as critic
 from critic.authority_strategies import authority_cases
+from critic.houses import SHOP, tool
 from critic.naive import Case
 from critic.strategies import (
     cases,
@@ -23,6 +26,7 @@ from critic.strategies import (
     ordinary,
     ordinary_cases,
 )
+from tercet.contracts.plan import Plan
 from tercet.critic.fast_path import certainly_passes
 from tercet.critic.review import Review
 from tercet.critic.worth import Worth
@@ -84,3 +88,25 @@ def test_the_fast_path_is_taken_and_left() -> None:
 
     sample()
     assert min(taken[True], taken[False]) > 20, taken
+
+
+@pytest.mark.parametrize(
+    ("amounts", "is_quick"),
+    [
+        ((1, 2), True),
+        ((1, "1"), True),
+        (("one", "two"), True),
+        ((1, 1), False),
+        ((1, 1.0), False),
+        ((1, 2.0), False),
+        ((1, True), False),
+    ],
+)
+def test_calls_are_told_apart_by_a_text_or_an_integer(amounts: tuple[Any, Any], is_quick: bool) -> None:
+    """Numbers count by value, so floats are left to the checks; whatever is decided quickly, they decide alike."""
+    house = SHOP.deciding(required_evidence=(), required_outputs=()).with_tools(
+        tool("do.it", "local_write", no_compensation="nothing is left")
+    )
+    steps = [{"id": f"s{n}", "tool": "do.it", "params": {"n": each}} for n, each in enumerate(amounts)]
+    case = Case(*house, Plan.model_validate({"steps": steps}))
+    assert assert_same_verdict(case) is is_quick
