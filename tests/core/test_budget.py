@@ -43,7 +43,7 @@ def intent(**amounts: Any) -> e.Intent:
 
 def in_flight(event: e.Intent) -> StepState:
     """The step of a call that has begun."""
-    return StepState(status="in_flight", attempt=1, calls=1, **reserved_for(event))
+    return StepState(status="in_flight", attempt=1, calls=1, **reserved_for(StepState(), event))
 
 
 @pytest.mark.parametrize("row", DIMENSIONS, ids=lambda row: row.name)

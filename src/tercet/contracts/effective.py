@@ -9,7 +9,9 @@ from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.tool import ToolSpec
 
 # Looking a member up in its enumeration takes longer than comparing with it.
-_PURE, _READ_ONLY = Reversibility.PURE, ApprovalMode.READ_ONLY
+_PURE, _IRREVERSIBLE = Reversibility.PURE, Reversibility.IRREVERSIBLE
+_READ_ONLY = ApprovalMode.READ_ONLY
+_LOCAL_WRITE_RANK = MODE_RANK[ApprovalMode.LOCAL_WRITE]
 
 
 class EffectiveStep(NamedTuple):
@@ -35,8 +37,7 @@ class EffectiveStep(NamedTuple):
     @property
     def needs_person(self) -> bool:
         """Whether a person approves a call even if no gate names one, unless a policy may grant it."""
-        is_strong = MODE_RANK[self.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
-        return is_strong or self.reversibility is Reversibility.IRREVERSIBLE
+        return MODE_RANK[self.mode] > _LOCAL_WRITE_RANK or self.reversibility is _IRREVERSIBLE
 
     @property
     def estimated_ms(self) -> int:

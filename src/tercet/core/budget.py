@@ -256,9 +256,10 @@ def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
     return fields
 
 
-def reserved_for(event: e.Intent) -> Fields:
-    """Return the fields of a step with what its INTENT reserves and holds back."""
-    return dict(zip(_RESERVED, _reserved_in(event), strict=True))
+def reserved_for(step: StepState, event: e.Intent) -> Fields:
+    """Return the fields of a step that change with what its INTENT reserves and holds back; mostly none."""
+    amounts = _reserved_in(event)
+    return {} if amounts == _reserved_in(step) else dict(zip(_RESERVED, amounts, strict=True))
 
 
 def amounts_of(step: StepState) -> Fields:

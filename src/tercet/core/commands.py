@@ -252,3 +252,7 @@ class Resume(Command, frozen=True, kw_only=True):
     epoch: int
     people: dict[str, Any] | None = None
     """Who is who by now, where the list of people has changed."""
+
+
+DELAYED = (Dispatch, Settle, Ask)
+"""The commands that may have to wait for a time, `not_before`."""

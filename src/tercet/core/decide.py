@@ -549,8 +549,7 @@ class Acting:
                 refusal = recheck_results(self.setting.review(self.course.plan), name, self.results)
             if refusal is not None:
                 return c.Fault(step=name, code=str(refusal.code), reason=refusal.reason)
-        occurrence, key = action
-        if (unchecked := self._repeated(name, step, call, params, key)) is not None:
+        if (unchecked := self._repeated(name, step, call, params, action[1])) is not None:
             return unchecked
         if (shortage := self._shortage(step, call)) is not None:
             # A call in flight may give back some of what is reserved for it: only what is spent for good refuses.
@@ -559,15 +558,28 @@ class Acting:
             if step.is_unsettled:
                 return self.ask_whether(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
-        repeats = step.earlier_calls if call.tool.once_per is not None else ()
-        asked = Resolved(
-            name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
-        )
+        return self._dispatch(step, prepared, action, compensation)
+
+    def _dispatch(
+        self,
+        step: StepState,
+        prepared: PreparedCall,
+        action: tuple[int, str],
+        compensation: BoundCompensation | None,
+    ) -> c.Command:
+        """Return the call, or the question whether it may be made."""
+        call, params, (occurrence, key) = prepared.call, prepared.params, action
+        name, once = call.step.id, call.tool.once_per
+        repeats = () if once is None else step.earlier_calls
         gates = gates_of(self.setting, self.course, name, params, self.progress)
-        if repeats and call.tool.once_per is not None and call.tool.once_per.gate is not None:
-            gates = tuple(dict.fromkeys((*gates, call.tool.once_per.gate)))
-        if (unapproved := self._unapproved(step, asked, gates)) is not None:
-            return unapproved
+        if repeats and once is not None and once.gate is not None:
+            gates = tuple(dict.fromkeys((*gates, once.gate)))
+        if repeats or needs_approval(call, gates):
+            asked = Resolved(
+                name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
+            )
+            if (unapproved := self._unapproved(step, asked, gates)) is not None:
+                return unapproved
         return c.Dispatch(
             step=name,
             call=prepared,
@@ -698,9 +710,10 @@ class Acting:
 
     def _unmet_precondition(self, name: str, step: StepState) -> str | None:
         """Return a condition that a step needs and that does not hold now; None if all of them do."""
-        if not self.setting.checks_conditions or step.is_unsettled:
+        needs = self._needs(name)
+        if not needs or not self.setting.checks_conditions or step.is_unsettled:
             return None
-        return next((each for each in self._needs(name) if each not in self._held_conditions), None)
+        return next((each for each in needs if each not in self._held_conditions), None)
 
     def _needs(self, name: str) -> tuple[str, ...]:
         """Return the conditions that a step needs."""
@@ -747,10 +760,9 @@ class Acting:
     # --- approvals ---
 
     def _unapproved(self, step: StepState, asked: Resolved, gates: tuple[str, ...]) -> c.Ask | c.Grant | None:
-        """The question whether a call may be made, or the policy that answers it; None if it has been answered."""
+        """The question whether a call may be made that needs an approval, or the policy that answers it; None if it has been
+        answered."""
         name, params = asked.name, asked.params
-        if not needs_approval(asked.call, gates) and not asked.repeats:
-            return None
         bound = call_digest(self.state, self.setting, asked, gates)
         if step.approved == bound:
             return None

@@ -3,6 +3,7 @@ compares, and the marks by which other runs recognise it. A plan that writes its
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -84,8 +85,18 @@ def idempotency_key(tenant: str, session: str, tool: str, identity: bytes, occur
 
     It is the hash of the canonical JSON of these five in a list. `identity` is printed already, by `print_identity`.
     """
-    scope = canonical_dump([tenant, session, tool])
-    return hash_bytes(b"%b,%b,%d]" % (scope[:-1], identity, occurrence))
+    return hash_bytes(b"%b,%b,%b,%d]" % (_print_scope(tenant, session), _print(tool), identity, occurrence))
+
+
+@lru_cache(maxsize=256)
+def _print_scope(tenant: str, session: str) -> bytes:
+    """How the keys of all actions of one session begin."""
+    return canonical_dump([tenant, session])[:-1]
+
+
+@lru_cache(maxsize=1024)
+def _print(name: str) -> bytes:
+    return canonical_dump(name)
 
 
 def print_identity(identity: dict[str, Any]) -> bytes:
@@ -100,7 +111,7 @@ def print_identity(identity: dict[str, Any]) -> bytes:
 
 def params_digest(tool: str, params: dict[str, Any]) -> str:
     """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
-    return hash_bytes(b"[%b,%b]" % (canonical_dump(tool), print_identity(params)))
+    return hash_bytes(b"[%b,%b]" % (_print(tool), print_identity(params)))
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:

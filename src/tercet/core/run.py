@@ -22,6 +22,9 @@ from tercet.core.plans import read_plan
 from tercet.core.shared import Reviewed, SharedWork
 from tercet.core.state import Learned, State, StepState
 
+OF_EVERY_STEP = frozenset({e.Intent, e.Complete, e.StepJudged})
+"""Events that happen for every step, and change nothing that the plan or the configuration is made from."""
+
 
 class Scored(NamedTuple):
     """A score with what it was made from; the record uses it again if nothing happened since."""
@@ -103,6 +106,8 @@ class Run:
         """Apply an event; raises `IllegalEvent` and changes nothing if it is not allowed."""
         before = self.state
         state = self.state = fold_event(before, event)
+        if type(event) in OF_EVERY_STEP:
+            return state
         if state.plan is not before.plan or state.undo is not before.undo:
             self._plan = None
         if (

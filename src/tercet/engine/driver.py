@@ -151,7 +151,7 @@ class Driver:
         wake: int | None = None
         is_halted = self.control.halt is not None
         for command in due:
-            not_before: int = getattr(command, "not_before", 0)
+            not_before = command.not_before if isinstance(command, c.DELAYED) else 0
             if not_before and not_before > self._clock.now():
                 wake = not_before if wake is None else min(wake, not_before)
             elif not is_halted or type(command) not in _BEGINNING:

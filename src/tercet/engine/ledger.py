@@ -87,7 +87,7 @@ class Ledger:
         return self._values.bytes + self.weight > HEAVY
 
     def take(self, made: Made) -> None:
-        """Record the events of a command with the bytes beside them."""
+        """Record the events that a command came to, with the bytes beside them."""
         for event in made.events:
             self.record(event)
         if made.blobs:
@@ -123,8 +123,10 @@ class Ledger:
     async def write(self, *, is_folded: bool = False) -> Unit:
         """Append what has been recorded, and return the unit that is durable now."""
         unit, self.unit = self.unit, Unit()
-        encode = partial(self._encode_unit, unit, is_folded=is_folded)
-        encoded = await self._values.work(encode) if self._values.is_heavy else encode()
+        if self._values.is_heavy:
+            encoded = await self._values.work(partial(self._encode_unit, unit, is_folded=is_folded))
+        else:
+            encoded = self._encode_unit(unit, is_folded=is_folded)
         crash = self._around.crash
         if (waiting := crash("before_append")) is not None:
             await waiting

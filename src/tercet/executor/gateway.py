@@ -66,10 +66,11 @@ class Gateway:
 
         A tool that does not take a context needs none.
         """
+        if is_small(params):
+            function = _prepare_call(tool.call, params, context)
+            return Attempt(self, tool, function, timeout_ms, tell, check)
         prepare = partial(_prepare_call, tool.call, params, context)
-        is_prepared = is_small(params)
-        function = prepare() if is_prepared else prepare
-        return Attempt(self, tool, function, timeout_ms, tell, check, is_prepared=is_prepared)
+        return Attempt(self, tool, prepare, timeout_ms, tell, check, is_prepared=False)
 
     async def call(
         self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int

@@ -61,7 +61,7 @@ def intent(state: State, event: e.Intent) -> Changes:
         began=event.at,
         deadline=event.deadline,
         params=event.params,
-        **reserved_for(event),
+        **reserved_for(step, event),
     )
     return {"steps": {**state.steps, event.step: begun}, "used": reserve(state.used, step, event)}
 
