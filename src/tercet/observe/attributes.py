@@ -179,10 +179,11 @@ def facts_of(event: e.Event) -> dict[str, str | int | float]:
     found: dict[str, str | int | float] = {}
     for name in _told_fields(type(event)):
         value = getattr(event, name)
+        if not value:
+            continue
         if isinstance(value, str):
-            value = word(value) if name == "code" and value else short(value)
-        if value:
-            found[name] = value
+            value = word(value) if name == "code" else short(value)
+        found[name] = value
     if isinstance(event, e.SessionResumed):
         found["recovered"] = len(event.in_flight)
     return found

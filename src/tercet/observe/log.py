@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -131,7 +131,7 @@ def format_lines(entry: Entry) -> list[bytes]:
     found: list[bytes] = []
     for seq, event in enumerate(entry.events, start=entry.first):
         if (head := _HEADS.get(type(event))) is not None:
-            found.append(_line(event.at, head, run, {"seq": seq, **_fields_of(start, event)}))
+            found.append(_line(event.at, head, run, _fields_of(seq, event)))
             if isinstance(event, e.SessionEnded) and event.status == "completed":
                 found.append(_line(event.at, _COMMIT, run, {"seq": seq}))
             if isinstance(event, e.RunReported) and event.outcome != "accept":
@@ -142,24 +142,41 @@ def format_lines(entry: Entry) -> list[bytes]:
     return found
 
 
-def _fields_of(start: e.SessionStarted, event: e.Event) -> dict[str, Any]:
-    fields: dict[str, Any] = facts_of(event)
-    match event:
-        case e.Intent():
-            fields["tool"] = event.tool
-            fields["params"] = [short(name) for name in sorted(event.params)[:20]]
-        case e.SessionStarted():
-            fields |= {"intent": start.request["intent"], "pack": start.pack, "trace": start.trace}
-        case e.PlanReviewed():
-            words = {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
-            fields |= {name: word for name, word in words.items() if word is not None}
-        case e.PlanProposed():
-            fields |= {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
-        case e.SessionEnded():
-            fields["status"] = event.status
-        case _:
-            pass
-    return fields
+def _intent_fields(event: e.Intent) -> dict[str, Any]:
+    return {"tool": event.tool, "params": [short(name) for name in sorted(event.params)[:20]]}
+
+
+def _start_fields(event: e.SessionStarted) -> dict[str, Any]:
+    return {"intent": event.request["intent"], "pack": event.pack, "trace": event.trace}
+
+
+def _review_fields(event: e.PlanReviewed) -> dict[str, Any]:
+    words = {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
+    return {name: word for name, word in words.items() if word is not None}
+
+
+def _plan_fields(event: e.PlanProposed) -> dict[str, Any]:
+    return {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
+
+
+def _end_fields(event: e.SessionEnded) -> dict[str, Any]:
+    return {"status": event.status}
+
+
+_MORE_FIELDS: dict[type[e.Event], Callable[[Any], dict[str, Any]]] = {
+    e.Intent: _intent_fields,
+    e.SessionStarted: _start_fields,
+    e.PlanReviewed: _review_fields,
+    e.PlanProposed: _plan_fields,
+    e.SessionEnded: _end_fields,
+}
+"""What a line says of an event besides the facts that are told of any event."""
+
+
+def _fields_of(seq: int, event: e.Event) -> dict[str, Any]:
+    fields = {"seq": seq, **facts_of(event)}
+    more = _MORE_FIELDS.get(type(event))
+    return fields if more is None else {**fields, **more(event)}
 
 
 def _line(at: int, head: bytes, run: bytes, fields: dict[str, Any]) -> bytes:

@@ -155,7 +155,8 @@ class Tally:
                 self.count(i.RETRY, about.intent, event.tool)
 
     def complete(self, about: About, event: e.Complete) -> None:
-        self._spent(about, _acting(event.step), event.cost, event.tokens)
+        if event.cost or event.tokens:
+            self._spent(about, _acting(event.step), event.cost, event.tokens)
 
     def step_judged(self, about: About, event: e.StepJudged) -> None:
         if event.outcome == "retry":
