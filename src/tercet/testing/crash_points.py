@@ -17,7 +17,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -30,6 +30,8 @@ from tercet.journal.sqlite import writer as sqlite_writer
 from tercet.journal.sqlite.batch import QUERIES as SQLITE_QUERIES
 
 VARIABLE = "TERCET_CRASH"
+_POINT = 5
+"""Which parameter of `add_event` is the point."""
 
 StepPoint: TypeAlias = Literal[
     "before_append",
@@ -175,9 +177,11 @@ class _DoomedSqlite:
             self._plan("after_commit")
         return cursor
 
-    def executemany(self, sql: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+    def executemany(self, sql: str, rows: Sequence[Any]) -> sqlite3.Cursor:
         cursor = self._inner.executemany(sql, rows)
-        if sql == SQLITE_QUERIES["add_checkpoint"] and rows:
+        # A point is in the row of its append, and a fold in a row of its own.
+        has_point = sql == SQLITE_QUERIES["add_event"] and any(row[_POINT] for row in rows)
+        if has_point or sql == SQLITE_QUERIES["add_checkpoint"]:
             self._plan("inside_checkpoint")
         return cursor
 
