@@ -14,9 +14,9 @@ from typing import Any
 
 from tercet import DecisionSpec, Evidence
 from tercet.contracts.mode import Trust
-from tercet.critic.outputs.grounding.comparison import compare
-from tercet.critic.outputs.grounding.statements import read, state
-from tercet.critic.outputs.verification import verify_output
+from tercet.quality.grounding.comparison import compare
+from tercet.quality.grounding.statements import read, state
+from tercet.quality.verification.verification import verify_output
 
 from .measurement import Target, cpu_seconds, show_targets
 

@@ -33,7 +33,7 @@ from tercet.core.events import EarlierCall
 from tercet.core.fold.session import ESCALATED
 from tercet.core.state import Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
-from tercet.repair.exit import TRIGGERS
+from tercet.quality.exit.decision import TRIGGERS
 
 MARKS = {
     "pending": ("·", "dim"),

@@ -34,7 +34,7 @@ from tercet.contracts.repair import EscalationVerdict
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
-from tercet.critic.outputs.adversarial import judge_attack, judge_edge_cases
+from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
 
 Judged = (
     e.ExperienceDrawn

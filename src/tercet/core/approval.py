@@ -40,7 +40,7 @@ from tercet.critic.flow import describe_origins, origins
 from tercet.critic.gates import gravity
 from tercet.critic.reading import pinned
 from tercet.policy.call_params import defaults_in, effective_params
-from tercet.repair.exit import recommend
+from tercet.quality.exit.decision import recommend
 
 
 @dataclass(frozen=True, kw_only=True)

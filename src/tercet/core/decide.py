@@ -66,12 +66,12 @@ from tercet.critic.dispatch import (
     resolved_review,
 )
 from tercet.critic.order import find_uncertain, keep_order
-from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
 from tercet.critic.rules import find_undecided, look_at_other_steps
 from tercet.policy.call_params import canonical_params
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
+from tercet.quality.verification.harness import TRIGGERS
 
 SLOTS = 8
 """How many calls of one run may be in flight at once, where its budget does not say."""

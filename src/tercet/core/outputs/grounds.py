@@ -18,9 +18,9 @@ from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Run
 from tercet.contracts.shape import as_list, as_object
 from tercet.critic.flow import trusted_results
-from tercet.critic.outputs.results import evidence_of, results_of
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
+from tercet.quality.verification.results import evidence_of, results_of
 
 
 def grounds_of(

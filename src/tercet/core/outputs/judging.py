@@ -43,26 +43,26 @@ from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.outputs.grounds import grounds_of, put_in_order
 from tercet.core.state import State
-from tercet.critic.outputs.adversarial import EDGE_CASES, judge_attack, judge_probes
-from tercet.critic.outputs.asking import verify_by_model
-from tercet.critic.outputs.consistency import vote_by_similarity, vote_exactly
-from tercet.critic.outputs.credentials import find_any_secrets, find_secrets
-from tercet.critic.outputs.critique import Found, critique, critique_by_model, find_unsafe, weigh
-from tercet.critic.outputs.grounding.check import EDITION
-from tercet.critic.outputs.grounding.judges import MAX_READ, Judges
-from tercet.critic.outputs.junit import pass_rate
-from tercet.critic.outputs.traces import analyse
-from tercet.critic.outputs.verification import verify_output
 from tercet.critic.score import measure
-from tercet.repair.case import RepairCase
-from tercet.repair.causes import Circumstances
-from tercet.repair.confidence import DEFAULT_WEIGHTS, estimate
-from tercet.repair.control import steering
-from tercet.repair.escalation import FEEDBACK, Resources
-from tercet.repair.exit import ExitFacts, exit_decision
-from tercet.repair.materials import Materials
-from tercet.repair.mending import IsGone, mend, with_feedback
-from tercet.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
+from tercet.quality.control import steering
+from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate
+from tercet.quality.exit.decision import ExitFacts, exit_decision
+from tercet.quality.grounding.check import EDITION
+from tercet.quality.grounding.judges import MAX_READ, Judges
+from tercet.quality.repair.case import RepairCase
+from tercet.quality.repair.causes import Circumstances
+from tercet.quality.repair.escalation import FEEDBACK, Resources
+from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.mending import IsGone, mend, with_feedback
+from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
+from tercet.quality.rubric.adversarial import EDGE_CASES, judge_attack, judge_probes
+from tercet.quality.rubric.credentials import find_any_secrets, find_secrets
+from tercet.quality.rubric.critique import Found, critique, critique_by_model, find_unsafe, weigh
+from tercet.quality.verification.asking import verify_by_model
+from tercet.quality.verification.consistency import vote_by_similarity, vote_exactly
+from tercet.quality.verification.junit import pass_rate
+from tercet.quality.verification.traces import analyse
+from tercet.quality.verification.verification import verify_output
 
 TESTS = "tests"
 """The dimension of a defect that a test has found."""

@@ -19,8 +19,8 @@ from tercet.contracts.repair import LeftDefect
 from tercet.contracts.shape import JsonObject
 from tercet.core.config import RunConfig
 from tercet.core.state import Round, State
-from tercet.repair.causes import classify
-from tercet.repair.escalation import Resources, escalate
+from tercet.quality.repair.causes import classify
+from tercet.quality.repair.escalation import Resources, escalate
 
 TRIED = "no repair of it made the outputs better"
 UNTRIED = "the repairs of others made the outputs worse"

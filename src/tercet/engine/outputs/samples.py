@@ -30,12 +30,12 @@ from tercet.core.decide import needs_approval
 from tercet.core.outputs import judging as quality
 from tercet.core.outputs.judging import OutputReview
 from tercet.core.required_gates import gates_of
-from tercet.critic.outputs.junit import read_junit
 from tercet.engine.active_session import ActiveSession, unless_interrupted
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
+from tercet.quality.verification.junit import read_junit
 
 OUTPUT = "$output"
 """The key of a parameter that stands for a part of the outputs."""

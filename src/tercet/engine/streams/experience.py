@@ -32,8 +32,8 @@ from tercet.core.state import State
 from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
-from tercet.repair.control.estimation import estimate
-from tercet.repair.rates import novelty, pattern_of, record
+from tercet.quality.control.estimation import estimate
+from tercet.quality.repair.rates import novelty, pattern_of, record
 
 RECENT = 500
 """How many lessons back a run looks: what repairs brought long ago says little about those of today."""

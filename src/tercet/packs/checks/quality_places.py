@@ -14,7 +14,7 @@ from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import as_list, as_object
 from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts
-from tercet.repair.rules.texts import Blank, blanks_in, strays_in
+from tercet.quality.repair.rules.texts import Blank, blanks_in, strays_in
 
 _OUTPUT = "$output"
 _RESULT = "result"

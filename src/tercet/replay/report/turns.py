@@ -21,7 +21,7 @@ from tercet.contracts.quality import (
 from tercet.contracts.repair import Escalation, EscalationVerdict, LeftDefect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
-from tercet.critic.outputs.adversarial import judge_attack
+from tercet.quality.rubric.adversarial import judge_attack
 from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
 from tercet.replay.report.happenings import broken_by
