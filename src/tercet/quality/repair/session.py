@@ -43,6 +43,7 @@ from tercet.quality.repair.escalation import (
     notice,
     rung_of,
 )
+from tercet.quality.repair.losses import find_loss
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.prompts import (
     Errand,
@@ -143,11 +144,7 @@ def begin(case: RepairCase) -> RepairState:
         case=case,
         output=case.output,
         open=_opened(case),
-        materials=replace(
-            case.materials,
-            sections=(*case.materials.sections, *case.rules.sections),
-            redaction=case.rules.redaction,
-        ),
+        materials=replace(case.materials, sections=(*case.materials.sections, *case.rules.sections)),
         memory=case.memory,
     )
     state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))
@@ -287,8 +284,22 @@ def _options(state: RepairState, first: Open) -> list[Option]:
 
 def _try_rule(state: RepairState, option: Option) -> RepairState:
     made = splice_all(state.output, option.edits)
-    attempt = Attempt(option=option, output=made, edits=option.edits)
-    return _checking(replace(_counted(state), attempt=attempt))
+    state = replace(_counted(state), attempt=Attempt(option=option, output=made, edits=option.edits))
+    loss = _loss(state, made)
+    return _failed(state, loss) if loss else _checking(state)
+
+
+def _loss(state: RepairState, made: JsonObject) -> str:
+    """Why a repair is taken back: what it took away. A secret may go, and what the schema does not know."""
+    cause = state.open[0].cause
+    lost = find_loss(
+        state.output,
+        made,
+        sections=state.materials.required_sections,
+        stated=() if cause is RootCauseClass.SAFETY_VIOLATION else state.materials.stated,
+        may_drop=cause is RootCauseClass.SCHEMA_VIOLATION,
+    )
+    return f"taken back: it lost {lost}" if lost else ""
 
 
 def _try_model(state: RepairState, option: Option) -> RepairState:
@@ -367,6 +378,8 @@ def _answered(state: RepairState, fact: Answered) -> RepairState:
         made = splice_all(state.output, edits)
     except (NoReplacement, UsageError) as error:
         return _go_on(_failed(state, str(error)))
+    if loss := _loss(state, made):
+        return _go_on(_failed(state, loss))
     attempt = replace(attempt, output=made, edits=edits)
     return _checking(replace(state, attempt=attempt, consensus=fact.consensus or state.consensus))
 
