@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -66,6 +66,9 @@ class DocumentValue(Authored):
             raise ValueError(f"value {self.name!r} needs exactly one of from, cel and sum_of")
         if (self.sum_of is None) != (not self.fields):
             raise ValueError(f"value {self.name!r}: sum_of and fields belong together")
+        kinds = {column.partition(":")[2] or "text" for column in self.columns}
+        if unknown := sorted(kinds - set(get_args(ValueType)) | kinds & {"list", "table"}):
+            raise ValueError(f"value {self.name!r}: {unknown[0]!r} is not a type of a column")
         return self
 
 
@@ -164,14 +167,14 @@ class TokenVerdict(Shape):
 
 
 class MissingPart(Shape):
-    """Something that a text must have and does not: a value, a section, items of a list or rows of a table."""
+    """Something that a text has to hold and does not."""
 
-    location: str
-    """Where it belongs: a JSON Pointer into the outputs."""
-    kind: Literal["value", "section", "items", "slot"]
+    kind: Literal["value", "rows", "section", "empty_section", "slot"]
     name: str
-    """The name of the value, the heading of the section, or the slot as it is written."""
+    """The name of the value, the title of the section, or a slot that cannot be filled, as it is written."""
     message: str
+    location: str = ""
+    """Where it belongs: a JSON Pointer into the outputs."""
 
 
 class UnjudgedText(Shape):

@@ -101,7 +101,8 @@ def missing_faults(missing: Iterable[MissingPart]) -> Iterator[Fault]:
         hints = {
             "section": f"add a section {each.name!r}",
             "value": f"state {{{{ {each.name} }}}}",
-            "items": f"state every item of {{{{ {each.name} }}}}",
+            "rows": f"state every row of {{{{ {each.name} }}}}",
+            "empty_section": f"write the section {each.name!r}",
             "slot": "name a declared value in its own role",
         }
         yield Fault(mask(each.message), each.location, "SECTION", hints[each.kind], DefectSeverity.HIGH)
