@@ -35,7 +35,7 @@ def read_declarations(data: bytes) -> Pack:
     if canonical(pack.declarations) != canonical(known):
         raise _refusal("this version of Tercet reads something else in them")
     if known is not declared:
-        pack.__dict__["content"] = data  # the hash of a pack is that of what it declared then
+        object.__setattr__(pack, "content", data)  # the hash of a pack is that of what it declared then
     return pack
 
 

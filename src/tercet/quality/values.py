@@ -15,8 +15,8 @@ from tercet.contracts.documents import DocumentValue, KnownValue, TableColumn, V
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.pointer import value_at
-from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.prose import key_words, to_decimal
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.policy.expressions import evaluate_planner
 from tercet.quality.verification.results import CLASSIFICATION

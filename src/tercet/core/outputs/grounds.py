@@ -64,10 +64,10 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
             if isinstance(each, Reference) and worth.is_trusted(each, None, is_number=is_number):
                 found[place] = each.text
     named = [name for name in run.plan.declared_outputs if name not in run.plan.outputs]
-    trusted = frozenset(trusted_results(review)) if named else frozenset()
+    trusted = frozenset(trusted_results(review) if named else ())
     for result in results_of(run.transcript, run.compiled.surface, trusted):
-        brought = as_object(result.value) if result.trust is Trust.TRUSTED else None
-        for name in named if brought and ALL_FIELDS not in result.untrusted else ():
+        brought = (as_object(result.value) if result.trust is Trust.TRUSTED else None) or {}
+        for name in named if ALL_FIELDS not in result.untrusted else ():
             if name in brought and not any(overlaps(mark, (name,)) for mark in result.untrusted):
                 place = pointer.join((name,))
                 found[place] = f"{result.step_id}#{place}"

@@ -9,7 +9,6 @@ from typing import Any
 
 from tercet.contracts import pointer
 from tercet.contracts.documents import ReadText
-from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.outputs.judging import choose_sample
@@ -30,7 +29,7 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
     for asked in review.list_texts(outputs):
         read = _read(review, asked)
         texts.append(read)
-        if read.text != _written(asked) or asked.author == "pack":
+        if asked.author == "pack" or (not asked.source and read.text != _written(asked)):
             outputs = _put(outputs, asked, read)
     changed = {name: value for name, value in outputs.items() if value != review.outputs.get(name)}
     return e.OutputsRead(
@@ -63,13 +62,10 @@ def unread_text(place: str, text: str) -> ReadText:
 
 
 def _put(outputs: JsonObject, asked: ToRead, read: ReadText) -> JsonObject:
-    """Outputs with a rendered text in its place."""
+    """Outputs with a rendered text in its place; a number or a choice has no slots, and stays what it is."""
+    is_other = not isinstance(pointer.value_at(outputs, asked.pointer), str | None)
     prefix = f"{asked.name}: " if asked.name else ""
-    if not read.text.startswith(prefix):
-        raise UsageError(f"the name of {asked.pointer} was rendered", code="unreadable_output")
-    new = Edit(region=Region(pointer=asked.pointer), replacement=read.text.removeprefix(prefix))
-    if pointer.value_at(outputs, asked.pointer) is not None and not isinstance(
-        pointer.value_at(outputs, asked.pointer), str
-    ):
+    if is_other or not read.text.startswith(prefix):
         return outputs
-    return splice(outputs, new)
+    region = Region(pointer=asked.pointer)
+    return splice(outputs, Edit(region=region, replacement=read.text.removeprefix(prefix)))

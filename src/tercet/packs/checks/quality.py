@@ -215,7 +215,7 @@ def sections_are_required(parts: Parts) -> Problems:
 def _is_looked_at(decision: DecisionSpec, rules: QualityRules) -> bool:
     """Whether somebody other than the rules looks at outputs, and may ask for more than they do."""
     is_scored = any(each.scorer == "model" for each in rules.rubric.dimensions)
-    is_shown = decision.requires_human_approval or decision.confidence is not None
+    is_shown = decision.requires_human_approval or decision.confidence is not None or not rules.documents
     return is_shown or is_scored or rules.judge == "model"
 
 

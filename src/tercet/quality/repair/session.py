@@ -291,12 +291,18 @@ def _try_rule(state: RepairState, option: Option) -> RepairState:
 
 def _loss(state: RepairState, made: JsonObject) -> str:
     """Why a repair is taken back: what it took away. A secret may go, and what the schema does not know."""
-    cause = state.open[0].cause
+    cause, place = state.open[0].cause, state.open[0].place
+    stated = [
+        each
+        for each in state.materials.stated
+        if cause is not RootCauseClass.SAFETY_VIOLATION
+        and (cause is not RootCauseClass.SCHEMA_VIOLATION or place is None or each.pointer != place.pointer)
+    ]
     lost = find_loss(
         state.output,
         made,
         sections=state.materials.required_sections,
-        stated=() if cause is RootCauseClass.SAFETY_VIOLATION else state.materials.stated,
+        stated=stated,
         may_drop=cause is RootCauseClass.SCHEMA_VIOLATION,
     )
     return f"taken back: it lost {lost}" if lost else ""

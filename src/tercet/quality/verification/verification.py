@@ -18,8 +18,8 @@ from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject
 from tercet.policy import schemas
-from tercet.quality.rubric.safety import mask
 from tercet.quality.missing import missing_parts
+from tercet.quality.rubric.safety import mask
 from tercet.quality.screen import screen
 from tercet.quality.verification.leaves import is_text
 
@@ -109,14 +109,19 @@ def find_missing(
     if not rules.required_values and not rules.required_sections:
         return
     found = [
-        {part.name: part for part in missing_parts(each, known, rules.required_values, rules.required_sections)}
+        {
+            part.name: part
+            for part in missing_parts(each, known, rules.required_values, rules.required_sections)
+        }
         for each in read
     ]
     longest = max(read, key=lambda each: len(each.text), default=None)
     for name in dict.fromkeys((*rules.required_values, *rules.required_sections)):
         parts = [each.get(name) for each in found]
         if longest is not None and all(parts):  # one text that has it is enough
-            nearest = next((part for part in parts if part and part.kind in ("rows", "empty_section")), parts[0])
+            nearest = next(
+                (part for part in parts if part and part.kind in ("rows", "empty_section")), parts[0]
+            )
             if nearest is not None:
                 yield nearest.model_copy(update={"location": longest.pointer})
 
