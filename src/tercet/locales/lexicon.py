@@ -25,6 +25,8 @@ class Lexicon:
     times_word: str = ""
     weak: str
     """Number words that mostly mean something else; they count beside a unit or a label only."""
+    articles: str = ""
+    """Number words that mostly are articles; they count beside a unit only."""
     percent: str
     to: str
     """Words between the ends of a range."""
@@ -79,7 +81,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundert", thousands="tausend", millions="Million Millionen", joints="und",
         ordinals=_range(1, "erste/ersten/erster/erstes/ersten zweite/zweiten/zweiter/zweites dritte/dritten/dritter/drittes vierte/vierten fünfte/fünften sechste/sechsten siebte/siebten achte/achten neunte/neunten zehnte/zehnten elfte/elften zwölfte/zwölften"),
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
-        weak="null ein eins eine einen einem einer eines einmal", percent="Prozent", to="bis und oder",
+        weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
         titles="herr herrn frau dr prof", anybody="damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
         unit_stems={"tagig": "day", "wochig": "week", "monatig": "month", "jahrig": "year", "stundig": "hour", "minutig": "minute"},
@@ -89,7 +91,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(20, "vingt/vingts trente quarante cinquante soixante septante huitante nonante", 10),
         hundreds="cent cents", thousands="mille", millions="million millions", joints="et",
         ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"),
-        weak="zéro un une neuf second seconde", percent="pourcent pour-cent", to="à au et ou jusqu'au",
+        weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
         titles="m mme mlle monsieur madame dr maître", anybody="client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
     ),
@@ -99,7 +101,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(100, "cien/ciento doscientos/doscientas trescientos/trescientas cuatrocientos/cuatrocientas quinientos/quinientas seiscientos/seiscientas setecientos/setecientas ochocientos/ochocientas novecientos/novecientas", 100),
         thousands="mil", millions="millón millones", joints="y",
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"),
-        weak="cero un uno una segundo segunda", percent="porciento por-ciento", to="a al y o hasta",
+        weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
         titles="sr sra srta señor señora dr dra don doña", anybody="cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
     ),

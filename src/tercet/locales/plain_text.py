@@ -15,6 +15,9 @@ from tercet.quality.words import fold
 WEAK = "\ue000"
 """Stands behind a number that was a word which mostly means something else: `one`, `second`."""
 
+ARTICLE = "\ue001"
+"""Stands behind a number that was an article."""
+
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
 _DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
@@ -109,7 +112,7 @@ def _with_digits(plain: PlainText, lexicon: Lexicon) -> PlainText:
 
 def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, str]]:
     """The numbers that are written in words, as digits."""
-    weak = word_set(lexicon.weak)
+    weak, articles = word_set(lexicon.weak), word_set(lexicon.articles)
     times = {fold(word): value for word, value in lexicon.times.items()}
     words = [(fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
     at = 0
@@ -122,9 +125,9 @@ def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, st
         elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
             length, value = length_value
             end = words[at + length - 1][2]
-            is_weak = length == 1 and word in weak
+            mark = ARTICLE if word in articles else WEAK if word in weak else ""
             if not _touches(text, start, end):
-                yield start, end, f"{value}{WEAK if is_weak else ''}"
+                yield start, end, f"{value}{mark if length == 1 else ''}"
             at += length - 1
         elif word in lexicon.ordinal_numbers and not _touches(text, start, end):
             yield start, end, f"{lexicon.ordinal_numbers[word]}{WEAK}"
@@ -174,7 +177,9 @@ def _can_add(current: int, value: int, is_first: bool) -> bool:  # noqa: FBT001 
     if is_first or current == 0 or (current % 100 == 0 and value < 100):
         return True
     tens = current % 100
-    is_french = (tens in (60, 80) and value < 20) or (tens, value) == (4, 20)
+    is_french = (
+        (tens in (60, 80) and value < 20) or (tens, value) == (4, 20) or (tens == 10 and 7 <= value <= 9)
+    )
     return is_french or (tens >= 20 and tens % 10 == 0 and 0 < value < 10)
 
 

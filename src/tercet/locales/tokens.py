@@ -10,7 +10,7 @@ from decimal import Decimal
 from tercet.contracts.documents import KnownValue, TextToken, TokenKind
 from tercet.locales.dates import read_dates, read_times
 from tercet.locales.lexicon import word_set
-from tercet.locales.plain_text import WEAK, PlainText, level, read_plain
+from tercet.locales.plain_text import ARTICLE, WEAK, PlainText, level, read_plain
 from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.values import NUMERIC
 from tercet.quality.words import alphanumeric, fold, same_word, word_ranges, words_of
@@ -31,6 +31,7 @@ _SCALES = {"k": 3, "tsd": 3, "тыс": 3, "mio": 6, "mn": 6, "m": 6, "млн": 6
 _ORDINAL = re.compile(r"(?:st|nd|rd|th|er|re|e|eme|ere|º|ª|o|a|й|я|е|го|ый|ой|ая|ое|м)(?!\w)", re.IGNORECASE)
 _MARKER = re.compile(r"^[ \t>]*(?:(?:[-*+•]|\*\*)[ \t]*)?(\d{1,2})(?:[.)]\)?)(?=[ \t])", re.MULTILINE)
 _HEADING = re.compile(r"^[ \t]*(?:#{1,6}|\*\*)[ \t]*(\d{1,2}(?:\.\d{1,2}){0,3})\.?\)?(?=[ \t])", re.MULTILINE)
+_NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
 _IDIOM = re.compile(r"(?<!\w)24\s?/\s?7(?!\w)")
 
 
@@ -88,7 +89,7 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
 
 def _phone(text: str) -> str:
     digits = re.sub(r"\D", "", text.replace("(0)", ""))
-    international = text.startswith("+") or text.startswith("00")
+    international = text.startswith(("+", "00"))
     return f"+{digits.removeprefix('00') if text.startswith('00') else digits}" if international else digits
 
 
@@ -125,6 +126,7 @@ def _read_known_texts(scan: _Scan, known: Iterable[KnownValue]) -> None:
         for parts, kind in sorted(by_first.get(word, ()), key=lambda entry: -len(entry[0])):
             end = ranges[at + len(parts) - 1][2] if at + len(parts) <= len(ranges) else 0
             if tuple(names[at : at + len(parts)]) == parts and _stands_alone(scan.plain.text, start, end):
+                start -= scan.plain.text[start - 1 : start] == "+"
                 value = alphanumeric(" ".join(parts)) if kind == "identifier" else " ".join(parts)
                 scan.add(start, end, kind, value)
 
@@ -274,10 +276,12 @@ def _read_number(scan: _Scan, flat: str, match: re.Match[str], labels: set[str])
     if value is None:
         scan.add(start, end, "identifier", alphanumeric(flat[start:end]))
         return
-    is_weak = flat[end : end + 1] == WEAK
-    end += is_weak
+    mark = flat[end : end + 1]
+    end += mark in (WEAK, ARTICLE) and bool(mark)
     if ordinal := _ORDINAL.match(flat, end + (flat[end : end + 1] == "-")):
         end = ordinal.end()
+    elif _is_dotted_ordinal(scan, start, end):
+        end += 1
     elif scale := re.compile(r"[ \xa0]?([^\W\d_]+)\b\.?").match(flat, end):
         power = _SCALES.get(scale[1])
         if power and (len(scale[1]) > 1 or scale[0] == scale[1]):
@@ -290,8 +294,18 @@ def _read_number(scan: _Scan, flat: str, match: re.Match[str], labels: set[str])
             low, high, kind, unit = found
             scan.add(low - (len(sign) if low == start else 0), high, kind, shown, unit)
             return
-    if not is_weak or _is_beside(flat, start, end, labels):
+    is_counted = mark != ARTICLE and (mark != WEAK or _is_beside(flat, start, end, labels))
+    if is_counted:
         scan.add(start - len(sign), end, "number", shown)
+
+
+def _is_dotted_ordinal(scan: _Scan, start: int, end: int) -> bool:
+    """Whether a number with a stop is an ordinal, as in `die 2. Mahnung`, rather than the end of a sentence."""
+    following = (
+        _NOUN.match(scan.plain.text, end) if scan.words.language == "de" and end - start <= 2 else None
+    )
+    small = word_set(scan.words.lexicon.small_words) if scan.words.lexicon else frozenset[str]()
+    return following is not None and fold(following[1]) not in small
 
 
 def _sign(flat: str, start: int) -> str:
@@ -327,7 +341,7 @@ def _percent(scan: _Scan, flat: str, start: int, end: int) -> _Unit | None:
 def _currency(scan: _Scan, flat: str, start: int, end: int) -> _Unit | None:
     """A currency before the number that no other number has taken, or behind it."""
     forms = scan.words.currency_forms
-    before = re.compile(r"([^\W\d_]{1,20}\.?|[^\w\s.,;:()/|*-]{1,3})[ \xa0]?-?$").search(
+    before = re.compile(r"([^\W\d_]{0,3}[$€£¥₽]|[^\W\d_]{1,20}\.?|[^\w\s.,;:()/|*-]{1,3})[ \xa0]?-?$").search(
         flat, max(start - 24, 0), start
     )
     if (

@@ -127,6 +127,7 @@ class Vocabulary:
         noun = 0 if self.language in ("fr", "es", "it", "pt") else -1
         for code in self._currencies:
             names = {code, get_currency_symbol(code, self.locale), get_currency_symbol(code, "en")}
+            names |= {f"{code[:2]}$"} if code.endswith("D") else set()
             for count in (1, 2, 5, Decimal("1.5")):
                 name = get_currency_name(code, count, self.locale)
                 parts = re.split(r"[\s-]", name)

@@ -20,7 +20,10 @@ _MAX_SIMILAR = 64
 _MAX_PHRASE = 12
 _ENDINGS = ("", "s", "e", "n", "en", "es")
 _BELONGS_TO_OTHER = 6
+_BEHIND = 2
+_RIVALS = 4
 _FAR = 2_000
+_ASIDE = re.compile(r"\([^()]*\)")
 _BREAK = re.compile(r"[,;()\n–—]|[.!?](?=\s)")
 
 
@@ -133,28 +136,33 @@ class NearestLabels:
         around = self._found[max(low, middle - _LOOKED_AT) : min(high, middle + _LOOKED_AT)]
         fitting = [each for each in around if not _overlap(each, token) and fits(each, token)]
         whole = [each for each in fitting if not any(_contains(other, each) for other in fitting)]
-        costs = [(self._cost(token, each, fits), each) for each in whole]
+        costs = [(self._cost(token, each), each) for each in whole]
         least = min((cost for cost, _ in costs), default=0)
         return [each for cost, each in costs if cost == least]
 
-    def _cost(self, token: TextToken, label: Occurrence, fits: Fits) -> int:
-        """How far a label is; one that has a nearer token on its other side is further."""
-        is_before = label.end <= token.start
+    def _cost(self, token: TextToken, label: Occurrence) -> int:
+        """How far a label is from a token; most stand before it, so one behind it counts as further."""
         own = self._distance(label, token)
+        has_rival = any(self._distance(label, other) <= own for other in self._rivals(label, token))
+        return own + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * _BEHIND
+
+    def _rivals(self, label: Occurrence, token: TextToken) -> Iterator[TextToken]:
+        """Tokens like this one around a label."""
         at = bisect_left(self._token_starts, label.start)
-        beyond = self._tokens[at - 1 : at] if is_before else self._tokens[at : at + 1]
-        for other in (each for each in beyond if not _overlap(label, each) and fits(label, each)):
-            away = self._distance(label, other)
-            return own + _BELONGS_TO_OTHER if away < own or (away == own and not is_before) else own
-        return own
+        for other in self._tokens[max(at - _RIVALS, 0) : at + _RIVALS]:
+            is_like = (other.kind, other.unit) == (token.kind, token.unit)
+            if is_like and other is not token and not _overlap(label, other):
+                yield other
 
     def _distance(self, label: Occurrence, token: TextToken) -> int:
-        """Words between a token and a label; a comma or another token between them counts as several."""
+        """Words between a token and a label; a comma or another token counts as several, an aside in brackets not at all."""
         low, high = (label.end, token.start) if label.end <= token.start else (token.end, label.start)
         if high - low > _FAR:
             return high - low
-        between = self._text[low:high]
-        tokens = bisect_left(self._token_starts, high) - bisect_left(self._token_starts, low)
+        low += self._text[low : low + 1] == "." and low == label.end  # an abbreviation: Tel. 123
+        between = _ASIDE.sub(lambda match: " " * len(match[0]), self._text[low:high])
+        first, last = bisect_left(self._token_starts, low), bisect_left(self._token_starts, high)
+        tokens = sum(not between[each.start - low].isspace() for each in self._tokens[first:last])
         breaks = sum(3 if match[0] not in ".!?" else 8 for match in _BREAK.finditer(between))
         return len(word_ranges(between)) + 3 * tokens + breaks
 

@@ -280,7 +280,7 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
         return True
     if _is_currency(unit):
         return value.type == "money" or (value.type == "number" and not value.unit)
-    return value.type != "money" and (not value.unit or value.unit == unit or not value.name)
+    return value.unit == unit or (value.type == "number" and not value.unit and not value.name)
 
 
 # Pieces

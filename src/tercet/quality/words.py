@@ -9,7 +9,7 @@ from functools import lru_cache
 COMPOUNDING = frozenset({"de", "nl", "sv", "da", "nb", "nn", "no", "fi"})
 """Languages that write compounds as one word."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+")
 _SHORT_ENDINGS = frozenset({"s", "e", "n", "en", "es", "em", "er", "x"})
 _SHORTEST_PART = 5
 
