@@ -130,24 +130,28 @@ def _listed_value(rule: DocumentValue, sources: Sequence[_Source], language: str
         found = _sum(rule, sources)
     else:
         found = _computed(rule, sources)
-    currency = rule.currency
-    trust = found.trust
-    if rule.currency_from is not None:
-        named = _look_up(rule.currency_from, sources)
-        is_code = isinstance(named.value, str) and _CURRENCY.fullmatch(named.value)
-        currency = str(named.value) if is_code else ""
-        trust = Trust.TRUSTED if named.trust is trust is Trust.TRUSTED else Trust.UNTRUSTED
+    currency = _currency(rule, sources)
+    trust = Trust.TRUSTED if found.trust is currency.trust is Trust.TRUSTED else Trust.UNTRUSTED
     return KnownValue(
         name=rule.name,
         value=_normal(found.value, rule.type),
         type=rule.type,
         unit=rule.unit,
-        currency=currency,
+        currency=currency.value,
         labels=_labels(rule, language),
         pointer=found.pointer or f"computed#/{rule.name}",
         trust=trust,
         columns=_columns(rule, language),
     )
+
+
+def _currency(rule: DocumentValue, sources: Sequence[_Source]) -> _Found:
+    """The currency of a value, as the pack or a source says it; empty where neither does."""
+    if rule.currency_from is None:
+        return _Found(rule.currency, trust=Trust.TRUSTED)
+    named = _look_up(rule.currency_from, sources)
+    is_code = isinstance(named.value, str) and _CURRENCY.fullmatch(named.value)
+    return _Found(str(named.value) if is_code else "", trust=named.trust)
 
 
 def _labels(rule: DocumentValue, language: str) -> tuple[str, ...]:
@@ -281,7 +285,7 @@ def _row_values(
         return
     own = [each for each in rules if path in (each.source, each.sum_of)]
     columns = {column.name: column for each in own for column in _columns(each, language)}
-    currency = next((each.currency for each in own if each.currency), "")
+    currency = next((found for each in own if (found := _currency(each, sources).value)), "")
     factors = next((each.fields for each in own if each.fields), ())
     label = key_words(pointer.parts(path.partition("#")[2])[-1]) if path and "/" in path else ()
     yield KnownValue(

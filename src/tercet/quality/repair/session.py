@@ -81,6 +81,8 @@ class Open:
     attempts: int = 0
     is_touched: bool = False
     """Whether another repair changed its place, so that it may be gone."""
+    seen: JsonObject | None = None
+    """The output in which it was looked for once more, since nothing fits it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +244,10 @@ def _next(state: RepairState) -> RepairState:
         return replace(state, has_fetched=True, memory=memory, command=command)
     options = [option for option in _options(state, first) if option.key not in first.tried]
     option = choose(options, state.rules.least_chance)
+    if option is None and first.seen is not state.output and state.output is not state.case.output:
+        # Repairs of others may have mended it too: a value that was missing stands where a wrong one was.
+        first = replace(first, is_touched=True, seen=state.output)
+        return replace(state, open=(first, *state.open[1:]))
     if option is None:
         return _set_aside(state, EXHAUSTED if first.attempts else "nothing fits it")
     if option.means == "rule":

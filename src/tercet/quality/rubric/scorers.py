@@ -22,7 +22,7 @@ from tercet.quality.verification.verification import REFUSED
 
 _PARAGRAPH = re.compile(r"\S(?:(?!\n\s*\n).)*", re.DOTALL)
 _PLACEHOLDER = re.compile(
-    r"\b(?:TODO|TBD|FIXME|XXX)\b|\blorem ipsum\b|(?<![\w\]])\[(?:[^\W\d_]|[ _'’/-]){1,40}\](?![(\[:])"
+    r"\b(?:TODO|TBD|FIXME|XXX)\b|\blorem ipsum\b|(?<![\w\]])\[(?!redacted\])(?:[^\W\d_]|[ _'’/-]){1,40}\](?![(\[:])"
     r"|<(?:insert|your|name|date|amount|enter)[^<>\n]{0,40}>"
 )
 """What a writer leaves to be filled in: `[amount]`, `<your name>`; links and references of Markdown are none."""

@@ -22,6 +22,7 @@ from tercet.quality.missing import missing_parts
 from tercet.quality.rubric.safety import mask
 from tercet.quality.screen import screen
 from tercet.quality.verification.leaves import is_text
+from tercet.quality.verification.locations import Location
 
 MAX_FAULTS = 100
 REFUSED = ("elsewhere", "unknown")
@@ -123,7 +124,8 @@ def find_missing(
                 (part for part in parts if part and part.kind in ("rows", "empty_section")), parts[0]
             )
             if nearest is not None:
-                yield nearest.model_copy(update={"location": longest.pointer})
+                end = len(longest.text)
+                yield nearest.model_copy(update={"location": str(Location(longest.pointer, end, end))})
 
 
 def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[str]) -> Iterator[UnjudgedText]:
@@ -142,7 +144,7 @@ def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[st
             piece.source == "free" and _has_words(each, piece.start, piece.end) for piece in each.pieces
         )
         if free and not is_within(each.pointer, passed):
-            is_understood = read_in(each, language)
+            is_understood = read_in(each, language) or not is_text(each.text)
             yield UnjudgedText(location=each.pointer, reason="free" if is_understood else "language")
 
 
