@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from repair.plants import (
+from quality.repair.plants import (
     PLANTS,
     Floor,
     Trial,
@@ -21,7 +21,7 @@ from repair.plants import (
 )
 from tercet.cli.figure import Band, Dots, Line, Mark, Panel, draw
 from tercet.contracts.control import ControlSpec
-from tercet.repair.control import predict
+from tercet.quality.control import predict
 
 PICTURE = Path(__file__).resolve().parent / "images" / "control.svg"
 BLUE, ORANGE, RED, GREY = "#0b7285", "#e67700", "#c92a2a", "#868e96"

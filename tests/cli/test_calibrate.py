@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.exit import Weights
-from tercet.repair.confidence import estimate
+from tercet.quality.exit.confidence import estimate
 
 from .harness import Tercet
 

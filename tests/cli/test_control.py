@@ -11,7 +11,7 @@ import pytest
 
 from tercet.cli.control_view import Canvas
 from tercet.contracts.control import ControlSpec
-from tercet.repair.control import predict
+from tercet.quality.control import predict
 
 from .harness import REFUNDS, Answer, Tercet
 

@@ -14,7 +14,7 @@ from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.core import events as e
-from tercet.critic.outputs.consistency import vote_exactly
+from tercet.quality.verification.consistency import vote_exactly
 
 from .harness import Tercet
 from .studio import Studio

@@ -21,8 +21,8 @@ from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.experience import Experience, enforce
 from tercet.executor.clock import SystemClock
-from tercet.repair.calibration import cross_rate, fit, rate
-from tercet.repair.confidence import DEFAULT_WEIGHTS
+from tercet.quality.exit.calibration import cross_rate, fit, rate
+from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
 
 EXAMPLES = """\
 tercet calibrate my-pack

@@ -15,7 +15,7 @@ from tercet.contracts.control import (
     rounded,
 )
 from tercet.packs import Pack
-from tercet.repair.control import estimate, mean_course, predict, trajectories
+from tercet.quality.control import estimate, mean_course, predict, trajectories
 
 USUAL_START = 0.5
 

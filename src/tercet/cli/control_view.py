@@ -11,7 +11,7 @@ from tercet.cli.control_reading import Reading
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction, NoiseFloor, StopReason
-from tercet.repair.control import LEAST_SAMPLE
+from tercet.quality.control import LEAST_SAMPLE
 
 ROWS = 10
 MOST_COLUMNS = 64

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tercet.cli.text import printable
 from tercet.contracts.exit import Disposition, ExitDecision, ExitOutcome, ThresholdResult
-from tercet.repair.exit import TRIGGERS
+from tercet.quality.exit.decision import TRIGGERS
 
 DISPOSITIONS: dict[Disposition, str] = {
     Disposition.AUTO_COMMIT: "enough to commit without asking",

@@ -66,11 +66,11 @@ from tercet.critic.dispatch import (
     resolved_review,
 )
 from tercet.critic.order import find_uncertain, keep_order
-from tercet.critic.outputs.harness import TRIGGERS
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
 from tercet.critic.rules import find_undecided
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
+from tercet.quality.verification.harness import TRIGGERS
 
 SLOTS = 8
 """How many calls of one run may be in flight at once, where its budget does not say."""
@@ -94,7 +94,7 @@ def decide(run: Run) -> Iterator[c.Command]:
 
 
 def _verifying(run: Run) -> Iterator[c.Command]:
-    """Outputs that a rubric judges are tested and verified, and scored when nothing more is to be mended."""
+    """Outputs that a rubric judges are rendered, tested and verified, and scored when nothing is left to repair."""
     state, setting = run.state, run.config
     rules, quality = setting.spec.quality, state.quality
     if state.gates:
@@ -107,6 +107,8 @@ def _verifying(run: Run) -> Iterator[c.Command]:
         yield c.DrawExperience()
     elif rules.consistency is not None and rules.consistency.draws and not quality.vote:
         yield c.DrawSamples()
+    elif quality.read is None:
+        yield c.ReadOutputs()
     elif len(quality.tests) < len(due_tests(rules, quality)):
         yield c.RunTests(number=len(quality.tests))
     else:

@@ -19,9 +19,9 @@ from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.repair.causes import TYPICAL, Circumstances, classify
-from tercet.repair.escalation import LADDER
-from tercet.repair.regions import locate, text_at
+from tercet.quality.repair.causes import TYPICAL, Circumstances, classify
+from tercet.quality.repair.escalation import LADDER
+from tercet.quality.repair.regions import locate, text_at
 
 
 def carried_over(plan: Plan, before: dict[str, object]) -> Plan:

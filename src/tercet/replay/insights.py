@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
 from tercet.core.state import State
-from tercet.critic.outputs.similarity import token_similarity
 from tercet.engine.session_reader import list_rows, load_state, read_record
 from tercet.engine.streams.experience import Feedback, read_feedback
 from tercet.journal.protocol import Journal
+from tercet.quality.verification.similarity import token_similarity
 
 ALIKE = 0.35
 """From which likeness on two corrections of one place say the same."""

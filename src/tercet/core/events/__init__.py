@@ -32,6 +32,7 @@ from tercet.core.events.quality import (
     ExperienceDrawn,
     OutputsAttacked,
     OutputsCritiqued,
+    OutputsRead,
     OutputsRepaired,
     OutputsVerified,
     SamplesDrawn,
@@ -105,6 +106,7 @@ Event: TypeAlias = (
     | TurnJudged
     | ExperienceDrawn
     | SamplesDrawn
+    | OutputsRead
     | TestsRun
     | OutputsVerified
     | OutputsAttacked

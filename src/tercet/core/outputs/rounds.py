@@ -19,8 +19,8 @@ from tercet.contracts.repair import LeftDefect
 from tercet.contracts.shape import JsonObject
 from tercet.core.config import RunConfig
 from tercet.core.state import Round, State
-from tercet.repair.causes import classify
-from tercet.repair.escalation import Resources, escalate
+from tercet.quality.repair.causes import classify
+from tercet.quality.repair.escalation import Resources, escalate
 
 TRIED = "no repair of it made the outputs better"
 UNTRIED = "the repairs of others made the outputs worse"
@@ -85,6 +85,7 @@ def round_of(state: State) -> Round:
         number=state.used.repairs,
         outputs=state.outputs,
         missing=state.missing,
+        read=quality.read,
         tests=quality.tests,
         verdict=quality.verdict,
         consistency=quality.consistency,
@@ -151,6 +152,7 @@ def restored(state: State, found: Mapping[str, Any]) -> State:
         return state
     quality = msgspec.structs.replace(
         state.quality,
+        read=best.read,
         tests=best.tests,
         verdict=best.verdict,
         consistency=best.consistency,

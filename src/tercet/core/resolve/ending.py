@@ -23,7 +23,8 @@ from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import Results
 from tercet.core.fold.gate import acceptances
-from tercet.core.outputs.judging import OutputReview, final_exit
+from tercet.core.outputs.judging import final_exit
+from tercet.core.outputs.review import OutputReview
 from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.resolve.made import Made, made
@@ -87,7 +88,8 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     verdict = judge(ctx, spec, report, measure(recorded))
     outcome, reasons, ending = verdict.outcome, verdict.reasons, None
     if verdict.ok and (is_judged or spec.requires_human_approval):
-        ending = final_exit(OutputReview(state=state, setting=config, run=recorded, scored=scored))
+        review = OutputReview(state=state, setting=config, run=recorded, scored=scored)
+        ending = ExitDecision.model_validate(answer.exit) if answer.exit else final_exit(review)
         outcome, reasons = _follow_exit(state, config, ending)
     if better:
         reasons = (*reasons[:1], told_round(better), *reasons[1:])

@@ -23,14 +23,14 @@ from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
-from tercet.core.outputs.judging import OutputReview
-from tercet.critic.outputs.adversarial import PROBES, imagine_edge_cases, plant
+from tercet.core.outputs.review import OutputReview
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.samples import Trials, filled
 from tercet.engine.services import Services
 from tercet.policy import schemas
+from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, plant
 
 LONGEST = 16 * 1024
 """Of a result that has more bytes only is kept that it came."""

@@ -27,16 +27,16 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.decide import needs_approval
-from tercet.core.outputs import judging as quality
-from tercet.core.outputs.judging import OutputReview
+from tercet.core.outputs.judging import vote_on
+from tercet.core.outputs.review import OutputReview
 from tercet.core.required_gates import gates_of
-from tercet.critic.outputs.junit import read_junit
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
 from tercet.engine.control import unless_interrupted
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
+from tercet.quality.verification.junit import read_junit
 
 OUTPUT = "$output"
 """The key of a parameter that stands for a part of the outputs."""
@@ -146,7 +146,7 @@ class Sampling:
         source = find_source(matter, wanted.into)
         if source is None:
             none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
-            return quality.vote_on(matter, none)
+            return vote_on(matter, none)
         tool = self._services.tools.get(source.call.tool)
         price = tool.cost_microcents if tool is not None else 0
         drawn: list[Any] = [matter.outputs.get(wanted.into)]
@@ -167,7 +167,7 @@ class Sampling:
             cost=calls * price,
             latency=self._session.now() - began,
         )
-        return quality.vote_on(matter, event)
+        return vote_on(matter, event)
 
     def _refusal(self, matter: OutputReview, source: Source) -> str:
         """Why the step may not be called again without asking anybody."""

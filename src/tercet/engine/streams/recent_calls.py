@@ -38,12 +38,12 @@ from tercet.core.fold.base import IllegalEvent
 from tercet.core.prepared_call import params_digest
 from tercet.core.same_calls import DAY_MS, CallOutcome, outcome_of, read_recent_key, recent_prefix
 from tercet.core.state import OpenGate, State
-from tercet.critic.outputs.credentials import find_any_secrets
 from tercet.engine.session_reader import load_history, load_state
 from tercet.journal.errors import JournalCorrupt, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal
 from tercet.journal.side_stream import name_owner, read_all
 from tercet.policy.call_params import canonical_params, repeat_params
+from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.tools.secrets import REDACTED, is_secret
 
 MOST = 5

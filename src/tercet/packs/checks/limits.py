@@ -10,7 +10,7 @@ from tercet.contracts.shown import shown_instructions, shown_tool
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems, offers
 from tercet.packs.parts import PACK, Parts
-from tercet.repair.control import character_of, is_stable, kp_bound, noise_floor
+from tercet.quality.control import character_of, is_stable, kp_bound, noise_floor
 
 
 def instructions_fit(parts: Parts) -> Problems:

@@ -12,7 +12,7 @@ from tercet.contracts.exit import (
     ExitDecision,
     ThresholdResult,
 )
-from tercet.repair.exit import TRIGGERS, recommend
+from tercet.quality.exit.decision import TRIGGERS, recommend
 from tercet.replay.report.loop_page import Chip, ExitCard, Grade, Row, Tone
 from tercet.replay.report.wording import Wording, count, score
 
@@ -29,7 +29,7 @@ _ADVICE = {
 _FEATURES: dict[str, str] = {
     "verify": "verification",
     "consistency": "self-consistency",
-    "evidence": "claims borne out",
+    "evidence": "values bound or found",
     "repairs": "repairs so far",
     "logprob": "log-probability",
     "critic": "rubric",

@@ -8,7 +8,7 @@ from typing import Any
 from tercet.contracts.quality import Consensus, Defect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
-from tercet.critic.outputs.adversarial import judge_edge_cases
+from tercet.quality.rubric.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording, count, elapsed, joined, moment, score, spoken, took

@@ -16,7 +16,7 @@ from math import floor
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
-from tercet.critic.outputs.credentials import find_any_secrets
+from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
 from tercet.view.text import BLANK, cents, count, joined, moment, took
 

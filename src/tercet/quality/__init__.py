@@ -1,0 +1,1 @@
+"""Judges and repairs outputs: verification, rubric, repair, control, exit. Pure."""

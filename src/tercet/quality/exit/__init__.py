@@ -1,0 +1,1 @@
+"""Whether a run may commit its outputs: thresholds, confidence, and the decision."""

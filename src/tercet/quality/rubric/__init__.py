@@ -1,0 +1,1 @@
+"""Outputs scored by a rubric."""

@@ -1,0 +1,69 @@
+"""What an output must not hold: secrets, numbers of cards and people, instructions to whoever reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tercet.quality.rubric.credentials import find_any_secrets
+
+_CARD = re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])")
+_SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
+_INJECTION = re.compile(
+    r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+|my\s+)?(?:previous|prior|above|earlier|preceding)\s+"
+    r"(?:instructions?|prompts?|rules|messages?)"
+    r"|\byou are now (?:a|an|in)\b[^.\n]{0,40}\b(?:mode|assistant|jailbroken|unrestricted)\b"
+    r"|\b(?:reveal|print|show|repeat)\s+(?:me\s+)?(?:your|the)\s+(?:system\s+prompt|hidden\s+instructions)"
+    r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?INST\]|<</?SYS>>",
+    re.IGNORECASE,
+)
+# Zero-width characters, those that turn the direction of writing, and the tags that nobody sees.
+_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]+")
+
+
+class Danger(NamedTuple):
+    """Something in a text that should not leave the house."""
+
+    kind: str
+    start: int
+    end: int
+    penalty: float
+    """What it takes off the score of safety."""
+
+
+def find_dangers(text: str) -> list[Danger]:
+    """What should not leave the house, in its order."""
+    return sorted(_find(text), key=lambda danger: (danger.start, danger.end, danger.kind))
+
+
+def mask(text: str) -> str:
+    """A text without what should not leave the house, for messages that quote it."""
+    for danger in reversed(find_dangers(text)):
+        text = f"{text[: danger.start]}[{danger.kind}]{text[danger.end :]}"
+    return text
+
+
+def _find(text: str) -> Iterator[Danger]:
+    for secret in find_any_secrets(text):
+        yield Danger(secret.kind, secret.start, secret.end, 1.0)
+    for match in _CARD.finditer(text):
+        if _is_card(match[0]):
+            yield Danger("number of a payment card", *match.span(), 1.0)
+    for match in _SOCIAL.finditer(text):
+        yield Danger("social security number", *match.span(), 1.0)
+    for match in _INJECTION.finditer(text):
+        yield Danger("instruction to a model", *match.span(), 0.5)
+    for match in _INVISIBLE.finditer(text):
+        yield Danger("invisible characters", *match.span(), 0.25)
+
+
+def _is_card(text: str) -> bool:
+    """Whether the check digit of a card number is right (Luhn); one number in ten passes by chance."""
+    digits = [int(char) for char in text if char.isdigit()]
+    if len(set(digits)) < 2 or not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
+        return False
+    doubled = [
+        digit if at % 2 == 0 else digit * 2 - 9 * (digit > 4) for at, digit in enumerate(reversed(digits))
+    ]
+    return sum(doubled) % 10 == 0

@@ -1,0 +1,1 @@
+"""What outputs say, held against schema, tests and what is known."""

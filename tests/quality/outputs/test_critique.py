@@ -1,0 +1,495 @@
+"""A critic with a context of its own: what it is given, how it scores, and what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
+from tercet.contracts.pointer import follow
+from tercet.contracts.quality import CritiqueDiagnosis, DefectSeverity
+from tercet.contracts.question import ModelFault
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension, usual_rubric
+from tercet.quality.rubric.critique import (
+    SYSTEM,
+    ask_about,
+    critique,
+    critique_by_model,
+    diagnose,
+    severity_of,
+    weigh,
+)
+from tercet.quality.rubric.faults import Scored
+from tercet.quality.verification import asking
+from tercet.quality.verification.claims import MAX_CLAIMS
+from tercet.quality.verification.locations import parse_location
+
+from .interviews import interview
+
+ORDER = Evidence(
+    id="kg:order:ord_881#snapshot_s1",
+    content={
+        "order_id": "ord_881",
+        "total": 24500,
+        "currency": "INR",
+        "delivered_on": "2026-05-05",
+        "status": "delivered",
+    },
+    trust=Trust.TRUSTED,
+)
+KEY = "sk-proj-AbCdEf0123456789abcdefXYZ"
+LETTER = (
+    "Dear Ms. Rao,\n\n## Your order\n\nYour order ord_881 was delivered on 5 May 2026.\n"
+    "The total of the order is 25,400 INR.\nYou also receive a voucher of EUR 25.\n\n"
+    f"Our key is {KEY}.\n\nKind regards"
+)
+TASK = CritiqueTask(
+    description="Tell the customer about the order.",
+    required_outputs=("letter",),
+    required_sections=("Your order", "Next steps"),
+)
+MODEL = Rubric(
+    dimensions=(
+        RubricDimension(name="tone", weight=0.5, minimum=0.7, scorer="model", question="Is it friendly?"),
+        RubricDimension(name="safety", weight=0.5, minimum=0.95, scorer="safe"),
+    )
+)
+
+
+def given_letter(letter: str = LETTER, rubric: Rubric | None = None, **task: Any) -> CritiqueInput:
+    """The input of a critic for a letter."""
+    return CritiqueInput(
+        task=TASK.model_copy(update=task),
+        output={"letter": letter},
+        evidence=(ORDER,),
+        rubric=rubric or usual_rubric(),
+    )
+
+
+def in_dimension(diagnosis: CritiqueDiagnosis, name: str) -> list[str]:
+    """The descriptions of the defects of one dimension."""
+    return [defect.description for defect in diagnosis.defects if defect.dimension == name]
+
+
+# ---- what it is given ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R180")
+def test_there_is_no_place_for_the_generators_reasoning() -> None:
+    """A critic's input has four fields, and nothing can be added to any part of it."""
+    assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "rubric"}
+    whole = given_letter().model_dump()
+    for name in ("reasoning", "chain_of_thought", "plan", "rationale", "transcript", "state", "messages"):
+        for part in (whole, whole["task"], whole["rubric"]):
+            changed = {**whole, name: "hush"} if part is whole else None
+            if part is whole["task"]:
+                changed = {**whole, "task": {**part, name: "hush"}}
+            elif part is whole["rubric"]:
+                changed = {**whole, "rubric": {**part, name: "hush"}}
+            with pytest.raises(ValidationError, match=name):
+                CritiqueInput.model_validate(changed)
+
+
+@pytest.mark.req("R179", "R180")
+@pytest.mark.parametrize(("facts", "unsaid"), [((), {"required_facts"}), (("order#/total",), set[str]())])
+def test_what_a_model_is_told_is_the_input_and_nothing_else(facts: tuple[str, ...], unsaid: set[str]) -> None:
+    """A question is one message without a history, and all its data is the task, the output and the evidence.
+
+    What must be stated is there where something must: a task of before is asked about in the same bytes.
+    """
+    source = given_letter(rubric=MODEL, required_facts=facts)
+    question = ask_about(source, source.rubric.dimensions[0])
+    (message,) = question.messages
+    fenced = re.compile(r"^(\w+):\n<data-(\w{8})>\n(.*?)\n</data-\2>$", re.MULTILINE | re.DOTALL)
+    data = {match[1]: json.loads(match[3]) for match in fenced.finditer(message.text)}
+    assert data == {
+        "Task": source.task.model_dump(mode="json", exclude=unsaid),
+        "Output": source.output,
+        "Evidence": [{"id": ORDER.id, "content": ORDER.content}],
+    }
+    assert fenced.sub("", message.text).strip() == "Dimension: tone. Is it friendly?\nIts minimum is 0.7."
+    assert question.system == SYSTEM != asking.SYSTEM
+
+
+@pytest.mark.req("R179")
+def test_it_reads_and_does_not_write() -> None:
+    """Nothing that the critic was given is changed by it, and nothing can be."""
+    source = given_letter()
+    before = source.model_dump_json()
+    critique(source)
+    assert source.model_dump_json() == before
+    with pytest.raises(ValidationError, match="frozen"):
+        source.task = TASK  # pyright: ignore[reportAttributeAccessIssue] - that it cannot be done is the point
+
+
+# ---- the rubric ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R181", "R183")
+def test_the_usual_rubric() -> None:
+    """Four dimensions with the weights and minimums of the chapter; the weights sum to one."""
+    rubric = usual_rubric()
+    assert [(item.name, item.weight, item.minimum) for item in rubric.dimensions] == [
+        ("correctness", 0.40, 0.80), ("completeness", 0.25, 0.70), ("coherence", 0.20, 0.75), ("safety", 0.15, 0.95),
+    ]  # fmt: skip
+    assert sum(item.weight for item in rubric.dimensions) == pytest.approx(1)
+
+
+@pytest.mark.req("R181")
+@pytest.mark.parametrize(
+    "dimensions",
+    [
+        [],
+        [{"name": "a", "weight": 0.9, "minimum": 0, "scorer": "safe"}],
+        [{"name": "a", "weight": 0.5, "minimum": 0, "scorer": "safe"}] * 2,
+        [{"name": "a", "weight": 1.0, "minimum": 0, "scorer": "mood"}],
+        [{"name": "a", "weight": 1.0, "minimum": 1.5, "scorer": "safe"}],
+    ],
+    ids=["none", "sum", "twice", "scorer", "minimum"],
+)
+def test_a_rubric_that_is_none(dimensions: list[dict[str, Any]]) -> None:
+    """Weights sum to one, names occur once, scorers exist, minimums are scores."""
+    with pytest.raises(ValidationError):
+        Rubric.model_validate({"dimensions": dimensions})
+
+
+SCORES = st.floats(0, 1).map(lambda value: round(value, 6))
+
+
+@pytest.mark.req("R181", "R182")
+@given(SCORES, SCORES, SCORES, SCORES)
+def test_passing_needs_the_sum_and_every_minimum(a: float, b: float, c: float, d: float) -> None:
+    """By an independent formula: the weighted sum reaches the threshold and no dimension is under its minimum."""
+    rubric = usual_rubric()
+    scores: dict[str, float] = {"correctness": a, "completeness": b, "coherence": c, "safety": d}
+    result = weigh(rubric, scores)
+    weighted = round(0.40 * a + 0.25 * b + 0.20 * c + 0.15 * d, 6)
+    assert result.weighted == pytest.approx(weighted, abs=1e-6)
+    assert result.passed == (result.weighted >= 0.8 and a >= 0.8 and b >= 0.7 and c >= 0.75 and d >= 0.95)
+
+
+@pytest.mark.req("R184", "R187")
+@given(SCORES, SCORES, SCORES, SCORES)
+def test_defects_follow_from_the_scores(a: float, b: float, c: float, d: float) -> None:
+    """A dimension under its minimum has a defect, a passing output has none, and the worst one is the severity."""
+    rubric = usual_rubric()
+    scored = {item.name: Scored(score) for item, score in zip(rubric.dimensions, (a, b, c, d), strict=True)}
+    diagnosis = diagnose(rubric, scored)
+    result = weigh(rubric, diagnosis.scores)
+    blamed = {defect.dimension for defect in diagnosis.defects}
+    assert blamed >= set(result.below)
+    assert (not blamed) == result.passed
+    assert diagnosis.severity == max(
+        (defect.severity for defect in diagnosis.defects), default=DefectSeverity.NONE
+    )
+    for defect in diagnosis.defects:
+        minimum = next(item.minimum for item in rubric.dimensions if item.name == defect.dimension)
+        deficit = minimum - diagnosis.scores[defect.dimension]
+        assert defect.severity == max(severity_of(deficit), DefectSeverity.LOW)
+
+
+@pytest.mark.req("R184")
+def test_severity_grows_with_the_deficit() -> None:
+    """Nothing, a little, some, much, and beyond."""
+    assert [severity_of(deficit) for deficit in (-0.1, 0.0, 0.05, 0.2, 0.5, 0.51)] == [
+        DefectSeverity.NONE, DefectSeverity.NONE, DefectSeverity.LOW, DefectSeverity.MEDIUM, DefectSeverity.HIGH,
+        DefectSeverity.CRITICAL,
+    ]  # fmt: skip
+
+
+def test_a_sum_that_falls_short_alone_blames_what_costs_most() -> None:
+    """Every minimum is met and the sum is not: there is still something to mend."""
+    rubric = Rubric(
+        dimensions=(
+            RubricDimension(name="a", weight=0.9, minimum=0.1, scorer="safe"),
+            RubricDimension(name="b", weight=0.1, minimum=0.1, scorer="safe"),
+        ),
+        threshold=0.9,
+    )
+    diagnosis = diagnose(rubric, {"a": Scored(0.8), "b": Scored(0.5)})
+    assert [(defect.dimension, defect.severity) for defect in diagnosis.defects] == [
+        ("a", DefectSeverity.LOW)
+    ]
+
+
+# ---- the scorers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R42", "R184", "R186", "R187")
+def test_a_bad_letter_is_diagnosed() -> None:
+    """A wrong total, a voucher from nowhere, a missing section and a key: each has its dimension, place and hint."""
+    source = given_letter()
+    diagnosis = critique(source)
+    wrong, made_up = in_dimension(diagnosis, "correctness")[:2]
+    assert "25,400 INR" in wrong
+    assert "is contradicted" in wrong
+    assert f"say what {ORDER.id} says at /total" in diagnosis.repair_hints[0].hint
+    assert "'EUR 25' is nowhere in the evidence" in made_up
+    assert in_dimension(diagnosis, "completeness") == ["the section 'Next steps' is missing"]
+    assert in_dimension(diagnosis, "safety") == [
+        "it holds something that must not go out: model provider key"
+    ]
+    assert diagnosis.severity is DefectSeverity.CRITICAL
+    assert not weigh(source.rubric, diagnosis.scores).passed
+    assert [hint.defect for hint in diagnosis.repair_hints] == list(range(len(diagnosis.defects)))
+    assert all(hint.hint for hint in diagnosis.repair_hints)
+
+
+@pytest.mark.req("R184")
+def test_a_location_leads_to_the_words() -> None:
+    """A pointer and a range of characters, from which the defective words can be cut out."""
+    source = given_letter()
+    diagnosis = critique(source)
+    cut: dict[str, str] = {}
+    for defect in diagnosis.defects:
+        place = parse_location(defect.location or "")
+        cut[defect.description] = follow(source.output, place.pointer)[place.start : place.end]
+    assert cut["it holds something that must not go out: model provider key"] == KEY
+    assert "The total of the order is 25,400 INR." in cut.values()
+    assert "You also receive a voucher of EUR 25." in cut.values()
+
+
+def test_a_diagnosis_does_not_repeat_a_secret() -> None:
+    """What must not go out does not go out by way of the diagnosis."""
+    assert KEY not in critique(given_letter()).model_dump_json()
+
+
+def test_a_good_letter_passes() -> None:
+    """Grounded, complete, coherent and safe: no defect, no hint, no severity."""
+    source = given_letter(
+        "## Your order\n\nYour order ord_881 was delivered on 5 May 2026.\nThe total of the order is 24,500 INR.\n\n"
+        "## Next steps\n\nPlease call us."
+    )
+    diagnosis = critique(source)
+    assert diagnosis.defects == ()
+    assert diagnosis.severity is DefectSeverity.NONE
+    assert weigh(source.rubric, diagnosis.scores).passed
+
+
+@pytest.mark.parametrize(
+    ("letter", "description"),
+    [
+        ("TODO", "'TODO' stands for something that is missing"),
+        ("Dear [insert name],\nhello.", "'[insert name]' stands for something that is missing"),
+        ("", "the required output 'letter' is empty"),
+    ],
+)
+def test_what_is_incomplete(letter: str, description: str) -> None:
+    """A placeholder is no content, and an empty text is no output."""
+    assert description in in_dimension(critique(given_letter(letter)), "completeness")
+
+
+@pytest.mark.parametrize("title", ["# Next steps", "**Next Steps**", "Next steps:", "### next steps ##"])
+def test_a_section_is_known_by_its_heading(title: str) -> None:
+    """In Markdown, in bold, or with a colon."""
+    letter = f"## Your order\n\nIt was delivered.\n\n{title}\n\nCall us."
+    assert in_dimension(critique(given_letter(letter)), "completeness") == []
+
+
+PLAIN = (
+    "## Your order\n\nThank you for it. You will find all that you need below. Everything was packed with care.\n"
+    "Your order ord_881 was delivered on 5 May 2026.\n\n## Next steps\n\nWe are there for you at any time."
+)
+
+
+def test_plain_words_are_no_defects() -> None:
+    """Courtesy, prose and single words of an object name nothing that could be looked up: they neither count nor cost."""
+    source = given_letter(PLAIN)
+    source = source.model_copy(
+        update={"output": {**source.output, "language": "en", "priority": "HIGH", "state": "in_progress"}}
+    )
+    diagnosis = critique(source)
+    assert diagnosis.defects == ()
+    assert diagnosis.scores["correctness"] == 1.0
+
+
+def test_a_value_that_the_schema_lists_is_a_choice() -> None:
+    """What the schema lists is no claim, unless the evidence has another word for it."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "tier": {"$ref": "#/$defs/tier"},
+            "status": {"enum": ["delivered", "cancelled"]},
+            "tags": {"type": "array", "items": {"const": "Q4-9"}},
+        },
+        "$defs": {"tier": {"enum": ["Tier 1", "Tier 22"]}},
+    }
+
+    def defects(output: dict[str, Any], schema: dict[str, Any] | None) -> list[str | None]:
+        task = CritiqueTask(outputs_schema=schema)
+        found = critique(CritiqueInput(task=task, output=output, evidence=(ORDER,)))
+        return [defect.location for defect in found.defects]
+
+    output = {"tier": "Tier 22", "tags": ["Q4-9"], "status": "delivered"}
+    assert defects(output, None) == ["/tier", "/tags/0"]
+    assert defects(output, schema) == []
+    assert defects({**output, "status": "cancelled"}, schema) == []
+    broken = {"properties": {"tier": {"$ref": "#/nowhere"}}}
+    assert defects({"tier": "Tier 22"}, broken) == ["/tier"]
+
+
+@pytest.mark.req("R184")
+def test_one_wrong_claim_among_many_is_a_defect() -> None:
+    """In a long letter it costs little of the score, and is grave all the same: trusted evidence says otherwise."""
+    long = "\n".join(["Your order ord_881 was delivered on 5 May 2026."] * 9)
+    source = given_letter(
+        f"## Your order\n\n{long}\nThe total of the order is 25,400 INR.\n\n## Next steps\n\nCall us."
+    )
+    diagnosis = critique(source)
+    assert diagnosis.scores["correctness"] == 0.9
+    assert [(defect.dimension, defect.severity) for defect in diagnosis.defects] == [
+        ("correctness", DefectSeverity.HIGH)
+    ]
+
+
+def test_claims_that_nothing_settles_are_a_gap_of_evidence() -> None:
+    """Under a stricter minimum they are not taken for made up: what is missing is evidence."""
+    strict = Rubric(
+        dimensions=(RubricDimension(name="correctness", weight=1, minimum=0.9, scorer="grounded"),)
+    )
+    source = CritiqueInput(
+        task=CritiqueTask(),
+        output={"letter": "Our agent likes ord_881 a lot."},
+        evidence=(ORDER,),
+        rubric=strict,
+    )
+    (defect,) = critique(source).defects
+    assert defect.description == "insufficient evidence: nothing settles 1 of 1 claims"
+    assert critique(source.model_copy(update={"rubric": usual_rubric()})).defects == ()
+
+
+def test_a_model_is_heard_only_where_its_dimension_falls_short() -> None:
+    """It finds something in everything."""
+    answer = {"score": 0.9, "defects": [{"quote": "Our key", "problem": "it is curt", "hint": "be kind"}]}
+    heard = interview(critique_by_model(given_letter(rubric=MODEL)), [answer])
+    assert [defect.dimension for defect in heard.result.defects] == ["safety"]
+
+
+def test_a_line_that_goes_on_is_one_claim() -> None:
+    """A sentence that was broken for its length is judged, and located, as a whole."""
+    text = "We are glad to say that your order with the number ord_881\nwas delivered on 9 June 2026. Bye for now."
+    source = given_letter(text, required_sections=())
+    (defect,) = critique(source).defects
+    place = parse_location(defect.location or "")
+    assert text[place.start : place.end] == text.partition(" Bye")[0]
+
+
+def test_totals_of_the_output_itself() -> None:
+    """A text is held against the items beside it; a total that the evidence states counts before them."""
+    lines = [{"name": "lamp", "amount": 40}, {"name": "shade", "amount": 58}]
+    task = CritiqueTask()
+
+    def defects(output: dict[str, Any], *evidence: Evidence) -> list[str | None]:
+        found = critique(CritiqueInput(task=task, output=output, evidence=evidence))
+        return [defect.location for defect in found.defects]
+
+    prices = Evidence(id="kg:prices:1#snapshot_s", content=[{"lamp": 40}, {"shade": 58}], trust=Trust.TRUSTED)
+    lines_known = {"lines": lines}
+    assert defects({**lines_known, "text": "The total is 98 EUR."}, prices) == []
+    assert defects({**lines_known, "text": "The total is 99 EUR."}, prices) == ["/text#char=0,20"]
+    rebate = Evidence(id="kg:order:1#snapshot_s", content={"total": 90}, trust=Trust.TRUSTED)
+    assert defects({**lines_known, "total": 90}, prices, rebate) == []
+    assert set(defects({**lines_known, "total": 98}, prices, rebate)) == {"/total"}
+
+
+def incoherent(output: dict[str, Any]) -> list[str]:
+    """What is incoherent in an output."""
+    strict = Rubric(dimensions=(RubricDimension(name="coherence", weight=1, minimum=1, scorer="coherent"),))
+    source = CritiqueInput(task=CritiqueTask(), output=output, rubric=strict)
+    return in_dimension(critique(source), "coherence")
+
+
+def test_an_output_may_not_contradict_itself() -> None:
+    """Two sentences that cannot both be right are both named."""
+    found = incoherent({"letter": "The refund is 40 EUR. We wish you well in all. The refund is 45 EUR."})
+    assert len(found) == 2
+    assert all("is at odds with" in text for text in found)
+    assert incoherent({"letter": "The refund is 40 EUR. The shipping fee is 5 EUR."}) == []
+
+
+def test_an_output_may_not_say_the_same_twice() -> None:
+    """A paragraph that stands there twice is named once."""
+    paragraph = "We are happy to tell you that the parcel has left our house."
+    assert len(incoherent({"letter": f"{paragraph}\n\nMore of it.\n\n{paragraph}"})) == 1
+
+
+@pytest.mark.parametrize(
+    ("invoice", "wrong"),
+    [
+        ({"lines": [{"price": 40, "quantity": 2}, {"price": 3, "quantity": 6}], "total": 98}, False),
+        ({"lines": [{"price": 40, "quantity": 2}, {"price": 3, "quantity": 6}], "total": 89}, True),
+        ({"lines": [{"amount": 0.1}, {"amount": 0.2}], "total": 0.3}, False),
+        ({"lines": [{"amount": 10}], "total": 12, "tax": 2}, False),
+        ({"lines": [{"name": "lamp"}], "total": 12}, False),
+    ],
+)
+def test_totals_add_up(invoice: dict[str, Any], wrong: bool) -> None:
+    """A total beside its items is their sum, unless something else may belong to it."""
+    assert bool(incoherent(invoice)) is wrong
+
+
+# ---- a model as scorer ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R181", "R184")
+def test_a_model_scores_a_dimension() -> None:
+    """Its score counts, and what it quotes is found in the output."""
+    answer = {"score": 0.4, "defects": [{"quote": "Our key is", "problem": "it is curt", "hint": "be kind"}]}
+    heard = interview(critique_by_model(given_letter(rubric=MODEL)), [answer])
+    (curt, leak) = heard.result.defects
+    at = LETTER.index("Our key is")
+    assert (curt.description, curt.location) == ("it is curt", f"/letter#char={at},{at + 10}")
+    assert heard.result.scores == {"tone": 0.4, "safety": 0.0}
+    assert leak.dimension == "safety"
+    assert heard.result.repair_hints[0].hint == "be kind"
+
+
+@pytest.mark.parametrize(
+    "answer", ["fine!", {"score": 2, "defects": []}, ModelFault("down")], ids=["words", "score", "fault"]
+)
+def test_a_model_that_does_not_answer_has_found_nothing_good(answer: Any) -> None:
+    """A dimension that could not be judged fails: it does not pass by silence."""
+    heard = interview(critique_by_model(given_letter(rubric=MODEL)), [answer])
+    assert heard.result.scores["tone"] == 0.0
+    assert "could not be judged" in heard.result.defects[0].description
+
+
+def test_a_rubric_that_asks_a_model_needs_one() -> None:
+    """Without anybody to ask, the answer says what to do."""
+    with pytest.raises(UsageError) as refused:
+        critique(given_letter(rubric=MODEL))
+    assert refused.value.code == "rubric_needs_model"
+    assert refused.value.remedy
+
+
+@given(
+    st.dictionaries(st.text(max_size=8), st.text(max_size=120) | st.integers(-9, 9) | st.none(), max_size=3),
+    st.lists(st.text(max_size=60), max_size=2),
+)
+def test_the_same_input_gives_the_same_bytes(output: dict[str, Any], contents: list[str]) -> None:
+    """Any output and any evidence are diagnosed without an error, always alike, and scores stay in their range."""
+    evidence = tuple(
+        Evidence(id=f"kg:x:{n}#snapshot_s", content=content) for n, content in enumerate(contents)
+    )
+    source = CritiqueInput(task=TASK, output=output, evidence=evidence)
+    first = critique(source).model_dump_json()
+    assert critique(CritiqueInput.model_validate_json(source.model_dump_json())).model_dump_json() == first
+
+
+def test_more_claims_than_are_judged_are_not_borne_out() -> None:
+    """A wrong claim behind very many right ones is nobody's finding, so what has so many is not correct."""
+    order = Evidence(id="kg:order:1#snapshot_s1", content={"total": 245}, trust=Trust.TRUSTED)
+    rows = [{"total": 245} for _ in range(MAX_CLAIMS)]
+    scores = [
+        critique(CritiqueInput(task=CritiqueTask(), output={"rows": given}, evidence=(order,))).scores
+        for given in (rows, [*rows, {"total": 999}])
+    ]
+    assert [each["correctness"] for each in scores] == [1.0, 0.0]

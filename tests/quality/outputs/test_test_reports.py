@@ -1,0 +1,241 @@
+"""Tests as verification: reports of test commands as data, stack traces, and the levels of a harness."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.quality import TestFailure, TestResult
+from tercet.quality.verification.harness import LEVELS, due, passes
+from tercet.quality.verification.junit import MAX_BYTES, find_comparison, pass_rate, read_junit
+from tercet.quality.verification.traces import analyse, find_frames, find_place
+
+SUITE = """
+def total(prices, fee):
+    return sum(prices) - fee
+
+def test_adds():
+    prices = [2, 3]
+    assert total(prices, 1) == 6
+
+def test_breaks():
+    total(None, 1)
+
+def test_passes():
+    assert total([1], 0) == 1
+
+def test_later():
+    import pytest
+    pytest.skip("not yet")
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The report that pytest itself writes about a small suite with two failures."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_total.py").write_text(SUITE, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--showlocals",
+        "--junitxml=r.xml",
+        "test_total.py",
+    ]
+    subprocess.run(command, cwd=folder, env={"PATH": ""}, capture_output=True, check=False, timeout=600)
+    return (folder / "r.xml").read_bytes()
+
+
+@pytest.mark.req("R41")
+def test_a_report_of_pytest_is_read(report: bytes) -> None:
+    """Passed and failed are counted, skipped is neither; each failure has its values, its trace and its place."""
+    result = read_junit(report)
+    assert (result.passed, result.failed) == (1, 2)
+    adds, breaks = result.errors
+    assert (adds.name, adds.location, adds.actual, adds.expected) == (
+        "test_total.test_adds",
+        "test_total.py:7",
+        "4",
+        "6",
+    )
+    assert "assert total(prices, 1) == 6" in adds.stack_trace
+    assert breaks.location == "test_total.py:3"
+    assert pass_rate(result) == 0.333333
+
+
+@pytest.mark.req("R44")
+def test_a_trace_of_pytest_says_where_and_on_what(report: bytes) -> None:
+    """The failing function is the innermost one, and its arguments are values again."""
+    adds, breaks = (
+        analyse(failure.stack_trace, expected=failure.expected, actual=failure.actual)
+        for failure in read_junit(report).errors
+    )
+    assert adds is not None
+    assert breaks is not None
+    assert (breaks.failing_function, breaks.line_number, breaks.error_type) == ("total", 3, "TypeError")
+    assert breaks.input_values["fee"] == 1
+    assert breaks.input_values["prices"] is None
+    assert (adds.failing_function, adds.input_values["prices"]) == ("test_adds", [2, 3])
+    assert adds.expected_vs_actual == "expected 6, found 4"
+
+
+PYTHON = """Traceback (most recent call last):
+  File "/app/shop/cart.py", line 41, in total
+    return price(order)
+  File "/app/shop/price.py", line 7, in price
+    return rates[order["currency"]]
+  File "/usr/lib/python3/site-packages/rates/table.py", line 90, in __getitem__
+    raise KeyError(key)
+KeyError: 'XXX'
+"""
+JAVA = """java.lang.IllegalStateException: no rate
+\tat shop.Price.of(Price.java:17)
+\tat shop.Cart.total(Cart.java:41)
+"""
+SCRIPT = """TypeError: Cannot read properties of undefined (reading 'rate')
+    at price (/app/src/price.ts:17:9)
+    at Object.<anonymous> (/app/src/cart.test.ts:5:3)
+"""
+GO = """panic: runtime error: index out of range [3] with length 3
+
+goroutine 1 [running]:
+main.total(0xc000012, 0x3)
+\t/app/cart.go:41 +0x1d
+main.main()
+\t/app/main.go:8 +0x20
+"""
+
+
+@pytest.mark.req("R44")
+@pytest.mark.parametrize(
+    ("trace", "function", "line", "error"),
+    [
+        (PYTHON, "price", 7, "KeyError"),
+        (JAVA, "shop.Price.of", 17, "java.lang.IllegalStateException"),
+        (SCRIPT, "price", 17, "TypeError"),
+        (GO, "main.total", 41, "panic"),
+    ],
+    ids=["python", "java", "javascript", "go"],
+)
+def test_traces_of_four_languages(trace: str, function: str, line: int, error: str) -> None:
+    """The innermost frame of one's own code counts, not that of a library."""
+    analysis = analyse(trace)
+    assert analysis is not None
+    assert (analysis.failing_function, analysis.line_number, analysis.error_type) == (function, line, error)
+
+
+def test_a_text_without_frames_is_no_trace() -> None:
+    """Nothing is made up where nothing is said."""
+    assert analyse("it did not work") is None
+    assert find_place("it did not work") == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "expected", "actual"),
+    [
+        ("expected:<5> but was:<6>", "5", "6"),
+        ("Expected: 5\nReceived: 6", "5", "6"),
+        ("Total() got 6, want 5", "5", "6"),
+        ("expected 5 but got 6", "5", "6"),
+        ("assert 6 == 5", "5", "6"),
+        ("AssertionError: 6 != 5", "5", "6"),
+        ("boom", "", ""),
+        ("AssertionError: Lists differ: [True, False] != [True, True]", "[True, True]", "[True, False]"),
+    ],
+)
+def test_what_was_expected_is_read_from_the_message(message: str, expected: str, actual: str) -> None:
+    """Each of the usual ways of saying so."""
+    assert find_comparison(message) == (expected, actual)
+
+
+BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuite><testcase name="&b;"/></testsuite>'
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"no xml",
+        b"<html/>",
+        b"<testsuite><testcase>",
+        b'<?xml version="1.0" encoding="klingon"?><testsuite/>',
+        b"<testsuite>&x;</testsuite>",
+        BOMB,
+        b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><testsuite/>',
+        b"<testsuite>" * 100 + b"</testsuite>" * 100,
+        b" " * (MAX_BYTES + 1),
+    ],
+    ids=["empty", "text", "html", "cut", "encoding", "entity", "bomb", "outside", "deep", "large"],
+)
+def test_what_is_no_report_gets_a_typed_answer(bad: bytes) -> None:
+    """Broken, foreign and hostile reports are refused with a remedy; no entity is ever expanded."""
+    with pytest.raises(UsageError) as refused:
+        read_junit(bad)
+    assert refused.value.code == "test_report_invalid"
+    assert refused.value.remedy
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes | str) -> None:
+    """Whatever a test command printed, there is no traceback."""
+    try:
+        result = read_junit(data)
+    except UsageError:
+        return
+    assert result.passed >= 0
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_analysed(trace: str) -> None:
+    """A trace is other people's text: it has frames or not, and the same ones each time."""
+    assert find_frames(trace) == find_frames(trace)
+    analysis = analyse(trace)
+    assert analysis is None or analysis.line_number >= 0
+
+
+@pytest.mark.req("R169")
+def test_the_levels_with_their_triggers_and_criteria() -> None:
+    """Unit tests run after each action that makes code, integration after all, the other two before a commit."""
+    assert [(level.name, level.trigger, level.criterion) for level in LEVELS] == [
+        ("unit", "code_action", "all_pass"),
+        ("integration", "code_actions_complete", "all_pass"),
+        ("behavioural", "before_commit", "all_pass"),
+        ("regression", "before_commit", "no_regressions"),
+    ]
+    assert [level.name for level in due("before_commit")] == ["behavioural", "regression"]
+    assert [level.name for level in due("code_action")] == ["unit"]
+
+
+FAILED = TestResult(passed=3, failed=1, errors=(TestFailure(name="a.b"),))
+
+
+@pytest.mark.req("R169")
+@pytest.mark.parametrize(
+    ("level", "result", "known", "passed"),
+    [
+        (0, TestResult(passed=3, failed=0), (), True),
+        (0, FAILED, ("a.b",), False),
+        (1, TestResult(passed=0, failed=0), (), False),
+        (2, FAILED, (), False),
+        (3, FAILED, ("a.b",), True),
+        (3, FAILED, ("a.c",), False),
+        (3, TestResult(passed=0, failed=2, errors=(TestFailure(name="a.b"),)), ("a.b",), False),
+    ],
+)
+def test_when_a_level_passes(level: int, result: TestResult, known: tuple[str, ...], passed: bool) -> None:
+    """All must pass and some must have run; only for regressions does a failure that was there before not count."""
+    assert passes(LEVELS[level], result, known_failures=known) is passed
+
+
+def test_nothing_run_is_nothing_measured() -> None:
+    """A pass rate needs tests: without any there is none, rather than a perfect one."""
+    assert pass_rate(TestResult(passed=0, failed=0)) is None

@@ -1,0 +1,81 @@
+"""Where defects go that repairs did not mend: the ladder against the order of the requirement."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.repair import Escalation, LeftDefect, RepairRules
+from tercet.quality.repair.escalation import EXHAUSTED, Resources, escalate
+
+RULES = RepairRules(expert_dimensions=("law",), many_defects=3)
+
+
+def left(
+    dimension: str = "style",
+    reason: str = EXHAUSTED,
+    severity: DefectSeverity = DefectSeverity.LOW,
+    cause: RootCauseClass = RootCauseClass.LOGIC_ERROR,
+) -> LeftDefect:
+    defect = Defect(dimension=dimension, severity=severity, description="x")
+    return LeftDefect(defect=defect, root_cause=cause, tried=1, reason=reason)
+
+
+@pytest.mark.req("R206")
+def test_the_first_that_can_help_is_chosen() -> None:
+    """A person, a stronger model, a planner, a partial result, or a diagnosis: in this order, over all combinations."""
+    for expert, spent, many, human, other, replan, partial in product((True, False), repeat=7):
+        one = left("law" if expert else "style", "no time is left" if spent else EXHAUSTED)
+        defects = [one] * (3 if many else 1)
+        resources = Resources(
+            has_human=human, has_other_model=other, may_replan=replan, is_partial_useful=partial
+        )
+        if expert and human:
+            expected = Escalation.HUMAN_REVIEW
+        elif not spent and not many and other:
+            expected = Escalation.MODEL_UPGRADE
+        elif many and replan:
+            expected = Escalation.TASK_REDECOMPOSE
+        elif partial:
+            expected = Escalation.PARTIAL_COMMIT
+        else:
+            expected = Escalation.FAIL_WITH_DIAGNOSIS
+        verdict = escalate(defects, RULES, resources, reason="why")
+        assert verdict.kind is expected
+        assert verdict.left == tuple(defects)
+        assert verdict.reason.endswith(": why")
+
+
+@pytest.mark.req("R43")
+def test_two_classes_are_given_by_escalation_alone() -> None:
+    """What every repair was tried on is beyond the model; many defects are beyond the task as it was cut."""
+    assert escalate([left()], RULES, Resources(), reason="").root_cause is RootCauseClass.CAPABILITY_LIMIT
+    assert (
+        escalate([left()] * 3, RULES, Resources(), reason="").root_cause is RootCauseClass.COMPLEXITY_EXCEEDED
+    )
+    assert escalate([left(reason="no time is left")], RULES, Resources(), reason="").root_cause is None
+
+
+@pytest.mark.parametrize(
+    "grave",
+    [
+        left(severity=DefectSeverity.HIGH),
+        left(cause=RootCauseClass.SAFETY_VIOLATION),
+        left(cause=RootCauseClass.SCHEMA_VIOLATION),
+    ],
+)
+def test_a_grave_defect_is_never_committed_in_part(grave: LeftDefect) -> None:
+    """A bad one, an unsafe one and a malformed one keep a result back, however useful the rest is."""
+    resources = Resources(is_partial_useful=True)
+    assert escalate([left(), grave], RULES, resources, reason="").kind is Escalation.FAIL_WITH_DIAGNOSIS
+
+
+def test_what_is_not_grave_may_be_committed_in_part() -> None:
+    """Up to a medium defect, and only where somebody said that a part is of use."""
+    mild = [left(severity=DefectSeverity.MEDIUM)]
+    assert (
+        escalate(mild, RULES, Resources(is_partial_useful=True), reason="").kind is Escalation.PARTIAL_COMMIT
+    )
+    assert escalate(mild, RULES, Resources(), reason="").kind is Escalation.FAIL_WITH_DIAGNOSIS
