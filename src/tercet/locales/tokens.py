@@ -126,9 +126,9 @@ def _read_known_texts(scan: _Scan, known: Iterable[KnownValue]) -> None:
         for parts, kind in sorted(by_first.get(word, ()), key=lambda entry: -len(entry[0])):
             end = ranges[at + len(parts) - 1][2] if at + len(parts) <= len(ranges) else 0
             if tuple(names[at : at + len(parts)]) == parts and _stands_alone(scan.plain.text, start, end):
-                start -= scan.plain.text[start - 1 : start] == "+"
+                sign = scan.plain.text[start - 1 : start] == "+"
                 value = alphanumeric(" ".join(parts)) if kind == "identifier" else " ".join(parts)
-                scan.add(start, end, kind, value)
+                scan.add(start - sign, end, kind, value)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
