@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
 from tercet.locales.plain_text import ARTICLE, WEAK
-from tercet.locales.scan import Scan
+from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import UnitForm
 from tercet.quality.values import NUMERIC
 from tercet.quality.words import alphanumeric, fold, same_word, word_ranges, words_of
@@ -48,6 +48,9 @@ def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
     at = 0
     while (match := grouped.search(scan.flat, at)) is not None:
         start, end = match.span()
+        if len(scan.found) > MAX_TOKENS:
+            scan.unread = start
+            return
         taken = scan.taken.find(1, start, end)
         if taken >= 0:  # read what is left of it
             at = taken + 1 if taken > start else start + 1
@@ -55,25 +58,21 @@ def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
                 _read_number(scan, start, taken, labels)
             continue
         at = end
-        run = _identifier_around(scan.flat, start, end)
-        if run is not None and scan.is_free(*run):
+        run = _identifier_around(scan, start, end)
+        if run is not None:
             scan.add(*run, "identifier", alphanumeric(scan.flat[run[0] : run[1]]))
             at = max(run[1], end)
         else:
             _read_number(scan, start, end, labels)
 
 
-def _identifier_around(flat: str, start: int, end: int) -> tuple[int, int] | None:
+def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | None:
     """The run of letters and digits that a number is a part of, if it is more than a number with a unit."""
-    low, high = start, end
+    flat, low, high = scan.flat, start, end
     least, most = max(start - _REACH, 0), min(end + _REACH, len(flat))
-    while low > least and (
-        flat[low - 1].isalnum() or (flat[low - 1] in "-_/." and flat[low - 2 : low - 1].isalnum())
-    ):
+    while low > least and not scan.taken[low - 1] and _joins(flat[low - 1], flat[low - 2 : low - 1], "-_/."):
         low -= 1
-    while high < most and (
-        flat[high].isalnum() or (flat[high] in "-_/" and flat[high + 1 : high + 2].isalnum())
-    ):
+    while high < most and not scan.taken[high] and _joins(flat[high], flat[high + 1 : high + 2], "-_/"):
         high += 1
     before, number, after = flat[low:start], flat[start:end], flat[end:high]
     if any(char.isalpha() for char in before):
@@ -84,6 +83,10 @@ def _identifier_around(flat: str, start: int, end: int) -> tuple[int, int] | Non
         return (low, high) if is_code else None
     is_range = _RANGE.fullmatch(after) or (not after.strip("-/") and re.fullmatch(r"\d{1,4}[-/]", before))
     return None if is_range else (low, high)
+
+
+def _joins(char: str, beyond: str, joints: str) -> bool:
+    return char.isalnum() or (char in joints and beyond.isalnum())
 
 
 def _read_whole_forms(scan: Scan) -> None:

@@ -33,6 +33,8 @@ class Scan:
     words: list[tuple[str, int, int]]
     taken: bytearray
     found: list[_Taken] = field(default_factory=list[_Taken])
+    unread: int | None = None
+    """Where reading ended, because there were too many tokens."""
 
     @property
     def text(self) -> str:
@@ -56,9 +58,11 @@ class Scan:
     def tokens(self) -> tuple[TextToken, ...]:
         """Return what was found, in the order of the text."""
         found = sorted(self.found)
-        if len(found) > MAX_TOKENS:
-            unread = _Taken(found[MAX_TOKENS].start, len(self.original), "identifier", "", "")
-            found = [*found[:MAX_TOKENS], unread]
+        ends = [found[MAX_TOKENS].start] if len(found) > MAX_TOKENS else []
+        ends += [] if self.unread is None else [self.plain.starts[self.unread]]
+        if ends:
+            unread = _Taken(min(ends), len(self.original), "identifier", "", "")
+            found = [*(each for each in found if each.end <= unread.start), unread]
         return tuple(
             TextToken(
                 start=each.start,
