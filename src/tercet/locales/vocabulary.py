@@ -138,6 +138,15 @@ class Vocabulary:
             forms.setdefault(symbol, self._by_symbol(symbol) or code)
         return forms
 
+    @lru_cache(maxsize=4_096)  # noqa: B019 - a vocabulary lives as long as the process
+    def currency_named(self, name: str) -> str:
+        """Return the currency of a folded symbol, code or name, also in an inflected form; else nothing."""
+        plain = name.replace("\xa0", " ").rstrip(".")
+        if plain in self.currency_forms or len(plain) < 4 or not plain.isalpha():
+            return self.currency_forms.get(plain, "")
+        similar = (form for form in self.currency_forms if len(form) > 3 and same_word(form, plain))
+        return next((self.currency_forms[form] for form in similar), "")
+
     def _by_symbol(self, symbol: str) -> str:
         local = (code for code in self._currencies if get_currency_symbol(code, "en").endswith(symbol))
         return next(local, "")
