@@ -47,6 +47,10 @@ class Behaviour(IntEnum):
     with authority comes from the request, from evidence that its step pins and that relates to the request, or from a result
     that the step depends on, and is of the kind that its parameter takes. Before, each of these checks could be bypassed."""
 
+    DELIVERY = 6
+    """A step may take an accepted output, `outputs#/letter`, and no step has the id `outputs`. Before, such a reference
+    led to no step and was refused."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Rules whose absence was a security hole: a session without them can be replayed, but not resumed."""

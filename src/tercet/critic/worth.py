@@ -173,6 +173,9 @@ class Worth:
                 waiting += ((index, read) for read in _value_reads(item))
             elif isinstance(item, Read):
                 holder = self.review.position.get(item.name)
+                if holder is None and item.name == references.OUTPUTS:
+                    waiting += ((index, each) for each in self._output_parts(item.place))
+                    continue
                 if item.name == references.PARAMS and own is not None:
                     holder = own.position
                 elif holder in self.review.call_at:
@@ -298,7 +301,16 @@ class Worth:
     def _written(self, index: int, place: Place, *, is_number: bool) -> Needs:
         """What a step's parameters have at a place; it is also the result of a note."""
         call = self.review.call_at.get(index)
-        value: Any = self.review.plan.steps[index].params if call is None else call.params
+        params = self.review.plan.steps[index].params if call is None else call.params
+        return self._value_at(params, place, index, index, is_number=is_number)
+
+    def _value_at(
+        self, value: Any, place: Place, index: int | None, holder: int | None, *, is_number: bool
+    ) -> Needs:
+        """What a value that the plan writes has at a place, where the step at `index` uses it; `holder` is the step whose
+        parameters it is, if it is one's."""
+        call = None if holder is None else self.review.call_at.get(holder)
+        known = frozenset[str]() if call is None else call.tool.known_keys
         is_data = False
         for depth, token in enumerate(place):
             members = None if is_data else as_object(value)
@@ -310,7 +322,6 @@ class Worth:
                 value = pointer.follow(value, pointer.join((token,)))
             except pointer.PointerError:
                 return None
-        known = frozenset[str]() if call is None else call.tool.known_keys
         found = references.scan({references.LITERAL: value} if is_data else value)
         if any(
             key not in known and not self.is_trusted_scalar(key, index)
@@ -320,12 +331,32 @@ class Worth:
             return None
         return _together(
             ()
-            if self.is_changed(index, item, place)
+            if holder is not None and self.is_changed(holder, item, place)
             else self._found(item, index, None, is_number=is_number and not item.place)
             for item in found
         )
 
-    def _beyond(self, reference: Reference, at: int, rest: Place) -> Needs:
+    def _output(self, place: Place, at: int | None, *, is_number: bool) -> Needs:
+        """An output that a step takes is worth what the same value would be worth if the step itself had written it. One
+        that a repair may have rewritten, or that the plan declares by name only, has no trusted source."""
+        outputs = self.review.plan.outputs
+        if not place or place[0] not in outputs or self.review.spec.quality is not None:
+            return None
+        if any(references.OUTPUTS in each.names for each in self._output_references):
+            return None  # it would be made of itself
+        return self._value_at(outputs[str(place[0])], place[1:], at, None, is_number=is_number)
+
+    @cached_property
+    def _output_references(self) -> tuple[Reference, ...]:
+        return tuple(each for each in self.review.plan.found_outputs if type(each) is Reference)
+
+    def _output_parts(self, place: Place) -> list[Found]:
+        """The literals and references that the plan has at a place of its outputs."""
+        where = pointer.join(place)
+        found = self.review.plan.found_outputs
+        return [_beyond(each, place) for each in found if overlaps(where, each.place)]
+
+    def _beyond(self, reference: Reference, at: int | None, rest: Place) -> Needs:
         """A part of what a reference points at."""
         if reference.kind != "from":
             return self._found(reference, at, None, is_number=False)
@@ -439,6 +470,8 @@ class Worth:
                     continue
                 if found.kind == "cel" and ((formula := parse_formula(found.text)) is None or formula.sums):
                     waiting.append(index)
+                if references.OUTPUTS in found.names:  # an output may be a sum
+                    waiting.append(index)
                 for name in found.names:
                     if (target := review.position.get(name)) is not None:
                         readers.setdefault(target, []).append(index)
@@ -464,7 +497,8 @@ class Worth:
         if name == references.SELF and own is not None:
             index = own.position
         if index is None:
-            return None
+            is_output = name == references.OUTPUTS
+            return self._output(place, at, is_number=is_number) if is_output else None
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None
