@@ -50,6 +50,7 @@ from tercet.core.dependencies import Results
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
+from tercet.core.fold.quality import awaits_delivery
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.retrieval import missing_evidence
 from tercet.core.run import Run, WaitingCalls
@@ -177,6 +178,9 @@ def _ending(run: Run) -> Iterator[c.Command]:
     Nothing of its plan is called any more to find out.
     """
     state = run.state
+    if awaits_delivery(state):
+        yield c.AcceptOutputs()
+        return
     acting = Acting(run) if run.plan is not None else None
     is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
@@ -280,6 +284,8 @@ class Acting:
         """What is due when every step has ended."""
         if self.state.phase is not Phase.ACT:
             return c.End(status=self.state.ending or "failed")
+        if self.state.accepted is not None:
+            return c.Score()
         return c.Reflect() if self.state.is_turn_open else c.Finish()
 
     def _due(self, name: str, step: StepState) -> c.Command | None:

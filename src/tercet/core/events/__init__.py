@@ -30,6 +30,7 @@ from tercet.core.events.plan import (
 from tercet.core.events.quality import (
     EvidenceFetched,
     ExperienceDrawn,
+    OutputsAccepted,
     OutputsAttacked,
     OutputsCritiqued,
     OutputsRepaired,
@@ -113,4 +114,5 @@ Event: TypeAlias = (
     | EvidenceFetched
     | AcceptanceLapsed
     | RepeatsChecked
+    | OutputsAccepted
 )

@@ -364,8 +364,8 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
 
 
 def acceptances(state: State) -> tuple[Answer, ...]:
-    """The approvals by which outputs are being committed; none where nobody was asked for them."""
-    if state.phase is not P.COMMIT or state.quality.stage != "asking":
+    """The approvals by which outputs are being committed; none where nobody was asked for them, or they are delivered."""
+    if state.phase is not P.COMMIT or state.quality.stage != "asking" or state.accepted is not None:
         return ()
     given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]
     return tuple(answer for answer in given if answer.gate == given[-1].gate)
