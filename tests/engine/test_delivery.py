@@ -53,8 +53,14 @@ class PostOffice:
 
     def pack(self, *, asks: bool = False, **header: Any) -> Pack:
         """The pack; `asks` for people who accept the outputs."""
-        decision = {"required_outputs": ("letter",), "requires_human_approval": asks, "output_gate": "EDITOR" if asks else None}
-        return self.workshop.pack(**{"gates": (EDITOR, SENDER), "decision": decision, "on_failure": "keep", **header})
+        decision = {
+            "required_outputs": ("letter",),
+            "requires_human_approval": asks,
+            "output_gate": "EDITOR" if asks else None,
+        }
+        return self.workshop.pack(
+            **{"gates": (EDITOR, SENDER), "decision": decision, "on_failure": "keep", **header}
+        )
 
     @property
     def texts(self) -> list[str]:
@@ -81,7 +87,10 @@ def test_a_letter_is_sent_once_it_is_accepted(workshop: Workshop, url: str, *, a
     office = PostOffice(workshop)
 
     async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(office.pack(asks=asks), journal) as runtime:
+        async with (
+            workshop.journal(url) as journal,
+            workshop.runtime(office.pack(asks=asks), journal) as runtime,
+        ):
             result = await runtime.run(ASK, plan=letter(), actor=ADA)
             assert result.gate is not None
             if asks:
@@ -108,7 +117,11 @@ def test_a_letter_is_sent_once_it_is_accepted(workshop: Workshop, url: str, *, a
             assert [entry["call"]["step_id"] for entry in record["transcript"]] == ["draft", "send"]
             assert record["report"]["status"] == "completed"
             found = await events(journal, result.session_id)
-            told = [name for name in names(found) if name in ("outputs_produced", "run_reported", "outputs_accepted")]
+            told = [
+                name
+                for name in names(found)
+                if name in ("outputs_produced", "run_reported", "outputs_accepted")
+            ]
             assert told == ["outputs_produced", "run_reported", "outputs_accepted", "run_reported"]
             assert (await replay(journal, result.session_id)).difference is None
 
@@ -120,7 +133,10 @@ def test_outputs_that_are_denied_are_not_sent(workshop: Workshop, url: str) -> N
     office = PostOffice(workshop)
 
     async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(office.pack(asks=True), journal) as runtime:
+        async with (
+            workshop.journal(url) as journal,
+            workshop.runtime(office.pack(asks=True), journal) as runtime,
+        ):
             result = await runtime.run(ASK, plan=letter(), actor=ADA)
             assert result.gate is not None
             await runtime.deny(result.gate.id, actor=BOB)
@@ -154,7 +170,10 @@ def test_a_sending_that_is_denied_ends_the_run(workshop: Workshop, url: str) -> 
 def test_outputs_that_break_their_schema_are_not_sent(workshop: Workshop) -> None:
     """And if a person accepts them as partial, they are still sent to nobody."""
     office = PostOffice(workshop)
-    decision = {"required_outputs": ("letter",), "outputs_schema": {"properties": {"letter": {"maxLength": 3}}}}
+    decision = {
+        "required_outputs": ("letter",),
+        "outputs_schema": {"properties": {"letter": {"maxLength": 3}}},
+    }
 
     async def main() -> None:
         async with workshop.runtime(office.pack(decision=decision)) as runtime:
@@ -185,7 +204,9 @@ def test_steps_behind_a_delivery_come_after_it(workshop: Workshop) -> None:
     office = PostOffice(workshop)
     workshop.tool("file.it", no_compensation="filed")
     after = step("file", "file.it", params={"receipt": {"$from": "send#/receipt"}})
-    copy = step("copy", "file.it", params={"text": {"$cel": "outputs.letter + '!'"}}, when="outputs.letter != ''")
+    copy = step(
+        "copy", "file.it", params={"text": {"$cel": "outputs.letter + '!'"}}, when="outputs.letter != ''"
+    )
     never = step("never", "file.it", params={"n": 1}, when="outputs.letter == ''")
 
     async def main() -> None:
@@ -197,7 +218,7 @@ def test_steps_behind_a_delivery_come_after_it(workshop: Workshop) -> None:
             assert called["file"] == {"receipt": "r1"}
             assert called["copy"] == {"text": "Dear Ravi!"}
             assert "never" not in called
-            assert [name for name, _ in workshop.calls][0] == "draft"
+            assert workshop.calls[0] == ("draft", 1)
 
     workshop.run(main())
 
@@ -217,7 +238,10 @@ def test_a_failed_delivery_is_escalated_and_tried_again(workshop: Workshop) -> N
         async with workshop.runtime(office.pack()) as runtime:
             result = await settle_calls(runtime, await runtime.run(ASK, plan=letter(), actor=ADA))
             assert result.gate is not None
-            assert (result.gate.kind, result.gate.shown["options"]) == ("escalation", ["extend", "accept_partial", "abandon"])
+            assert (result.gate.kind, result.gate.shown["options"]) == (
+                "escalation",
+                ["extend", "accept_partial", "abandon"],
+            )
             result = await runtime.resume(result.session_id)
             result = await settle(runtime, result)
             assert (result.status, office.texts) == ("completed", ["Dear Ravi"])
@@ -309,7 +333,9 @@ def test_an_acceptance_that_lapsed_is_asked_for_again(workshop: Workshop) -> Non
 @pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("point", ["before_append", "after_append", "before_call", "after_answer"])
 @pytest.mark.parametrize("nth", range(1, 12))
-def test_a_crash_neither_judges_nor_sends_again(workshop: Workshop, file: str, point: str, nth: int, *, asks: bool) -> None:
+def test_a_crash_neither_judges_nor_sends_again(
+    workshop: Workshop, file: str, point: str, nth: int, *, asks: bool
+) -> None:
     """Whatever has become durable is not done again: one acceptance, one letter, one record."""
     office = PostOffice(workshop)
     pack = office.pack(asks=asks)

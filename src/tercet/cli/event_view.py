@@ -133,6 +133,9 @@ def line_of(state: State, event: e.Event) -> Text | None:  # noqa: C901 - one ca
             return _line("·", "dim", f"resumed{calls}")
         case e.GateOpened():
             return _line("?", "yellow", _asked(event))
+        case e.OutputsAccepted():
+            by = f" by {printable(listed(event.by), 120)}" if event.by else ""
+            return _line("✓", "green", f"outputs accepted{by}: they are delivered as they are")
         case e.AcceptanceLapsed():
             return _line("?", "yellow", f"not committed, people are asked again: {_short(event.reason)}")
         case e.ApprovalGranted():

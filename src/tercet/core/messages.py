@@ -542,7 +542,7 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
             code="not_approved",
             remedy="only one's own approval can be withdrawn",
         )
-    if not any(can_be_held(state.steps[name]) for name in gate.calls):
+    if not any(can_be_held(state.steps[name], gate) for name in gate.calls):
         raise UsageError(
             f"the call behind gate {gate.id} has begun",
             code="too_late",

@@ -155,8 +155,7 @@ def possible_absences(plan: Plan, uncertain: frozenset[int]) -> Iterator[frozens
         return
     position = {plan.steps[index].id: index for index in uncertain}
     needs = {
-        index: {position[name] for name in read_steps(plan, index) if name in position}
-        for index in uncertain
+        index: {position[name] for name in read_steps(plan, index) if name in position} for index in uncertain
     }
     for size in range(1, len(uncertain) + 1):
         for chosen in combinations(sorted(uncertain), size):

@@ -56,7 +56,8 @@ def awaits_delivery(state: State) -> bool:
     """Whether a run whose outputs the critic or a person has accepted has steps that take them and have not begun. What is
     accepted as partial is not delivered, and a rehearsal delivers nothing."""
     is_accepted = state.phase is P.COMMIT and not state.partial and not state.start.shadow
-    return is_accepted and state.accepted is None and bool(read_plan(state.plan).graph.takers)
+    is_open = is_accepted and state.accepted is None and bool(state.plan)
+    return is_open and bool(read_plan(state.plan).graph.takers)
 
 
 def outputs_accepted(state: State, event: e.OutputsAccepted) -> State:
@@ -68,9 +69,7 @@ def outputs_accepted(state: State, event: e.OutputsAccepted) -> State:
     for name in (plan.steps[index].id for index in plan.graph.takers):
         steps[name] = msgspec.structs.replace(steps[name], unmet=steps[name].unmet - 1)
     ready = tuple(name for name, step in steps.items() if step.status == "pending" and not step.unmet)
-    return changed(
-        state, phase=P.ACT, accepted=copy_fields(Acceptance, event), steps=steps, frontier=ready
-    )
+    return changed(state, phase=P.ACT, accepted=copy_fields(Acceptance, event), steps=steps, frontier=ready)
 
 
 def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:

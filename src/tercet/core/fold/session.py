@@ -276,6 +276,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
     demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
+    demand(state, event, is_met=not awaits_delivery(state), why="its outputs are not delivered yet")
     return changed(
         state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}, approved={}
     )
@@ -283,6 +284,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    demand(state, event, is_met=state.accepted is None, why="its outputs are accepted already")
     return changed(
         state,
         phase=P.VERIFY,

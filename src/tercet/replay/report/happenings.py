@@ -97,6 +97,9 @@ def sentence(event: e.Event) -> Told:  # noqa: C901 - one case for each kind of 
             note = f": {event.note}" if event.note else ""
             tone = _good(event.answer not in ("deny", "abandon", "withdraw"))
             return f"{event.actor} answers {event.answer.replace('_', ' ')}{note}", tone
+        case e.OutputsAccepted():
+            by = f" by {', '.join(event.by)}" if event.by else ""
+            return f"the outputs are accepted{by}, and delivered as they are", "good"
         case e.AcceptanceLapsed():
             return f"the outputs are not committed, and people are asked again: {event.reason}", "wait"
         case e.ApprovalGranted():
