@@ -41,7 +41,7 @@ class PostOffice:
                 self.sent.append((context.idempotency_key, params))
             return {"receipt": "r1"}
 
-        fields = {
+        fields: dict[str, Any] = {
             "mode": "network",
             "gates": ("SENDER",),
             "authority": ("to",),
@@ -58,9 +58,8 @@ class PostOffice:
             "requires_human_approval": asks,
             "output_gate": "EDITOR" if asks else None,
         }
-        return self.workshop.pack(
-            **{"gates": (EDITOR, SENDER), "decision": decision, "on_failure": "keep", **header}
-        )
+        fields: dict[str, Any] = {"gates": (EDITOR, SENDER), "decision": decision, "on_failure": "keep"}
+        return self.workshop.pack(**{**fields, **header})
 
     @property
     def texts(self) -> list[str]:

@@ -172,20 +172,28 @@ class Worth:
             if isinstance(item, Reference):
                 waiting += ((index, read) for read in _value_reads(item))
             elif isinstance(item, Read):
-                holder = self.review.position.get(item.name)
-                if holder is None and item.name == references.OUTPUTS:
-                    waiting += ((index, each) for each in self._output_parts(item.place))
-                    continue
-                if item.name == references.PARAMS and own is not None:
-                    holder = own.position
-                elif holder in self.review.call_at:
-                    holder = None
-                if holder is None:
+                holder, written = self._written_parts(item, index, own)
+                if written is None:
                     yield index, item
                     continue
-                for each in self.review.found[holder]:
-                    if overlaps(pointer.join(item.place), each.place):
-                        waiting.append((holder, _beyond(each, item.place)))
+                where = pointer.join(item.place)
+                waiting += (
+                    (holder, _beyond(each, item.place)) for each in written if overlaps(where, each.place)
+                )
+
+    def _written_parts(
+        self, read: Read, index: int, own: EffectiveStep | None
+    ) -> tuple[int, Sequence[Found] | None]:
+        """Return the literals and references that the plan writes where the step at `index` reads, and the step that uses
+        them: of a note, of a step's own parameters, and of the outputs; None if a read leads to no such place."""
+        holder = self.review.position.get(read.name)
+        if holder is None and read.name == references.OUTPUTS:
+            return index, self.review.plan.found_outputs
+        if read.name == references.PARAMS and own is not None:
+            return own.position, self.review.found[own.position]
+        if holder is None or holder in self.review.call_at:
+            return index, None
+        return holder, self.review.found[holder]
 
     def _kind_of(self, read: Read, own: EffectiveStep | None) -> Kind:
         """Return the kind of what is read."""
@@ -349,12 +357,6 @@ class Worth:
     @cached_property
     def _output_references(self) -> tuple[Reference, ...]:
         return tuple(each for each in self.review.plan.found_outputs if type(each) is Reference)
-
-    def _output_parts(self, place: Place) -> list[Found]:
-        """The literals and references that the plan has at a place of its outputs."""
-        where = pointer.join(place)
-        found = self.review.plan.found_outputs
-        return [_beyond(each, place) for each in found if overlaps(where, each.place)]
 
     def _beyond(self, reference: Reference, at: int | None, rest: Place) -> Needs:
         """A part of what a reference points at."""
