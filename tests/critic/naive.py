@@ -36,7 +36,7 @@ Doc: TypeAlias = dict[str, Any]
 
 MODES = ["read_only", "local_write", "network", "delegated", "destructive"]
 REVERSIBILITIES = ["pure", "reversible", "compensable", "irreversible"]
-NO_STEPS = {"request", "evidence", "self", "params"}
+NO_STEPS = {"request", "evidence", "self", "params", "outputs"}
 
 KINDS = {
     "approval_mode_mismatch": "mode_exceeded mode_understated authorization_required gate_unknown gate_missing",
@@ -466,8 +466,26 @@ def waits_for(case: Case) -> list[set[int]]:
     while True:
         after = [direct.union(*(before[index] for index in direct)) for direct in before]
         if after == before:
-            return before
+            return behind_the_outputs(case, before)
         before = after
+
+
+def takes_output(step: Step) -> bool:
+    """Whether a step refers to an output of the run."""
+    return any("outputs" in names_in(part) for part in parts_of(step))
+
+
+def delivering(case: Case, before: list[set[int]]) -> set[int]:
+    """The steps that take an output, or wait for one that does."""
+    takers = {index for index, step in enumerate(case.plan.steps) if takes_output(step)}
+    return {index for index, earlier in enumerate(before) if index in takers or earlier & takers}
+
+
+def behind_the_outputs(case: Case, before: list[set[int]]) -> list[set[int]]:
+    """The same, where what delivers outputs waits for all that does not."""
+    late = delivering(case, before)
+    rest = set(range(len(before))) - late
+    return [earlier | rest if index in late else earlier for index, earlier in enumerate(before)]
 
 
 # ---- checks 1 to 8 ------------------------------------------------------------------------------------------------
@@ -629,6 +647,8 @@ def reference_faults(case: Case, part: Part, *, own: bool) -> list[str]:
     if part.kind == "cel":
         return expression_faults(case, part.value, own=own, condition=False)
     target, way = target_of(part)
+    if part.kind == "from" and target == "outputs":
+        return []  # looked at in check 9b
     if part.kind == "evidence" or target == "request":
         try:
             known(case, part)
@@ -648,7 +668,7 @@ def binding_faults(case: Case, part: Part, index: int) -> list[str]:
     steps = [index_of(case, name) for name in mentioned if name not in NO_STEPS]
     if any(step is not None and step not in waits_for(case)[index] for step in steps):
         return ["unresolved_reference"]
-    is_mixed = "self" in mentioned and (bool(steps) or "evidence" in mentioned)
+    is_mixed = "self" in mentioned and (bool(steps) or "evidence" in mentioned or "outputs" in mentioned)
     return ["expression_invalid"] if is_mixed else []
 
 
@@ -676,12 +696,38 @@ def expression_faults(case: Case, text: str, *, own: bool, condition: bool) -> l
     evidence = [read.way[:1] for read in reads if read.root == "evidence"]
     if not all(way and isinstance(way[0], str) for way in evidence):
         return ["expression_invalid"]
-    allowed = NO_STEPS if own else {"request", "evidence"}
+    allowed = NO_STEPS if own else {"request", "evidence", "outputs"}
     lost = [read.root for read in reads if read.root not in allowed and index_of(case, read.root) is None]
     if lost or any(class_of(case, way[0]) is None for way in evidence):
         return ["unresolved_reference"]
     is_valid = len(text) <= 1_000 and not has_comprehension(text) and compiles(text, condition=condition)
     return [] if is_valid else ["expression_invalid"]
+
+
+def outputs_can_be_delivered(case: Case) -> Iterator[Finding]:
+    """Check 9b: what is taken exists, compensations take it no earlier, and no output waits for its own delivery."""
+    late = delivering(case, waits_for(case))
+    there = {*case.plan.outputs, *case.plan.declared_outputs, *case.spec.required_outputs}
+    for index in sorted(late):
+        step = case.plan.steps[index]
+        for part in [*parts_of(step), *parts(step.compensate.params if step.compensate else {})]:
+            if any(not way or way[0] not in there for way in outputs_read(part)):
+                yield "unresolved_reference", index
+    for index, step in enumerate(case.plan.steps):
+        taken = [*parts(step.compensate.params if step.compensate else {})]
+        if index not in late and any("outputs" in names_in(part) for part in taken):
+            yield "unresolved_reference", index
+    for part in [*parts(case.plan.outputs), *parts(case.plan.memory)]:
+        if any(name == "outputs" or index_of(case, name) in late for name in names_in(part)):
+            yield "cyclic_dependency", None
+
+
+def outputs_read(part: Part) -> list[Place]:
+    """The places of the outputs that a part reads."""
+    if part.kind == "cel":
+        return [read.way for read in scan(part.value).reads if read.root == "outputs"]
+    target, way = target_of(part) if part.kind == "from" else ("", [])
+    return [tuple(way)] if target == "outputs" else []
 
 
 # ---- checks 10 to 12: arguments, modes and roles --------------------------------------------------------------------
@@ -1080,6 +1126,10 @@ def records_read(case: Case, target: str, way: Place, within: Within) -> set[str
     """The records that a reference leads to: through notes to what was written there."""
     if target == "request":
         return {"request"}
+    if target == "outputs":
+        if not way or way[0] not in case.plan.outputs:
+            return set()
+        return records_of(case, case.plan.outputs[str(way[0])], way[1:], within, within)
     host = within.step if target in ("self", "params") else None
     index = index_of(case, host.id if host else target)
     if index is None:
@@ -1087,8 +1137,11 @@ def records_read(case: Case, target: str, way: Place, within: Within) -> set[str
     step = case.plan.steps[index]
     if target != "params" and step.kind != "note":
         return {f"step {step.id}"}
-    inside = site(case, step)
-    value: Any = params_of(case, step)
+    return records_of(case, params_of(case, step), way, site(case, step), within)
+
+
+def records_of(case: Case, value: Any, way: Place, inside: Within, within: Within) -> set[str] | None:
+    """The records that a written value comes from, at a place of it."""
     for position, token in enumerate(way):
         reference = as_reference(cast("Doc", value)) if isinstance(value, dict) else None
         if reference is not None and reference[0] != "literal":
@@ -1495,6 +1548,8 @@ def is_computed(case: Case, index: int, seen: list[int]) -> bool:
         found = shape(paired(lexemes(part.value))) if part.kind == "cel" else None
         if part.kind == "cel" and (found is None or found.kind == "flag" or found.sums):
             return True
+        if "outputs" in names_in(part):
+            return True
         targets = [index_of(case, name) for name in names_in(part)]
         if any(target is not None and is_computed(case, target, seen) for target in targets):
             return True
@@ -1536,6 +1591,8 @@ def is_trusted_read(case: Case, target: str, way: Place, within: Within, rest: P
         if holds_sentence(case, (*way, *rest)):
             return False
         return is_unmarked(input_marks(case), way) and kinds.fits(within.wanted, kind)
+    if target == "outputs":
+        return is_trusted_output(case, way, within, rest)
     if target == "params":
         return within.step is not None and is_trusted_where_written(case, within.step, way, within, rest)
     index = index_of(case, within.step.id if target == "self" and within.step else target)
@@ -1626,7 +1683,23 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, reader: Within,
     within = site(case, step)._replace(
         keys=schema_keys(tool.parameters) if tool else frozenset(), wanted=reader.wanted
     )
-    value: Any = params_of(case, step)
+    return is_trusted_value(case, params_of(case, step), way, within, rest, reader, step)
+
+
+def is_trusted_output(case: Case, way: Place, reader: Within, rest: Place = ()) -> bool:
+    """Whether an output is permitted where a step takes it: as if the step had written the same itself."""
+    if not way or way[0] not in case.plan.outputs or case.spec.quality is not None:
+        return False
+    if any("outputs" in names_in(part) for part in parts(case.plan.outputs)):
+        return False
+    within = reader._replace(keys=frozenset())
+    return is_trusted_value(case, case.plan.outputs[str(way[0])], way[1:], within, rest, reader, None)
+
+
+def is_trusted_value(
+    case: Case, value: Any, way: Place, within: Within, rest: Place, reader: Within, step: Step | None
+) -> bool:
+    """Whether what a written value has at a place is permitted; `step` is the one whose parameters it is."""
     plain = False
     for position, token in enumerate(way):
         reference = as_reference(cast("Doc", value)) if isinstance(value, dict) and not plain else None
@@ -1637,7 +1710,7 @@ def is_trusted_where_written(case: Case, step: Step, way: Place, reader: Within,
             value = follow(value if reference is None else reference[1], [str(token)])
         except NowhereError:
             return False
-    value = unset(case, step, value, way, plain=plain)
+    value = value if step is None else unset(case, step, value, way, plain=plain)
     if value is GONE:
         return True
     is_nothing = value == {} and not plain
@@ -2137,6 +2210,8 @@ def holds_without(case: Case, policy: Policy, absent: set[int]) -> bool | None:
 def refers_to(case: Case, index: int) -> set[int]:
     """The steps that a step's parameters and condition mention."""
     names = [name for part in parts_of(case.plan.steps[index]) for name in names_in(part)]
+    if "outputs" in names:
+        names += [name for part in parts(case.plan.outputs) for name in names_in(part)]
     found = [index_of(case, name) for name in names if name not in NO_STEPS]
     return {before for before in found if before is not None}
 
@@ -2399,6 +2474,7 @@ CHECKS: list[tuple[Callable[[Case], Iterator[Finding]], str]] = [
     (no_step_is_a_lane, ""),
     (no_step_waits_for_itself, ""),
     (references_lead_somewhere, ""),
+    (outputs_can_be_delivered, ""),
     (arguments_fit, ""),
     (arguments_are_within_limits, ""),
     (modes_are_stated, ""),

@@ -475,6 +475,10 @@ dyn({{a}})['note']
 {{a}}.lines[{{b}}.amount].sku
 {{a}}.amount / {{a}}.amount + {{b}}.amount
 self.amount + params.amount
+outputs.amount
+outputs["amount"] - {{a}}.fee
+outputs.amount == {{a}}.amount
+outputs
 """.strip().splitlines()
 EXPRESSIONS = [*_PLAIN_EXPRESSIONS, "", " ", "// {b}.note\n{a}.amount", "{a}.email + '" + "x" * 1_000 + "'"]
 
@@ -483,6 +487,8 @@ POINTERS = [
     "#/lines/1/text", "#/lines/01/text", "#/lines/9/text", "#/lines/-/text", "#/lines/" + "9" * 5_000, "#/echo", "#/to",
     "#/to/x", "#/body", "#/refund_id", "#/nothing", "#/unheard_of", "#/a~1b/~0", "#/",
 ]  # fmt: skip
+
+OUTPUT_POINTERS = ["", "#/", "#/amount", "#/amount", "#/amount/sku", "#/other", "#/unheard_of"]
 
 LITERALS: list[Any] = [
     "ord_1", "pay_1", "pay_6", "acc_7", "ada@shop.test", "eve@evil.test", "A", "web", "phone", "", "500",
@@ -509,8 +515,10 @@ def _value(draw: Draw, docs: Docs) -> Any:
         case 2 | 3:
             return {"$from": _id(draw, docs) + pick(draw, POINTERS)}
         case 4:
-            target = pick(draw, ["request", "request", "self", "params", "nobody", "evidence"])
-            return {"$from": target + pick(draw, POINTERS)}
+            target = pick(
+                draw, ["request", "request", "self", "params", "nobody", "evidence", "outputs", "outputs"]
+            )
+            return {"$from": target + pick(draw, OUTPUT_POINTERS if target == "outputs" else POINTERS)}
         case 5:
             ref = pick(draw, [WINDOW, WINDOW, FORM, BOOKS, ABSENT, "junk"])
             ways = [
@@ -559,6 +567,7 @@ class _Sources(NamedTuple):
             500,
             500.0,
             {"$from": "request#/amount"},
+            {"$from": "outputs#/amount"},
             {"$evidence": f"{WINDOW}#/amount"},
             *({"$from": f"{step}#/amount"} for step in [*self.lookups, *self.refunds, *self.notes]),
             *({"$cel": f"{step}.amount - {step}.fee"} for step in self.lookups),

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import compensated_step
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import TRANSITIONS, fold_event
 from tercet.core.fold.base import IllegalEvent
+from tercet.core.plans import read_plan
 from tercet.core.state import TERMINAL, State
 from tercet.core.table import TABLE, list_moves
 from tercet.engine import checkpoint
@@ -50,9 +52,11 @@ def label(event: e.Event) -> str:
             return tag
 
 
-def wander(draw: random.Random, length: int) -> Iterator[tuple[State, e.Event, State]]:
+def wander(
+    draw: random.Random, length: int, start: State | None = None
+) -> Iterator[tuple[State, e.Event, State]]:
     """A way through possible events, each with the state before and after it; those that end a run come seldom."""
-    state = State()
+    state = start or State()
     for _ in range(length):
         if state.is_over:
             return
@@ -71,12 +75,24 @@ SELDOM = ("session_cancelled", "session_expired", "given_up", "planning_failed: 
           "run_reported: replan")  # fmt: skip
 
 
+def accepting() -> State:
+    """A run whose outputs the critic has accepted, and that has steps which take them."""
+    state = fold([started(), proposed(3), e.Decomposed(at=1_000, steps=3), e.EvidenceRetrieved(at=1_000)])
+    state = fold_event(state, reviewed(state, "ok", 1_000))
+    state = fold([intent("a", state.steps["a"], 1_000), e.Complete(at=1_000, step="a", attempt=1)], state)
+    judged = e.StepJudged(at=1_000, step="a", attempt=1, outcome="accept")
+    produced = e.OutputsProduced(at=1_000, outputs={"x": 1})
+    return fold([judged, produced, e.RunReported(at=1_000, report={}, outcome="accept")], state)
+
+
 def reach() -> dict[Phase, list[State]]:
     """States in every phase, with calls in flight, gates open and effects being taken back, by many ways."""
     found: dict[Phase, dict[bytes, State]] = {phase: {} for phase in Phase}
     draw = random.Random(7)  # noqa: S311 - no secret: the same ways every time
-    for _ in range(WAYS):
-        for _, _, after in wander(draw, 60):
+    for way in range(WAYS):
+        # Few ways by luck alone come to a delivery.
+        start = accepting() if way % 10 == 0 else None
+        for _, _, after in wander(draw, 60, start):
             found[after.phase].setdefault(_shape(after), after)
     # One step further from everywhere, so that it is no matter of luck whether a rare event was met in a rare phase.
     for state in [state for states in found.values() for state in states.values() if not state.is_over]:
@@ -94,6 +110,8 @@ def _shape(state: State) -> bytes:
             state.ending,
             state.saga,
             bool(state.unjudged),
+            state.accepted is not None and bool(state.frontier),
+            state.accepted is not None,
             state.is_stepwise,
             state.start.shadow,
             state.is_turn_open,
@@ -164,6 +182,38 @@ def test_the_diagram_shows_every_move_and_no_other() -> None:
         if (after := fold_event(state, event)).phase is not state.phase
     }
     assert moves == set(list_moves())
+
+
+def test_a_delivery_begins_only_with_the_text_that_was_accepted() -> None:
+    """Over every way: when a step begins that takes an output, or waits for one that does, these outputs were accepted."""
+    draw = random.Random(5)  # noqa: S311 - no secret: the same ways every time
+    delivered = 0
+    for _ in range(WAYS):
+        accepted: str | None = None
+        for before, event, after in wander(draw, 60, accepting()):
+            if isinstance(event, e.OutputsAccepted):
+                accepted = event.digest
+            if isinstance(event, e.PlanProposed):
+                accepted = None
+            if isinstance(event, e.Intent) and not compensated_step(event.step):
+                graph = read_plan(before.plan).graph
+                if list(before.steps).index(event.step) in graph.delivery:
+                    assert accepted == digest(after.outputs)
+                    delivered += 1
+    assert delivered > 50
+
+
+def test_no_event_lets_a_delivery_begin_early() -> None:
+    """Whatever happens before the acceptance, the INTENT of a delivery is refused."""
+    tried = 0
+    for state in (state for states in REACHED.values() for state in states):
+        if state.accepted is None and state.plan and state.phase is Phase.ACT and not state.is_over:
+            plan = read_plan(state.plan)
+            for name in (plan.steps[index].id for index in plan.graph.delivery):
+                tried += 1
+                with pytest.raises(IllegalEvent):
+                    fold_event(state, intent(name, state.steps[name], state.at))
+    assert tried >= 5
 
 
 @pytest.mark.req("R139", "R251")

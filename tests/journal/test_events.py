@@ -23,7 +23,7 @@ TAGS = {
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
     "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed", "outputs_attacked",
-    "samples_drawn", "repeats_checked",
+    "samples_drawn", "repeats_checked", "outputs_accepted",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 

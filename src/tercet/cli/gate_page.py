@@ -115,8 +115,19 @@ def _approval(gate: OpenGate) -> Iterator[Row]:
     if shown.get("description"):
         yield "does", str(shown["description"])
     yield from call_rows(shown, with_sources=True)
+    if judgement := as_object(shown.get("judgement")):
+        yield from _delivered(judgement)
     for other in as_list(shown.get("sequence")) or ():
         yield from call_rows(as_object(other) or {}, with_sources=True)
+
+
+def _delivered(judgement: Mapping[str, Any]) -> Iterator[Row]:
+    """Who accepted the outputs that a call delivers, and what they were judged by."""
+    people = ", ".join(map(str, as_list(judgement.get("accepted_by")) or ()))
+    by = f"by {people}" if people else f"by rule: {judgement.get('rationale', '')}"
+    yield "judged", printable(f"outputs accepted {by}", WHOLE)
+    if given := as_object(judgement.get("exit")):
+        yield from _judged(given, ())
 
 
 def _repeats(gate: OpenGate, now: int) -> Iterator[Row]:

@@ -54,6 +54,10 @@ class Behaviour(IntEnum):
     sentences supported, and wrong letters were committed. Judgements by the earlier rules are facts in a replay: how
     outputs were verified, criticised and repaired, what samples agreed on, and how the run was to end by that."""
 
+    DELIVERY = 7
+    """A step may take an accepted output, `outputs#/letter`, and no step has the id `outputs`. Before, such a reference
+    led to no step and was refused."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Rules whose absence was a security hole: a session without them can be replayed, but not resumed."""

@@ -2,12 +2,14 @@
 
 Steps are numbered by their position. An edge is a declared `depends_on` or a reference; names that no step has are
 kept apart, since an unknown name is the critic's to refuse. Everything is linear in steps and edges.
+
+A step that takes an output of the run waits for every step that runs before outputs are judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tercet.contracts import references
@@ -27,6 +29,10 @@ class Graph:
     """Pairs of a step and a name it depends on that no step has."""
     order: tuple[int, ...]
     """A topological order, the same one for the same plan; shorter than the plan if there is a cycle."""
+    takers: tuple[int, ...] = ()
+    """The steps that refer to the outputs of the run."""
+    delivery: frozenset[int] = frozenset()
+    """The same, and all steps that wait for them: they run once the outputs are accepted."""
 
     @property
     def is_acyclic(self) -> bool:
@@ -98,16 +104,47 @@ def build(plan: Plan) -> Graph:
     position = {step.id: index for index, step in enumerate(plan.steps)}
     predecessors: list[tuple[int, ...]] = []
     unknown: list[tuple[int, str]] = []
+    takers: list[int] = []
     for index, step in enumerate(plan.steps):
         needed: dict[int, None] = {}
-        for name in (*step.depends_on, *referenced_steps(step)):
+        named = referenced_steps(step)
+        if references.OUTPUTS in named and references.OUTPUTS not in position:
+            takers.append(index)
+        for name in (*step.depends_on, *named):
             target = position.get(name)
             if target is None:
                 unknown.append((index, name))
             else:
                 needed[target] = None
         predecessors.append(tuple(needed))
-    return _ordered(predecessors, unknown)
+    drawn = _ordered(predecessors, unknown)
+    return _with_delivery(drawn, takers) if takers else drawn
+
+
+MAX_TAKERS = 64
+"""More steps that take outputs are refused: each of them waits for all steps that nothing else waits for."""
+
+
+def _with_delivery(drawn: Graph, takers: list[int]) -> Graph:
+    """The same graph, in which steps that take outputs wait for all steps that bring them."""
+    delivery: set[int] = set()
+    waiting = list(takers)
+    while waiting:
+        step = waiting.pop()
+        if step not in delivery:
+            delivery.add(step)
+            waiting += drawn.successors[step]
+    last = [
+        step
+        for step, after in enumerate(drawn.successors)
+        if step not in delivery and delivery.issuperset(after)
+    ]
+    predecessors = list(drawn.predecessors)
+    for step in takers[:MAX_TAKERS]:
+        if delivery.isdisjoint(predecessors[step]):
+            predecessors[step] = tuple(dict.fromkeys((*predecessors[step], *last)))
+    found = _ordered(predecessors, list(drawn.unknown))
+    return replace(found, takers=tuple(takers), delivery=frozenset(delivery))
 
 
 def referenced_steps(step: Step) -> list[str]:
@@ -116,6 +153,16 @@ def referenced_steps(step: Step) -> list[str]:
     if step.when is not None:
         named += references.names(step.when)
     return [name for name in named if name not in references.RESERVED_IDS] if named else named
+
+
+def read_steps(plan: Plan, index: int) -> list[str]:
+    """Return the names of the steps whose results a step reads, also by way of the outputs of the run."""
+    named = referenced_steps(plan.steps[index])
+    is_taker = references.OUTPUTS in named and index in plan.graph.delivery
+    if not is_taker or len(plan.graph.takers) > MAX_TAKERS:
+        return named
+    behind = (name for item in plan.found_outputs if type(item) is Reference for name in item.names)
+    return [*named, *(name for name in behind if name not in references.RESERVED_IDS)]
 
 
 def _ordered(predecessors: list[tuple[int, ...]], unknown: list[tuple[int, str]]) -> Graph:

@@ -141,6 +141,19 @@ class MemoryProposal(Shape):
     sources: tuple[str, ...] = ()
 
 
+class Delivery(Shape):
+    """The accepted outputs of a run that steps of its plan took, and what became of these steps."""
+
+    outputs_digest: str
+    """The digest of the accepted outputs."""
+    accepted_by: tuple[str, ...] = ()
+    """The people who accepted them; empty where the decision's rules did."""
+    delivered: tuple[str, ...] = ()
+    """The steps that took them and completed, or waited for such a step and completed."""
+    undelivered: tuple[str, ...] = ()
+    """Those that did not complete."""
+
+
 class DecisionRecord(Shape):
     """The durable result of a run, completed or refused."""
 
@@ -158,6 +171,8 @@ class DecisionRecord(Shape):
     report: CriticReport
     transcript: tuple[TranscriptEntry, ...] = ()
     memory_proposals: tuple[MemoryProposal, ...] = ()
+    delivery: Absent[Delivery] = None
+    """What was delivered; absent where no step takes an output, or the outputs were not accepted."""
     pack: str = ""
     pack_hash: str = ""
     context_hash: str = ""

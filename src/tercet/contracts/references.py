@@ -2,6 +2,7 @@
 
     {"$from": "s1#/total"}              a part of the result of step s1 ("s1" alone is the whole result)
     {"$from": "request#/order_id"}      a part of the request's input
+    {"$from": "outputs#/letter"}        a part of the run's outputs, once they are accepted (in a plan without a step of that id)
     {"$evidence": "<ref>#/field"}       a part of a pinned piece of evidence
     {"$cel": "s1.total - s2.fee"}       computed by CEL over steps, `request` and `evidence["<ref>"]`
     {"$select": {"from": "s1#/rows", …}} one item of a list, or a field of it (see `Selection`)
@@ -26,6 +27,8 @@ REQUEST = "request"
 EVIDENCE = "evidence"
 SELF = "self"
 PARAMS = "params"
+OUTPUTS = "outputs"
+"""The outputs of the run. Not reserved as an id: plans of older sessions may have such a step, which is then meant."""
 OWN_STEP = frozenset({SELF, PARAMS})
 """What only a compensation may refer to: the result and the parameters of the step that it compensates."""
 RESERVED_IDS = frozenset({REQUEST, EVIDENCE}) | OWN_STEP

@@ -103,7 +103,8 @@ class RepeatsFound(Answer, frozen=True, kw_only=True):
 
 
 class Ready(Answer, frozen=True, kw_only=True):
-    """What was looked at just before a call: the lease, the circuit of its tool, its approvers, and earlier calls."""
+    """What was looked at just before a call: the lease, the circuit of its tool, its approvers, and earlier calls. Before
+    outputs are delivered, those who accepted them."""
 
     at: int
     epoch: int = 0

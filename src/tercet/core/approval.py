@@ -123,7 +123,10 @@ def ask_for(
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
     shown = _shown(state, setting, asked)
     if _is_settable(setting, asked, needs):
-        shown[SETTABLE] = settable(asked.call.params, asked.call.tool)
+        is_delivered = state.accepted is not None
+        shown[SETTABLE] = settable(asked.call.params, asked.call.tool, is_delivered=is_delivered)
+    if state.accepted is not None:
+        shown["judgement"] = _judgement(state)
     if changers := sorted({each.by for each in state.changed if each.step == asked.name}):
         shown["changed_by"] = changers
     if refusal := state.steps[asked.name].refused_change:
@@ -143,6 +146,18 @@ def ask_for(
         stale=_stale(state, setting, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
+
+
+def _judgement(state: State) -> dict[str, Any]:
+    """What was said of the outputs that a call delivers."""
+    accepted, report = state.accepted, state.report
+    return {
+        "outputs": accepted.digest if accepted else "",
+        "accepted_by": list(accepted.by) if accepted else [],
+        "status": report.get("status", ""),
+        "rationale": report.get("rationale", ""),
+        **({"exit": state.quality.exit} if state.quality.exit else {}),
+    }
 
 
 def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:

@@ -189,6 +189,10 @@ class Score(Command, frozen=True, kw_only=True):
     """Let the critic score the run."""
 
 
+class AcceptOutputs(Command, frozen=True, kw_only=True):
+    """Let the steps begin that take the outputs, which the critic or a person has accepted."""
+
+
 class StopExhausted(Command, frozen=True, kw_only=True):
     """The run has gone through more phases than it may: end it."""
 

@@ -49,6 +49,7 @@ from tercet.core.dependencies import Results
 from tercet.core.events import BoundCompensation, Undo
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
+from tercet.core.fold.quality import awaits_delivery
 from tercet.core.prepared_call import PreparedCall
 from tercet.core.required_gates import compensation_gates, gates_of
 from tercet.core.retrieval import missing_evidence
@@ -159,6 +160,9 @@ def _ending(run: Run) -> Iterator[c.Command]:
     state = run.state
     if state.is_over:
         return
+    if awaits_delivery(state):
+        yield c.AcceptOutputs()
+        return
     acting = Acting(run) if run.plan is not None else None
     is_undoing = state.saga == "undoing"
     is_open = [name for name in state.frontier if state.steps[name].status in ("in_flight", "unknown")]
@@ -268,6 +272,8 @@ class Acting:
         """What is due when every step has ended."""
         if self.state.phase is not Phase.ACT:
             return c.End(status=self.state.ending or "failed")
+        if self.state.accepted is not None:
+            return c.Score()
         return c.Reflect() if self.state.is_turn_open else c.Finish()
 
     def _due(self, name: str, step: StepState) -> c.Command | None:

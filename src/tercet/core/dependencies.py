@@ -14,7 +14,7 @@ from tercet.contracts import pointer, references
 from tercet.contracts.context import EnteredResult
 from tercet.contracts.effective import unaliased
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import Compensation, Step
+from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.references import Found, Read, Reference
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.trust import overlaps
@@ -43,16 +43,23 @@ class Results(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name == references.REQUEST:
             return self._request
+        if self._is_outputs(name):
+            return self._state.outputs
         step = self._state.steps[name]
         if step.status != "done":
             raise KeyError(name)
         return self._blobs[step.blob] if step.blob else step.value
 
     def __contains__(self, name: object) -> bool:
-        if name == references.REQUEST:
+        if name == references.REQUEST or self._is_outputs(name):
             return True
         step = self._state.steps.get(name) if isinstance(name, str) else None
         return step is not None and step.status == "done"
+
+    def _is_outputs(self, name: object) -> bool:
+        """Whether a name stands for the outputs of the run, and they are accepted."""
+        is_meant = name == references.OUTPUTS and name not in self._state.steps
+        return is_meant and self._state.accepted is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._state.done)
@@ -118,7 +125,8 @@ class _Search:
         """Add what the notes hold that were read, at the places that were read, and why these notes were written."""
         if not self._reads and not self._awaited:
             return
-        notes = {step.id: step for step in read_plan(self._state.plan).steps if step.kind == "note"}
+        plan = read_plan(self._state.plan)
+        notes = {step.id: step for step in plan.steps if step.kind == "note"}
         done: set[Read | str] = set()
         while waiting := [each for each in (*self._reads, *self._awaited) if each not in done]:
             for each in waiting:
@@ -126,12 +134,22 @@ class _Search:
                 if isinstance(each, str):
                     self._add_reason(notes.get(each))
                     continue
+                if each.name == references.OUTPUTS and each.name not in self._state.steps:
+                    self._add_outputs(plan, each)
+                    continue
                 note = notes.get(each.name)
                 self._add_reason(note)
                 written = self._own if each.name == references.PARAMS else note.found if note else ()
                 for item in written:
                     if overlaps(pointer.join(each.place), item.place):
                         self._add(item)
+
+    def _add_outputs(self, plan: Plan, read: Read) -> None:
+        """Add what an output of the run is made of, and the evidence that its repairs have fetched."""
+        self.evidence.update(dict.fromkeys(self._state.quality.fetched))
+        for item in plan.found_outputs:
+            if overlaps(pointer.join(read.place), item.place):
+                self._add(item)
 
     def _add_reason(self, note: Step | None) -> None:
         """Add what decides whether a note is written."""

@@ -515,6 +515,12 @@ def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
 
 
 def _demand_planner(state: State, remedy: str) -> None:
+    if state.accepted is not None:
+        raise UsageError(
+            "the outputs are accepted and being delivered, and no other plan is made for them",
+            code="outputs_accepted",
+            remedy=remedy,
+        )
     if state.plan_origin == "caller":
         raise UsageError(
             "the plan came from the caller, and a caller's plan is never changed",
@@ -536,7 +542,7 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
             code="not_approved",
             remedy="only one's own approval can be withdrawn",
         )
-    if not any(can_be_held(state.steps[name]) for name in gate.calls):
+    if not any(can_be_held(state.steps[name], gate) for name in gate.calls):
         raise UsageError(
             f"the call behind gate {gate.id} has begun",
             code="too_late",

@@ -18,6 +18,7 @@ from tercet.contracts.plan import Plan, Step, malformed
 from tercet.contracts.references import LITERAL, Leaf, Reference
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.trust import overlaps
 from tercet.core.state import Change, OpenGate, SetValue
 from tercet.critic.reading import pinned
 from tercet.policy import schemas
@@ -40,14 +41,17 @@ def is_replaced(value: SetValue, places: Iterable[str]) -> bool:
     return any(way[: len(outer)] == outer for outer in map(pointer.parts, places))
 
 
-def settable(call_params: Mapping[str, Any], tool: ToolSpec) -> dict[str, Any]:
-    """Return what a gate tells about its call so that values can be checked without the pack."""
-    computed = [
-        pointer.join(found.place)
-        for found in references.scan(dict(call_params))
-        if type(found) is Reference and found.kind == "cel"
-    ]
-    return {"schema": tool.parameters, **({"computed": computed} if computed else {})}
+def settable(call_params: Mapping[str, Any], tool: ToolSpec, *, is_delivered: bool = False) -> dict[str, Any]:
+    """Return what a gate tells about its call so that values can be checked without the pack; `is_delivered` says that the
+    outputs are accepted."""
+    found = [each for each in references.scan(dict(call_params)) if type(each) is Reference]
+    computed = [pointer.join(each.place) for each in found if each.kind == "cel"]
+    accepted = [pointer.join(each.place) for each in found if references.OUTPUTS in each.names]
+    return {
+        "schema": tool.parameters,
+        **({"computed": computed} if computed else {}),
+        **({"accepted": accepted} if accepted and is_delivered else {}),
+    }
 
 
 def faults_at(gate: OpenGate, place: str, value: Any) -> list[Fault]:
@@ -95,6 +99,13 @@ def _demand_place(gate: OpenGate, params: dict[str, Any], place: str) -> None:
             code="unknown_parameter",
             remedy=f"set one of {_names(params)}; a part of one by its JSON Pointer, such as /lines/0/cents",
         ) from None
+    for each in gate.shown.get(SETTABLE, {}).get("accepted", ()):
+        if overlaps(each, parts):
+            raise UsageError(
+                f"{each} is an output that was judged and accepted as it is",
+                code=NOT_SETTABLE,
+                remedy="approve the call as it is; or deny it, and run again",
+            )
     holders = [pointer.follow(params, pointer.join(parts[:depth])) for depth in range(1, len(parts))]
     if any(name.startswith("$") for holder in holders for name in as_object(holder) or {}):
         raise UsageError(

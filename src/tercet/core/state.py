@@ -356,6 +356,14 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The round that the outputs were taken from, of how many; empty where they are the last."""
 
 
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The outputs that steps may deliver."""
+
+    digest: str
+    by: tuple[str, ...] = ()
+    """The people who accepted them; empty where the decision's rules did."""
+
+
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A run."""
 
@@ -441,6 +449,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many phases the run has gone through."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    accepted: Acceptance | None = None
+    """That the outputs are accepted for delivery: they are judged no more, and no other plan is made."""
     paused_by: str = ""
     """The person who paused it; empty where the runtime did."""
     paused_for: str = ""

@@ -142,13 +142,13 @@ TABLE: dict[type[e.Event], Row] = {
     ),
     e.OutputsProduced: Row(_p(P.ACT), session.outputs_produced, moves={"": _m(P.ACT, P.VERIFY)}),
     e.RunReported: Row(
-        _p(P.VERIFY),
+        _p(P.VERIFY, P.ACT),  # in ACT when all deliveries have ended
         session.run_reported,
         moves={
-            "accept": _m(P.VERIFY, P.COMMIT),
+            "accept": _m((P.VERIFY, P.ACT), P.COMMIT),
             "fail": _m(P.VERIFY, P.FAIL),
             "replan": _m(P.VERIFY, P.PLAN),
-            "escalate": _m(P.VERIFY, P.HALT),
+            "escalate": _m((P.VERIFY, P.ACT), P.HALT),
         },
         is_verdict=True,
         label=_word("run"),
@@ -167,7 +167,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.SessionMigrated: Row(
         _ANYWHERE,
         session.session_migrated,
-        moves={"": _m((*_PLANNED, P.HALT), P.REVIEW) + _m(P.HALT, P.PLAN)},
+        moves={"": _m((*_PLANNED, P.HALT, P.COMMIT), P.REVIEW) + _m(P.HALT, P.PLAN)},
         blobs=("evidence",),
     ),
     e.BudgetExtended: Row(_p(*_BEFORE_THE_END), session.budget_extended),
@@ -226,6 +226,13 @@ TABLE: dict[type[e.Event], Row] = {
         quality.evidence_fetched,
         fact="what was found in a library",
         blobs=("facts",),
+        label=_phase,
+    ),
+    e.OutputsAccepted: Row(
+        _p(P.COMMIT),
+        quality.outputs_accepted,
+        moves={"": _m(P.COMMIT, P.ACT)},
+        is_verdict=True,
         label=_phase,
     ),
     e.AcceptanceLapsed: Row(_p(P.COMMIT), gate.acceptance_lapsed, moves={"": _m(P.COMMIT, P.VERIFY)}),

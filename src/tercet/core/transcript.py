@@ -8,7 +8,8 @@ from typing import Any
 
 from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.gate import Approval
-from tercet.contracts.record import DecisionRecord
+from tercet.contracts.plan import Plan
+from tercet.contracts.record import DecisionRecord, Delivery
 from tercet.contracts.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.shape import JsonObject, unchecked
 from tercet.core import events as e
@@ -160,10 +161,34 @@ def run_of(
             SkippedStep.model_validate({"step_id": name, "reason": step.error})
             for name, step in state.steps.items()
             if step.status == "skipped" and not step.compensates
-        ),
+        )
+        + undelivered(course.plan, state),
         approvals=approvals(state),
         outputs=state.outputs,
         used=budget_use(state.used),
+    )
+
+
+def undelivered(plan: Plan, state: State) -> tuple[SkippedStep, ...]:
+    """The steps that have not run because they take outputs, or wait for a step that does, and the outputs are not
+    accepted."""
+    if state.accepted is not None:
+        return ()
+    names = (plan.steps[index].id for index in sorted(plan.graph.delivery))
+    return tuple(SkippedStep(step_id=name, reason="outputs_not_accepted") for name in names)
+
+
+def delivery_of(plan: Plan, state: State) -> Delivery | None:
+    """What a run has delivered of its outputs; None if they were not accepted for delivery."""
+    if state.accepted is None:
+        return None
+    names = [plan.steps[index].id for index in sorted(plan.graph.delivery)]
+    done = tuple(name for name in names if state.steps[name].status == "done")
+    return Delivery(
+        outputs_digest=state.accepted.digest,
+        accepted_by=state.accepted.by,
+        delivered=done,
+        undelivered=tuple(name for name in names if name not in done),
     )
 
 

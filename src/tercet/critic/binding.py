@@ -7,7 +7,7 @@ from typing import Any
 
 from tercet.contracts import pointer, references
 from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.graph import referenced_steps
+from tercet.contracts.graph import read_steps
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.references import Leaf, Reference
 from tercet.contracts.relations import Relation, value_at
@@ -139,7 +139,7 @@ def _data_ancestors(review: Review, index: int) -> set[int]:
         waiting += [review.position[name] for name in names if name in review.position]
     found.update(waiting[1:])
     while waiting:
-        for name in referenced_steps(review.plan.steps[waiting.pop()]):
+        for name in read_steps(review.plan, waiting.pop()):
             before = review.position.get(name)
             if before is not None and before not in found:
                 found.add(before)

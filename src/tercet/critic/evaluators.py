@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
+from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
@@ -244,7 +245,7 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
     if recorded.is_to_the_letter:
         return
     run = recorded.run
-    results = {"request": run.compiled.input()}
+    results = {references.REQUEST: run.compiled.input(), references.OUTPUTS: run.outputs}
     evidence = {entry.id: entry.content for entry in run.compiled.manifests.evidence_manifest}
     review = recorded.planned
     entries: defaultdict[str, list[TranscriptEntry]] = defaultdict(list)

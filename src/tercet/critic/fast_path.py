@@ -47,6 +47,8 @@ def certainly_passes(worth: Worth) -> bool:
         return False
     if not 0 < len(plan.steps) == len(review.calls) <= ctx.run_budget.max_steps:
         return False
+    if references.OUTPUTS in review.position:
+        return False
     return (
         _are_steps_sound(review)
         and _find_needed(review, plan.found_outputs) is not None

@@ -470,6 +470,8 @@ def _read_detail(worth: Worth, read: Read, at: int | None, own: EffectiveStep | 
         return "what the step was called with there is not trusted"
     index = own.position if name == references.SELF and own is not None else review.position.get(name)
     call = review.call_at.get(index) if index is not None else None
+    if index is None and name == references.OUTPUTS and review.spec.quality is not None:
+        return "a repair may have rewritten this output"
     if call is None or index is None:
         return f"what {name} says there is not trusted"
     entered = review.compiled.entered_by_step.get(name)

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from tercet.contracts.conditions import effects_in
-from tercet.contracts.graph import referenced_steps
+from tercet.contracts.graph import read_steps
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.review import Review
@@ -133,7 +133,7 @@ def find_uncertain(
         is_open = step.optional or (step.when is not None and step.id not in chosen)
         if (
             is_open
-            or not missing.isdisjoint(referenced_steps(step))
+            or not missing.isdisjoint(read_steps(plan, position))
             or any(
                 plan.steps[before].id in missing
                 and not effects[before].establishes.isdisjoint(effects[position].needs)
@@ -155,8 +155,7 @@ def possible_absences(plan: Plan, uncertain: frozenset[int]) -> Iterator[frozens
         return
     position = {plan.steps[index].id: index for index in uncertain}
     needs = {
-        index: {position[name] for name in referenced_steps(plan.steps[index]) if name in position}
-        for index in uncertain
+        index: {position[name] for name in read_steps(plan, index) if name in position} for index in uncertain
     }
     for size in range(1, len(uncertain) + 1):
         for chosen in combinations(sorted(uncertain), size):

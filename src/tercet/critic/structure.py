@@ -9,10 +9,11 @@ import orjson
 
 from tercet.contracts import pointer, references
 from tercet.contracts.errors import UsageError
-from tercet.contracts.references import Place, Reference, Selection
+from tercet.contracts.references import OUTPUTS, Place, Reference, Selection
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Code, Refusal
+from tercet.critic.delivery import may_take_outputs
 from tercet.critic.reading import is_open
 from tercet.critic.review import Refusals, Review
 from tercet.policy.expressions import ExpressionError, compile_planner, return_type, yields_boolean
@@ -54,7 +55,10 @@ def graph_is_acyclic(review: Review) -> Refusals:
 
 def references_resolve(review: Review) -> Refusals:
     """Every name, reference and expression of the plan leads to something."""
+    is_delivering = may_take_outputs(review)
     for index, name in review.graph.unknown:
+        if is_delivering and name == OUTPUTS and OUTPUTS not in review.plan.steps[index].depends_on:
+            continue
         yield _unresolved(review, index, f"step {index} refers to {name!r}, which no step has", "/depends_on")
     for index, step in enumerate(review.plan.steps):
         for item in step.found:
@@ -95,6 +99,8 @@ def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
         if type(item) is not Reference:
             continue
         for name in item.names:
+            if name == OUTPUTS and may_take_outputs(review):
+                continue  # `deliveries_are_possible` says where it may stand
             if name not in review.position and name not in references.RESERVED_IDS:
                 reason = f"{holder.name} refers to {name!r}, which no step has"
                 yield _unresolved(review, holder.step, reason, holder.place_of(item))

@@ -30,6 +30,7 @@ from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schem
 from tercet.critic.binding import relations_hold
 from tercet.critic.checks import FIVE_CHECKS
 from tercet.critic.compensation import compensations_are_permitted
+from tercet.critic.delivery import deliveries_are_possible
 from tercet.critic.fast_path import certainly_passes
 from tercet.critic.feasibility import (
     actions_are_not_repeated,
@@ -76,6 +77,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (kinds_are_available, None),
     (graph_is_acyclic, None),
     (references_resolve, None),
+    (deliveries_are_possible, None),
     (arguments_fit_schema, None),
     (arguments_are_permitted, None),
     (modes_are_not_understated, None),

@@ -172,17 +172,28 @@ class Worth:
             if isinstance(item, Reference):
                 waiting += ((index, read) for read in _value_reads(item))
             elif isinstance(item, Read):
-                holder = self.review.position.get(item.name)
-                if item.name == references.PARAMS and own is not None:
-                    holder = own.position
-                elif holder in self.review.call_at:
-                    holder = None
-                if holder is None:
+                holder, written = self._written_parts(item, index, own)
+                if written is None:
                     yield index, item
                     continue
-                for each in self.review.found[holder]:
-                    if overlaps(pointer.join(item.place), each.place):
-                        waiting.append((holder, _beyond(each, item.place)))
+                where = pointer.join(item.place)
+                waiting += (
+                    (holder, _beyond(each, item.place)) for each in written if overlaps(where, each.place)
+                )
+
+    def _written_parts(
+        self, read: Read, index: int, own: EffectiveStep | None
+    ) -> tuple[int, Sequence[Found] | None]:
+        """Return the literals and references that the plan writes where the step at `index` reads, and the step that uses
+        them: of a note, of a step's own parameters, and of the outputs; None if a read leads to no such place."""
+        holder = self.review.position.get(read.name)
+        if holder is None and read.name == references.OUTPUTS:
+            return index, self.review.plan.found_outputs
+        if read.name == references.PARAMS and own is not None:
+            return own.position, self.review.found[own.position]
+        if holder is None or holder in self.review.call_at:
+            return index, None
+        return holder, self.review.found[holder]
 
     def _kind_of(self, read: Read, own: EffectiveStep | None) -> Kind:
         """Return the kind of what is read."""
@@ -298,7 +309,16 @@ class Worth:
     def _written(self, index: int, place: Place, *, is_number: bool) -> Needs:
         """What a step's parameters have at a place; it is also the result of a note."""
         call = self.review.call_at.get(index)
-        value: Any = self.review.plan.steps[index].params if call is None else call.params
+        params = self.review.plan.steps[index].params if call is None else call.params
+        return self._value_at(params, place, index, index, is_number=is_number)
+
+    def _value_at(
+        self, value: Any, place: Place, index: int | None, holder: int | None, *, is_number: bool
+    ) -> Needs:
+        """What a value that the plan writes has at a place, where the step at `index` uses it; `holder` is the step whose
+        parameters it is, if it is one's."""
+        call = None if holder is None else self.review.call_at.get(holder)
+        known = frozenset[str]() if call is None else call.tool.known_keys
         is_data = False
         for depth, token in enumerate(place):
             members = None if is_data else as_object(value)
@@ -310,7 +330,6 @@ class Worth:
                 value = pointer.follow(value, pointer.join((token,)))
             except pointer.PointerError:
                 return None
-        known = frozenset[str]() if call is None else call.tool.known_keys
         found = references.scan({references.LITERAL: value} if is_data else value)
         if any(
             key not in known and not self.is_trusted_scalar(key, index)
@@ -320,12 +339,26 @@ class Worth:
             return None
         return _together(
             ()
-            if self.is_changed(index, item, place)
+            if holder is not None and self.is_changed(holder, item, place)
             else self._found(item, index, None, is_number=is_number and not item.place)
             for item in found
         )
 
-    def _beyond(self, reference: Reference, at: int, rest: Place) -> Needs:
+    def _output(self, place: Place, at: int | None, *, is_number: bool) -> Needs:
+        """An output that a step takes is worth what the same value would be worth if the step itself had written it. One
+        that a repair may have rewritten, or that the plan declares by name only, has no trusted source."""
+        outputs = self.review.plan.outputs
+        if not place or place[0] not in outputs or self.review.spec.quality is not None:
+            return None
+        if any(references.OUTPUTS in each.names for each in self._output_references):
+            return None  # it would be made of itself
+        return self._value_at(outputs[str(place[0])], place[1:], at, None, is_number=is_number)
+
+    @cached_property
+    def _output_references(self) -> tuple[Reference, ...]:
+        return tuple(each for each in self.review.plan.found_outputs if type(each) is Reference)
+
+    def _beyond(self, reference: Reference, at: int | None, rest: Place) -> Needs:
         """A part of what a reference points at."""
         if reference.kind != "from":
             return self._found(reference, at, None, is_number=False)
@@ -439,6 +472,8 @@ class Worth:
                     continue
                 if found.kind == "cel" and ((formula := parse_formula(found.text)) is None or formula.sums):
                     waiting.append(index)
+                if references.OUTPUTS in found.names:  # an output may be a sum
+                    waiting.append(index)
                 for name in found.names:
                     if (target := review.position.get(name)) is not None:
                         readers.setdefault(target, []).append(index)
@@ -464,7 +499,8 @@ class Worth:
         if name == references.SELF and own is not None:
             index = own.position
         if index is None:
-            return None
+            is_output = name == references.OUTPUTS
+            return self._output(place, at, is_number=is_number) if is_output else None
         call = self.review.call_at.get(index)
         if call is None:
             return ((index, place, is_number),) if self.review.plan.steps[index].kind == "note" else None

@@ -310,10 +310,17 @@ def demand_moved(pack: Pack, setting: RunConfig, state: State) -> None:
 
 
 def demand_movable(pack: Pack, state: State) -> None:
-    """Raises `UsageError` for a session that is compensating, whose calls were resolved in its own pack.
+    """Raises `UsageError` for a session that is compensating, whose calls were resolved in its own pack, and for one whose
+    outputs are being delivered, which were judged by the rules of its own pack.
 
     One with outdated rules cannot go on there, so it may move to a pack that still has the tools of those calls.
     """
+    if state.accepted is not None and state.phase not in (Phase.COMMIT, Phase.FAIL):
+        raise UsageError(
+            f"session {state.start.session} is delivering outputs that were accepted in {state.start.pack}",
+            code="outputs_accepted",
+            remedy="resume it with the pack that it was started with, or end it with tercet sessions cancel",
+        )
     if state.saga != "undoing":
         return
     session, tools = state.start.session, {tool.name for tool in pack.tools}

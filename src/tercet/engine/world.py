@@ -284,6 +284,13 @@ class World:
         await session.values.load(effect.blob for effect in effects.effects(events))
         return History(at=session.now(), events=events)
 
+    def accept_outputs(self, session: ActiveSession, command: c.AcceptOutputs) -> Ready:
+        """Whether the people who accepted the outputs, if any did, still hold their roles."""
+        del command
+        run = session.run
+        lost = find_lost_acceptance(run.state, run.config, self._services.objection)
+        return Ready(at=session.now(), role_lost=lost)
+
     async def end(self, session: ActiveSession, command: c.End) -> History:
         """All that has happened. What the run learned is kept first, where its outputs are still accepted."""
         del command
@@ -322,6 +329,7 @@ _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]
     c.Score: World.look_back,
     c.Escalate: World.look_back,
     c.Compensate: World.compensate,
+    c.AcceptOutputs: World.accept_outputs,
     c.End: World.end,
     c.DrawExperience: World.judge_outputs,
     c.DrawSamples: World.judge_outputs,

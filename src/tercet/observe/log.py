@@ -41,6 +41,7 @@ _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
     e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
     e.GateOpened: ("gate_opened", "the run waits for a person"),
     e.GateAnswered: ("gate_answered", "a person answered"),
+    e.OutputsAccepted: ("outputs_accepted", "the outputs are accepted, and the steps that take them begin"),
     e.AcceptanceLapsed: ("acceptance_lapsed", "people are asked again about outputs that were accepted"),
     e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
     e.CompensationBegun: ("compensation_begun", "effects are taken back"),

@@ -407,8 +407,15 @@ def _opened(run: RecordedRun, event: e.GateOpened) -> Answered | None:
     return Answered(command, Ready(at=event.at, circuit="OPEN"), _BREAKER)
 
 
+def _accepted(run: RecordedRun, event: e.OutputsAccepted) -> Answered | None:
+    command = run.due(c.AcceptOutputs, at=event.at)
+    return None if command is None else Answered(command, Ready(at=event.at))
+
+
 def _lapsed(run: RecordedRun, event: e.AcceptanceLapsed) -> Answered | None:
     """That a person lost a role is a fact; that they had accepted the outputs, which are not committed yet, is not."""
+    if (accepting := run.due(c.AcceptOutputs, at=event.at)) is not None and acceptances(run.state):
+        return Answered(accepting, Ready(at=event.at, role_lost=event.reason), _ROLES)
     command = run.due(c.End, at=event.at)
     if command is None or not acceptances(run.state):
         return None
@@ -507,6 +514,7 @@ RECORDED: Mapping[type[e.Event], Recorded] = {
     e.GateAnswered: _answered_gate,
     e.SessionCancelled: _cancelled,
     e.BudgetExtended: _extended,
+    e.OutputsAccepted: _accepted,
     e.AcceptanceLapsed: _lapsed,
     e.ApprovalGranted: _with_time(c.Grant),
     e.CompensationBegun: _looking_back(c.Compensate),

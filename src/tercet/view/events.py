@@ -98,6 +98,9 @@ def _of_session(event: e.Event, state: State) -> EventView | None:  # noqa: C901
             return EventView(
                 "✗" if tone == "bad" else "✓", "bad" if tone == "bad" else "good", _answered(event)
             )
+        case e.OutputsAccepted():
+            by = f" by {some(event.by)}" if event.by else ""
+            return EventView("✓", "good", f"outputs accepted{by}: they are delivered as they are")
         case e.AcceptanceLapsed():
             return EventView("?", "wait", f"not committed, people are asked again: {event.reason}")
         case e.ApprovalGranted():

@@ -30,6 +30,7 @@ from tercet.core.events.plan import (
 from tercet.core.events.quality import (
     EvidenceFetched,
     ExperienceDrawn,
+    OutputsAccepted,
     OutputsAttacked,
     OutputsCritiqued,
     OutputsRead,
@@ -115,4 +116,5 @@ Event: TypeAlias = (
     | EvidenceFetched
     | AcceptanceLapsed
     | RepeatsChecked
+    | OutputsAccepted
 )

@@ -1,10 +1,19 @@
-"""How outputs were judged and mended before they were committed."""
+"""How outputs were judged and mended before they were committed, and that they were accepted for delivery."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from tercet.core.events.fact import Fact
+
+
+class OutputsAccepted(Fact, frozen=True, kw_only=True, tag="outputs_accepted"):
+    """The outputs are accepted as they are, and the steps that take them may begin."""
+
+    digest: str
+    """The digest of the accepted outputs."""
+    by: tuple[str, ...] = ()
+    """The people who accepted them at the output gate; empty where the decision's rules did."""
 
 
 class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):

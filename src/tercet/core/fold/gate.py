@@ -84,7 +84,7 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     demand(state, event, is_met=not is_late, why="its time to live is over")
     # A withdrawal says nothing of the calls that have begun: they ran with an approval.
     is_kept = event.answer == "withdraw"
-    about = [step for step in gate.calls if not is_kept or can_be_held(state.steps[step])]
+    about = [step for step in gate.calls if not is_kept or can_be_held(state.steps[step], gate)]
     answered = changed(
         state,
         answers=(*state.answers, *(_recorded(gate, event, step) for step in about)),
@@ -136,16 +136,18 @@ def has_set_values(state: State, gate: OpenGate, actor: str, login: str) -> bool
     return any(each.by == actor or (bool(login) and each.login == login) for each in mine)
 
 
-def can_be_held(step: StepState) -> bool:
-    """Whether a call can still be kept from being made: it has not begun, and no attempt at it may have happened."""
-    return step.status in ("gated", "pending") and not step.is_unsettled
+def can_be_held(step: StepState, gate: OpenGate) -> bool:
+    """Whether a gate can still keep a call from being made: it has not begun, no attempt at it may have happened, and it
+    does not wait at another gate."""
+    is_apart = step.gate not in ("", gate.id)
+    return step.status in ("gated", "pending") and not step.is_unsettled and not is_apart
 
 
 def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     """One approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
     left = tuple(a for a in gate.approvals if a.actor != event.actor)
     demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
-    waiting = [name for name in gate.calls if can_be_held(state.steps[name])]
+    waiting = [name for name in gate.calls if can_be_held(state.steps[name], gate)]
     demand(state, event, is_met=bool(waiting), why="its calls have begun")
     for name in waiting:
         state = changed(state, steps=with_step(state, name, status="gated", gate=gate.id, approved=""))
@@ -364,8 +366,8 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
 
 
 def acceptances(state: State) -> tuple[Answer, ...]:
-    """The approvals by which outputs are being committed; none where nobody was asked for them."""
-    if state.phase is not P.COMMIT or state.quality.stage != "asking":
+    """The approvals by which outputs are being committed; none where nobody was asked for them, or they are delivered."""
+    if state.phase is not P.COMMIT or state.quality.stage != "asking" or state.accepted is not None:
         return ()
     given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]
     return tuple(answer for answer in given if answer.gate == given[-1].gate)

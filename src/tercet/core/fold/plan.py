@@ -35,6 +35,9 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     demand(state, event, is_met=not state.is_turn_open, why=f"turn {state.revision} has not been judged")
     order = plan.graph
     ids = [step.id for step in plan.steps]
+    # Only an approver who sets values in a call changes a plan whose outputs are accepted, and they set nothing in these.
+    accepted = None if state.change is None else state.accepted
+    awaiting = frozenset(order.takers) if accepted is None else frozenset[int]()
     kept = _kept(state, plan, event.plan)
     is_change = state.change is not None and not state.change.plan
     is_fitting = bool(event.changed_by) == is_change
@@ -44,7 +47,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     steps = {
         step.id: kept.get(step.id)
         or StepState(
-            unmet=sum(ids[p] not in kept for p in order.predecessors[index]), is_added=step.id in added
+            unmet=sum(ids[p] not in kept for p in order.predecessors[index]) + (index in awaiting),
+            is_added=step.id in added,
         )
         for index, step in enumerate(plan.steps)
     }
@@ -70,6 +74,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         verdict={},
         replies=(),
         earlier=_earlier_calls(state, kept),
+        accepted=accepted,
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         # So does one that an approver changed: if the critic refuses it, the plan before is followed again.
         needed=needed if change is None else needed | state.needed,

@@ -4,6 +4,7 @@ VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken sche
 CRITIQUE ──outputs_attacked──▶ CRITIQUE
 CRITIQUE ──outputs_critiqued: repair──▶ REPAIR, exit ──▶ VERIFY, to be scored
 REPAIR ──outputs_repaired──▶ VERIFY, from the beginning
+COMMIT ──outputs_accepted──▶ ACT, where steps take the outputs
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any
 import msgspec
 
 from tercet.contracts import pointer
+from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
 from tercet.core.budget import add
-from tercet.core.fold.base import changed, demand
+from tercet.core.fold.base import changed, copy_fields, demand
 from tercet.core.outputs.rounds import remembered
-from tercet.core.state import Quality, State
+from tercet.core.plans import read_plan
+from tercet.core.state import Acceptance, Quality, State
 
 P = Phase
 _NEXT: dict[str, Phase] = {"critique": P.CRITIQUE, "repair": P.REPAIR, "exit": P.VERIFY}
@@ -50,6 +53,26 @@ def afresh(quality: Quality) -> Quality:
         restored={},
         lapsed="",
     )
+
+
+def awaits_delivery(state: State) -> bool:
+    """Whether a run whose outputs the critic or a person has accepted has steps that take them and have not begun. What is
+    accepted as partial is not delivered, and a rehearsal delivers nothing."""
+    is_accepted = state.phase is P.COMMIT and not state.partial and not state.start.shadow
+    is_open = is_accepted and state.accepted is None and bool(state.plan)
+    return is_open and bool(read_plan(state.plan).graph.takers)
+
+
+def outputs_accepted(state: State, event: e.OutputsAccepted) -> State:
+    """Acceptance is the last thing that steps wait for which take an output."""
+    demand(state, event, is_met=awaits_delivery(state), why="no step waits for that")
+    demand(state, event, is_met=event.digest == digest(state.outputs), why="it is about other outputs")
+    plan = read_plan(state.plan)
+    steps = dict(state.steps)
+    for name in (plan.steps[index].id for index in plan.graph.takers):
+        steps[name] = msgspec.structs.replace(steps[name], unmet=steps[name].unmet - 1)
+    ready = tuple(name for name, step in steps.items() if step.status == "pending" and not step.unmet)
+    return changed(state, phase=P.ACT, accepted=copy_fields(Acceptance, event), steps=steps, frontier=ready)
 
 
 def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:

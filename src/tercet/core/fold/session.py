@@ -24,7 +24,7 @@ from tercet.core.budget import (
     settle_model,
 )
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, changed, copy_fields, demand
-from tercet.core.fold.quality import afresh, with_quality
+from tercet.core.fold.quality import afresh, awaits_delivery, with_quality
 from tercet.core.outputs.rounds import restored
 from tercet.core.state import Asked, Ending, Replied, State, StepState
 
@@ -216,7 +216,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     if event.behaviour:
         pins["behaviour"] = event.behaviour
     start = msgspec.structs.replace(state.start, **pins)
-    if state.phase in (P.COMMIT, P.FAIL):
+    if state.phase in (P.COMMIT, P.FAIL) and not awaits_delivery(state):
         # Whether to compensate is asked again, since the calls may be others. Those that have begun stay as they are.
         is_allowed = state.saga != "undoing" or is_outdated(state.start.behaviour)
         demand(state, event, is_met=is_allowed, why="its effects are being compensated")
@@ -224,6 +224,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         has_agreed = state.saga == "agreed" and bool(event.behaviour)
         saga = "" if has_agreed else state.saga
         return changed(state, start=start, gates=asked, saga=saga)
+    demand(state, event, is_met=state.accepted is None, why="its outputs are being delivered")
     # A run that is being planned anew has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
@@ -275,6 +276,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
     wanted = "completed" if state.phase is P.COMMIT else state.ending or "failed"
     demand(state, event, is_met=event.status == wanted, why=f"it can only end {wanted}")
+    demand(state, event, is_met=not awaits_delivery(state), why="its outputs are not delivered yet")
     return changed(
         state, status=wanted, reason=event.reason, record=event.record, kept=event.kept, gates={}, approved={}
     )
@@ -282,6 +284,7 @@ def session_ended(state: State, event: e.SessionEnded) -> State:
 
 def outputs_produced(state: State, event: e.OutputsProduced) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    demand(state, event, is_met=state.accepted is None, why="its outputs are accepted already")
     return changed(
         state,
         phase=P.VERIFY,
@@ -295,6 +298,9 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
 def run_reported(state: State, event: e.RunReported) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     demand(state, event, is_met=not state.gates, why="a person is asked about the outputs")
+    is_delivered = state.accepted is not None and not state.frontier and not state.unjudged
+    is_due = state.phase is P.VERIFY or (is_delivered and event.outcome in ("accept", "escalate"))
+    demand(state, event, is_met=is_due, why="it has outputs to judge, or to deliver")
     reported = changed(restored(state, event.restored), report=event.report, envelope=event.envelope)
     if event.exit:
         reported = changed(reported, quality=with_quality(reported, exit=event.exit))
@@ -315,7 +321,7 @@ def run_reported(state: State, event: e.RunReported) -> State:
                 refused=(*state.refused, state.plan_hash),
             )
         case _:
-            return escalated(reported, P.VERIFY, "; ".join(event.reasons))
+            return escalated(reported, state.phase, "; ".join(event.reasons))
 
 
 ESCALATED = "escalated: "

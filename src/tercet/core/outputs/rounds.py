@@ -115,7 +115,7 @@ def better_round(state: State, setting: RunConfig) -> JsonObject:
     last one needs nothing more than a yes."""
     best, last = state.quality.best, state.quality.exit
     is_sound = last.get("outcome") == "COMMIT" or last.get("needs_approval", False)
-    if best is None or is_sound or rank(best) <= rank(round_of(state)):
+    if best is None or is_sound or state.accepted is not None or rank(best) <= rank(round_of(state)):
         return {}
     budget, rules = setting.ctx.run_budget, setting.spec.quality or QualityRules()
     resources = Resources(

@@ -51,6 +51,7 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Finish: ending.finish,
     c.Score: ending.score_run,
     c.StopExhausted: ending.stop,
+    c.AcceptOutputs: ending.accept_outputs,
     c.End: ending.end,
 }
 

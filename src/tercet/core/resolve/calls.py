@@ -287,14 +287,16 @@ def _failure(state: State, config: RunConfig, name: str, step: StepState) -> tup
         error_code=step.code or None,
     )
     verdict = judge_step(frame_of(state, config), result, retries_left=0)
-    outcome = "escalate" if step.code in _FOR_PEOPLE else verdict.outcome
+    # Accepted outputs belong to the plan that brought them: no other plan delivers them.
+    is_final = state.accepted is not None and verdict.outcome == "replan"
+    outcome = "escalate" if step.code in _FOR_PEOPLE or is_final else verdict.outcome
     is_asked_for = step.code == MODIFIED
     return outcome, f"a person asks for a change: {step.error}" if is_asked_for else verdict.reasons[0]
 
 
 def replan_or_escalate(state: State, config: RunConfig) -> str:
     """Return `replan` for a planner's plan while re-plans last, else `escalate`."""
-    is_ours = state.plan_origin == "planner"
+    is_ours = state.plan_origin == "planner" and state.accepted is None
     return "replan" if is_ours and state.used.replans < config.ctx.run_budget.max_replans else "escalate"
 
 

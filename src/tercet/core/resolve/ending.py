@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.exit import ExitDecision
 from tercet.contracts.plan import Plan
 from tercet.contracts.record import MemoryProposal
@@ -18,7 +18,7 @@ from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verd
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript
-from tercet.core.answers import History, Now, Observed
+from tercet.core.answers import History, Now, Observed, Ready
 from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import Results
@@ -87,7 +87,9 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     spec = config.spec.model_copy(update={"thresholds": ()}) if is_judged else config.spec
     verdict = judge(ctx, spec, report, measure(recorded))
     outcome, reasons, ending = verdict.outcome, verdict.reasons, None
-    if verdict.ok and (is_judged or spec.requires_human_approval):
+    if state.accepted is not None:  # the outputs are judged already, and no other plan delivers them
+        outcome = "accept" if verdict.ok else "escalate"
+    elif verdict.ok and (is_judged or spec.requires_human_approval):
         review = OutputReview(state=state, setting=config, run=recorded, scored=scored)
         ending = ExitDecision.model_validate(answer.exit) if answer.exit else final_exit(review)
         outcome, reasons = _follow_exit(state, config, ending)
@@ -142,15 +144,28 @@ def stop(run: Run, command: c.StopExhausted, answer: Now) -> Made:
     )
 
 
+def accept_outputs(run: Run, command: c.AcceptOutputs, answer: Ready) -> Made:
+    """That the outputs are accepted for delivery; or, if the acceptance by people no longer counts, that."""
+    del command
+    state = run.state
+    if answer.role_lost:
+        return made(_lapse(state, answer.at, answer.role_lost))
+    by = tuple(dict.fromkeys(given.actor for given in acceptances(state)))
+    return made(e.OutputsAccepted(at=answer.at, digest=digest(state.outputs), by=by))
+
+
+def _lapse(state: State, at: int, reason: str) -> e.AcceptanceLapsed:
+    return e.AcceptanceLapsed(at=at, gate=acceptances(state)[-1].gate, reason=reason)
+
+
 def end(run: Run, command: c.End, answer: History) -> Made:
     """The end of a session with the hash of its record; or, if the acceptance of its outputs no longer counts, that."""
     state, config = run.state, run.config
     if answer.role_lost:
-        gate = acceptances(state)[-1].gate
-        return made(e.AcceptanceLapsed(at=answer.at, gate=gate, reason=answer.role_lost))
+        return made(_lapse(state, answer.at, answer.role_lost))
     plan = run.followed.plan if run.plan is not None else Plan(steps=())
     verdict, report = _last_verdict(run, answer.at)
-    if state.partial and report.status != "completed":
+    if state.partial and (report.status != "completed" or state.accepted is not None):
         report = report.model_copy(update={"status": "partial", "rationale": state.reason})
     record = finalize(
         config.ctx,
@@ -164,6 +179,8 @@ def end(run: Run, command: c.End, answer: History) -> Made:
     accepted = tuple(proposal for proposal, _ in _accepted_memories(state, report))
     if accepted:
         record = record.model_copy(update={"memory_proposals": accepted})
+    if (delivery := transcript.delivery_of(plan, state)) is not None:
+        record = record.model_copy(update={"delivery": delivery})
     whole, kept = split_record(record)
     ended = e.SessionEnded(
         at=answer.at,

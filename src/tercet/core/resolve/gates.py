@@ -54,7 +54,8 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
     """The gate at which a person decides how a run goes on, and the packet that they are shown."""
     del command
     state, config = run.state, run.config
-    can_replan = state.plan_origin == "planner" and state.start.planner != TEMPLATE
+    is_ours = state.plan_origin == "planner" and state.start.planner != TEMPLATE
+    can_replan = is_ours and state.accepted is None
     options = ANSWERS["escalation"] if can_replan else _WITHOUT_PLANNER
     reason = state.escalation or ""
     entries = transcript.transcript(answer.events, {})

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tercet.contracts import pointer, references
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.delivery import find_late_outputs, find_unknown_outputs
 from tercet.contracts.effective import unaliased
 from tercet.contracts.evidence import meets, parse_ref
 from tercet.contracts.plan import Plan
@@ -120,6 +121,7 @@ def classes_exist(
 
 _OUTSIDE = (references.REQUEST, references.EVIDENCE)
 _WAY_BACK = (references.SELF, references.PARAMS)
+_DELIVERED = (references.OUTPUTS,)
 
 
 def templates_are_asked_for(parts: Parts) -> Problems:
@@ -197,6 +199,7 @@ def template_steps_exist(parts: Parts) -> Problems:
             if held.item.kind == "cel":
                 yield from _compiled(parts, where, held)
             yield from results_have(parts, where, held.item, tools)
+        yield from _deliveries(parts, plan)
         if cycle := plan.graph.cycle():
             ids = " → ".join(plan.steps[index].id for index in (*cycle, cycle[0]))
             yield parts.problem(
@@ -205,6 +208,27 @@ def template_steps_exist(parts: Parts) -> Problems:
                 f"steps wait for each other: {ids}",
                 "drop one of these dependencies or references",
             )
+
+
+def _deliveries(parts: Parts, plan: Plan) -> Problems:
+    """What is wrong with steps that take outputs of the run."""
+    decision = decision_of(parts, plan.intent)
+    names = sorted({*plan.output_names, *(decision.required_outputs if decision else ())})
+    for found in find_unknown_outputs(plan, names):
+        yield parts.problem(
+            "unknown_output",
+            f"template {plan.intent}, {pointer.join(('steps', found.step, *found.place))}",
+            f"there is no output {found.name}" if found.name else "it names no output",
+            did_you_mean(found.name, names) or f"the outputs are {', '.join(names) or 'none'}",
+        )
+    for late in find_late_outputs(plan):
+        source = f"step {late.step}, which waits for accepted outputs" if late.step else "the outputs"
+        yield parts.problem(
+            "step_cycle",
+            f"template {plan.intent}, {pointer.join(late.place)}",
+            f"it comes from {source}",
+            "take it from a step that neither takes an output nor waits for a step that does",
+        )
 
 
 class _Held(NamedTuple):
@@ -219,16 +243,17 @@ class _Held(NamedTuple):
 
 def _references(plan: Plan) -> Iterator[_Held]:
     for index, step in enumerate(plan.steps):
-        yield from _scanned(("steps", index, "params"), step.params)
+        yield from _scanned(("steps", index, "params"), step.params, _DELIVERED)
         if step.when is not None:
             condition = Reference("cel", step.when, (), "", "", references.names(step.when))
-            yield _Held(("steps", index, "when"), condition, is_condition=True)
+            yield _Held(("steps", index, "when"), condition, _DELIVERED, is_condition=True)
         if step.compensate is not None:
-            yield from _scanned(("steps", index, "compensate", "params"), step.compensate.params, _WAY_BACK)
+            names = _WAY_BACK + (_DELIVERED if index in plan.graph.delivery else ())
+            yield from _scanned(("steps", index, "compensate", "params"), step.compensate.params, names)
         for number, query in enumerate(step.evidence_queries):
             yield from _scanned(("steps", index, "evidence_queries", number, "params"), query.params)
-    yield from _scanned(("outputs",), plan.outputs)
-    yield from _scanned(("memory",), plan.memory)
+    yield from _scanned(("outputs",), plan.outputs, _DELIVERED)
+    yield from _scanned(("memory",), plan.memory, _DELIVERED)
 
 
 def _scanned(place: Place, value: Any, extra: tuple[str, ...] = ()) -> Iterator[_Held]:
