@@ -213,7 +213,11 @@ class ExecutionPlan:
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
         order = {name: (0, 0, position) for position, name in enumerate(ways)}
         return replace(
-            self, steps={**self.steps, **steps}, calls={**self.calls, **calls}, order={**self.order, **order}
+            self,
+            steps={**self.steps, **steps},
+            calls={**self.calls, **calls},
+            order={**self.order, **order},
+            prepared={},  # compensations belong to one run, and the plan may be shared
         )
 
 
