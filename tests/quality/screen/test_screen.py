@@ -74,13 +74,13 @@ def test_a_required_section_has_to_be_there_and_to_say_something() -> None:
 
 
 def test_equal_rows_are_all_found_in_a_long_table() -> None:
-    known = [
-        KnownValue(
-            value=value, type=kind, labels=(label,), pointer=f"e#/rows/{at}/{label}", trust=Trust.TRUSTED
-        )
-        for at in range(400)
-        for value, kind, label in ((f"Part {at}x", "text", "part"), ("1", "number", "pieces"))
-    ]
+    known: list[KnownValue] = []
+    for at in range(400):
+        row = f"e#/rows/{at}"
+        known += [
+            KnownValue(value=f"Part {at}x", labels=("part",), pointer=f"{row}/part", trust=Trust.TRUSTED),
+            KnownValue(value="1", type="number", labels=("pieces",), pointer=f"{row}/n", trust=Trust.TRUSTED),
+        ]
     lines = "\n".join(f"| Part {at}x | 1 |" for at in range(400))
     read = read_text("/t", f"| Part | Pieces |\n|---|---|\n{lines}", known, "en", {}, "agent")
     assert {verdict.status for verdict in screen(read, known)} == {"found"}
@@ -95,15 +95,15 @@ SAME = [
         pointer=f"e#/i/{at}/n",
         trust=Trust.TRUSTED,
     )
-    for at in range(2_000)
+    for at in range(500)
 ]
 NUMBERED = [
     KnownValue(value=str(at), type="number", labels=(f"item {at}",), pointer=f"e#/n{at}", trust=Trust.TRUSTED)
-    for at in range(2_000)
+    for at in range(500)
 ]
 NAMED = [
     KnownValue(value=f"Ann{at} Rao", type="name", labels=("dear",), pointer=f"e#/p{at}", trust=Trust.TRUSTED)
-    for at in range(2_000)
+    for at in range(500)
 ]
 
 
@@ -114,7 +114,7 @@ NAMED = [
 )  # fmt: skip
 @pytest.mark.parametrize("known", [SAME, NUMBERED, NAMED], ids=["same", "numbered", "named"])
 def test_hostile_texts_are_read_to_their_end_or_refused(piece: str, known: list[KnownValue]) -> None:
-    text = (piece * 20_000)[:20_000]
+    text = (piece * 5_000)[:5_000]
     read = read_text("/t", text, known, "en", {}, "agent")
     verdicts = screen(read, known)
     assert len(verdicts) == len(read.tokens) <= MAX_TOKENS + 1
