@@ -59,7 +59,8 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
     small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
     run: list[tuple[str, int, int]] = []
     for word, start, end in [*scan.words, ("", 0, 0)]:
-        spelled = _spelled(word, parts, single) if scan.text[start : start + 1].isupper() else ""
+        is_inside = bool(run)  # `van` in a name, which nobody writes with a capital
+        spelled = _spelled(word, parts, single) if is_inside or scan.text[start : start + 1].isupper() else ""
         gap = scan.text[run[-1][2] : start] if run else ""
         if run and (
             not spelled or gap.strip(" \xa0-.'") or (*(each[0] for each in run), spelled) not in parts
@@ -67,7 +68,7 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
             if len(run) > 1 or run[0][0] not in small:
                 scan.add(run[0][1], run[-1][2], "name", " ".join(each[0] for each in run))
             run = []
-        if spelled:
+        if spelled and (run or scan.text[start].isupper()):
             run.append((spelled, start, end))
     _read_addressees(scan, known)
 

@@ -77,7 +77,8 @@ def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | No
     before, number, after = flat[low:start], flat[start:end], flat[end:high]
     if any(char.isalpha() for char in before):
         is_abbreviation = before[-1] == "." and len(before) <= 5  # No.12
-        return None if is_abbreviation else (low, high)
+        is_currency = before in scan.vocabulary.currency_forms and not after  # EUR74.00
+        return None if is_abbreviation or is_currency else (low, high)
     if not any(char.isdigit() for char in before + after):
         is_code = len(number) > 1 and number.startswith("0") and number.isdigit()
         return (low, high) if is_code else None
