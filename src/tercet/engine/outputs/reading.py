@@ -44,7 +44,7 @@ def _read(review: OutputReview, asked: ToRead) -> ReadText:
     if asked.source:
         return bound_text(asked)
     written = _written(asked)
-    if len(written) > LONGEST or is_within(asked.pointer, review.tested):
+    if len(written) > LONGEST or is_within(asked.pointer, review.executed):
         return unread_text(asked.pointer, written)
     rules = review.rules
     return read_text(asked.pointer, written, review.known, review.locale, rules.units, asked.author)
