@@ -42,7 +42,7 @@ class TestCommand(Authored):
     output: str = "/code"
     """Where the outputs hold what is tested: what a failure is mended in."""
     vouches: bool = False
-    """Whether passing is enough for that output: then nobody else is asked about it, and it is not screened."""
+    """Whether passing is enough for that output: then nobody else is asked about it, and its values are not looked up."""
 
 
 class Attack(Authored):

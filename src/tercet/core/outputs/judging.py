@@ -75,7 +75,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
         review.read,
         review.known,
         language=review.language,
-        tested=review.tested,
+        executed=review.executed,
         passed=review.passed,
     )
     if review.rules.judge == "model" and verdict.unjudged:

@@ -165,8 +165,13 @@ class OutputReview:
 
     @property
     def tested(self) -> frozenset[str]:
-        """The places of outputs that declared tests vouch for, if they pass."""
+        """The places of outputs that declared tests vouch for if they pass."""
         return frozenset(each.output for each in self.rules.tests if each.vouches)
+
+    @property
+    def executed(self) -> frozenset[str]:
+        """The places of outputs that are judged by running them, and not by the values that they state."""
+        return self.tested | {each.output for each in self.rules.attacks}
 
     @property
     def passed(self) -> frozenset[str]:

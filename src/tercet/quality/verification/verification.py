@@ -36,18 +36,19 @@ def verify_output(
     known: Sequence[KnownValue],
     *,
     language: str = "en",
-    tested: Collection[str] = (),
+    executed: Collection[str] = (),
     passed: Collection[str] = (),
 ) -> VerificationVerdict:
     """Return what schema and screen say about outputs.
 
-    `tested` are pointers to outputs that declared tests judge instead of the screen, `passed` those whose tests passed.
+    `executed` are pointers to outputs that are judged by running them instead of by the screen, `passed` those whose
+    tests vouch for them.
     """
     rules = spec.quality or QualityRules()
     faults = find_schema_faults(spec, outputs)
     if faults:
         return refuse(faults, rules.verification)
-    screened = [each for each in read if not is_within(each.pointer, tested)]
+    screened = [each for each in read if not is_within(each.pointer, executed)]
     tokens = tuple(_placed(verdict, each, outputs) for each in screened for verdict in screen(each, known))
     missing = tuple(find_missing(screened, known, rules))
     unjudged = tuple(find_unjudged(read, language, passed))
