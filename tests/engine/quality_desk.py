@@ -20,10 +20,11 @@ from tercet.core.state import Round, State
 from tercet.engine.result import RunResult
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
+from tercet.runtime import Runtime
 from tercet.testing.models import Line, ScriptedModel
 from tercet.tools import ToolContext
 
-from .workshop import ADA, ASK, Behave, Workshop, events, plan, step
+from .workshop import ADA, ASK, BOB, Behave, Workshop, events, plan, step
 
 EventT = TypeVar("EventT", bound=e.Event)
 
@@ -34,12 +35,12 @@ FACT = Evidence(
     content={"order_id": "ord_881", "total": 245, "currency": "EUR", "shipped_on": "2026-05-04"},
 )
 GOOD = "Order ord_881 was shipped on 2026-05-04. Its total is 245 EUR."
-"""A text that the evidence bears out."""
+"""A text whose values are all known, each in its role."""
 WRONG = "Order ord_881 was shipped on 2026-05-04. Its total is 999 EUR."
-"""One whose total it contradicts."""
+"""One whose total is another."""
 KEY = "sk_live_4f9a8b7c6d5e4f3a2b1c"
 LEAKY = f"{GOOD} Sign in with {KEY} if needed."
-"""One with a key in it, which a rule can take out."""
+"""One with a key in it, which a rule redacts."""
 
 BAD_TONE: JsonObject = {
     "score": 0.2,
@@ -58,6 +59,18 @@ SCHEMA: JsonObject = {
     "properties": {"letter": {"type": "string"}, "language": {"enum": ["en", "de"]}},
     "required": ["letter"],
 }
+VALUES: tuple[JsonObject, ...] = (
+    {"name": "order_id", "from": "order#/order_id", "type": "identifier", "labels": {"en": ["order"]}},
+    {
+        "name": "total",
+        "from": "order#/total",
+        "type": "money",
+        "currency": "EUR",
+        "labels": {"en": ["total"]},
+    },
+    {"name": "shipped_on", "from": "order#/shipped_on", "type": "date", "labels": {"en": ["shipped"]}},
+)
+"""What letters about the order may state."""
 THRESHOLDS = ({"name": "schema"}, {"name": "policy"}, {"name": "safety"})
 
 
@@ -78,12 +91,23 @@ def desk(workshop: Workshop, *drafts: JsonObject, quality: JsonObject | None = N
         "outputs_schema": SCHEMA,
         "required_outputs": ("letter",),
         "description": "Tell the customer about the order.",
-        "quality": {"task_class": "letter", **(quality or {})},
+        "quality": {"task_class": "letter", "values": VALUES, **(quality or {})},
         **header.pop("decision", {}),
     }
     return workshop.pack(decision=decision, **{"evidence": (FACT,), **header})
 
 
+AUTHORED: JsonObject = {
+    "documents": [
+        {
+            "output": "letter",
+            "template": "Order {{ order_id }} was shipped on {{ shipped_on }}. Its total is {{ total }}.",
+        }
+    ]
+}
+"""Rules by which the pack renders the letter in the words of its author, for which nobody else has to vouch."""
+LETTER = "Order ord_881 was shipped on May 4, 2026. Its total is €245.00."
+"""What that comes to."""
 WRITE: Plan = plan(step("draft"), outputs={"letter": {"$from": "draft#/letter"}})
 """A plan whose output is what the tool drafted."""
 
@@ -136,8 +160,19 @@ _LOOP = (
 
 
 def way(found: Iterable[e.Event]) -> list[str]:
-    """The way that outputs went, in a word for each event about them."""
-    return [_word(event) for event in found if isinstance(event, _LOOP)]
+    """The way that outputs went, in a word for each event about them. That a person accepted words which only people can
+    vouch for is left out: it is so in every run of this desk."""
+    seen = list(found)
+    accepted = {
+        event.gate for event in seen if isinstance(event, e.GateOpened) and is_only_unjudged(event.shown)
+    }
+    told = (event for event in seen if getattr(event, "gate", None) not in accepted)
+    return [_word(event) for event in told if isinstance(event, _LOOP)]
+
+
+def is_only_unjudged(shown: JsonObject) -> bool:
+    """Whether a person is asked about outputs for no other reason than that nothing vouches for their words."""
+    return shown.get("exit", {}).get("triggers") == ["unjudged"] and shown["exit"]["needs_approval"]
 
 
 def _word(event: e.Event) -> str:
@@ -145,6 +180,8 @@ def _word(event: e.Event) -> str:
     match event:
         case e.OutputsVerified() | e.OutputsCritiqued():
             return f"{tag}: {event.next}"
+        case e.RunReported() if event.outcome == "ask" and is_only_unjudged({"exit": event.exit}):
+            return f"{tag}: accept"
         case e.RunReported() | e.OutputsRepaired():
             return f"{tag}: {event.outcome}"
         case e.GateOpened():
@@ -221,14 +258,34 @@ class Carried:
         return way(self.found)
 
 
-def carry(workshop: Workshop, pack: Pack, url: str = "memory:", **given: Any) -> Carried:
-    """Run the pack's decision to its rest; `critics` and `repairers` are the runtime's, the rest is the run's."""
+async def run_accepted(runtime: Runtime, **given: Any) -> RunResult:
+    """Run a plan that writes, and let a person accept words that nothing vouches for."""
+    return await accept(runtime, await runtime.run(ASK, **{"plan": WRITE, "actor": ADA, **given}))
+
+
+async def accept(runtime: Runtime, result: RunResult) -> RunResult:
+    """Let a person accept outputs that wait only because nothing vouches for their words."""
+    if result.gate is None or result.gate.kind != "output" or not is_only_unjudged(result.gate.shown):
+        return result
+    await runtime.approve(result.gate.id, actor=BOB)
+    return await runtime.resume(result.session_id)
+
+
+def carry(
+    workshop: Workshop, pack: Pack, url: str = "memory:", *, accepts: bool = True, **given: Any
+) -> Carried:
+    """Run the pack's decision to its rest; `critics` and `repairers` are the runtime's, the rest is the run's.
+
+    A person accepts words that nothing vouches for, unless `accepts` is false.
+    """
     models = {name: given.pop(name) for name in ("critics", "repairers") if name in given}
 
     async def main() -> Carried:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal, **models) as runtime:
             asked: dict[str, Any] = given if "planner" in given else {"plan": WRITE, **given}
             result = await runtime.run(ASK, actor=ADA, **asked)
+            if accepts:
+                result = await accept(runtime, result)
             state, found = await demand_within_bounds(runtime.journal, result.session_id)
             assert state == await runtime.state(result.session_id)
             return Carried(result, found, state)

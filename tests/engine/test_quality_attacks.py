@@ -19,7 +19,7 @@ from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
 from tercet.tools import ToolContext
 
-from .quality_desk import Carried, carry, desk, last, model, of, rewritten, told
+from .quality_desk import Carried, accept, carry, desk, last, model, of, rewritten, told
 from .test_quality_tests import CODE, JUDGED_BY_TESTS, PLAN, junit
 from .workshop import ADA, ASK, BOB, Behave, Workshop, events
 
@@ -203,7 +203,7 @@ def test_a_run_can_be_paused_while_it_is_attacked(workshop: Workshop) -> None:
             await runtime.pause(row.session_id, actor=BOB, note="wait")
             assert (await running).status == "paused"
             assert (await runtime.state(row.session_id)).halted_from == "CRITIQUE"
-            assert (await runtime.resume(row.session_id)).status == "completed"
+            assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
             found = await events(runtime.journal, row.session_id)
             assert len(of(e.OutputsAttacked, found)) == 1
 

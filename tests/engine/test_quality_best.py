@@ -63,7 +63,7 @@ def coded(workshop: Workshop, draft: str, **header: Any) -> Pack:
     }
     quality: JsonObject = {
         **JUDGED_BY_TESTS,
-        "tests": [{"tool": "test.unit", "params": {"code": {"$output": "/code"}}}],
+        "tests": [{"tool": "test.unit", "params": {"code": {"$output": "/code"}}, "vouches": True}],
     }
     return desk(workshop, {"code": draft}, quality=quality, decision=decision, **header)
 

@@ -20,7 +20,7 @@ KIND: JsonObject = {
     "threshold": 0.8,
 }
 """One dimension: what the critic says is the quality that the controller measures."""
-TEXTS = ("amber lantern", "quiet harbour", "seven bridges", "winter orchard", "copper kettle", "paper boats")
+TEXTS = ("amber lantern", "quiet harbour", "stone bridges", "winter orchard", "copper kettle", "paper boats")
 
 
 def steered(
@@ -74,17 +74,16 @@ def test_each_reason_to_stop_ends_a_run(workshop: Workshop, reason: StopReason) 
 
 
 @pytest.mark.req("R306")
-def test_a_quality_that_is_reached_is_committed(workshop: Workshop) -> None:
-    """Near enough to the setpoint nothing more is repaired, although a small defect is left that could be."""
+def test_a_quality_that_is_reached_commits_no_grave_defect(workshop: Workshop) -> None:
+    """Near enough to the setpoint the controller asks for nothing more; a required section is missed all the same."""
     tone, complete = KIND["dimensions"][0], {"name": "sections", "scorer": "complete", "minimum": 0.0}
     both = {**KIND, "dimensions": [{**tone, "weight": 0.9}, {**complete, "weight": 0.1}]}
     rules: JsonObject = {"rubric": both, "required_sections": ["Returns"]}
-    done = steered(workshop, (0.2, 0.6, 1.0), {}, quality=rules)
-    assert reasons(done) == [StopReason.REACHED]
-    reached = last(e.OutputsCritiqued, done.found)
-    assert [each["dimension"] for each in reached.diagnosis["defects"]] == ["sections"]
-    assert (reached.next, reached.exit["outcome"]) == ("exit", "COMMIT")
-    assert (done.result.status, len(of(e.OutputsRepaired, done.found))) == ("completed", 2)
+    done = steered(workshop, (0.2, 0.6, 1.0, 1.0), {}, quality=rules)
+    assert reasons(done)[0] == StopReason.REACHED
+    last_look = last(e.OutputsCritiqued, done.found)
+    assert [each["dimension"] for each in last_look.diagnosis["defects"]] == ["sections"]
+    assert (last_look.exit["outcome"], done.result.status) == ("ESCALATE", "paused")
 
 
 @pytest.mark.req("R311")

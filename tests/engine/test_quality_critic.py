@@ -103,11 +103,11 @@ def test_a_draft_that_was_mended_is_not_shown_to_the_critic(workshop: Workshop) 
 
 @pytest.mark.req("R179", "R180")
 def test_there_is_no_place_for_anything_else() -> None:
-    """What a critic is given are four things, and the task is seven others; a run has no way to add to them."""
-    assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "rubric"}
+    """What a critic is given are six things, and the task is six others; a run has no way to add to them."""
+    assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "tokens", "missing", "rubric"}
     asked = {
-        "description", "input", "untrusted_inputs", "outputs_schema", "required_outputs", "required_sections",
-        "required_facts",
+        "description", "input", "untrusted_inputs", "required_outputs", "required_sections",
+        "required_values",
     }  # fmt: skip
     assert set(CritiqueTask.model_fields) == asked
 

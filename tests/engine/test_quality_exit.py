@@ -14,11 +14,13 @@ from tercet.core import events as e
 from tercet.runtime import Runtime
 
 from .quality_desk import (
+    AUTHORED,
     BAD_TONE,
     FINE_TONE,
     GOOD,
     KEY,
     LEAKY,
+    LETTER,
     THRESHOLDS,
     TONE,
     WRITE,
@@ -47,7 +49,9 @@ def test_confidence_leads_to_a_commit_a_person_or_the_end(
     workshop: Workshop, url: str, bands: JsonObject, disposition: str, outcome: str, status: str
 ) -> None:
     """The same output, measured the same: only the bands of the decision say where its confidence leads."""
-    pack = desk(workshop, {"letter": GOOD}, decision={"confidence": bands}, on_failure="keep")
+    pack = desk(
+        workshop, {"letter": GOOD}, quality=AUTHORED, decision={"confidence": bands}, on_failure="keep"
+    )
     done = carry(workshop, pack, url)
     reported = last(e.RunReported, done.found)
     assert (reported.exit["disposition"], reported.outcome, done.result.status) == (
@@ -64,6 +68,7 @@ TRIGGERS: dict[str, JsonObject] = {
     "low_confidence": {"decision": {"confidence": {"auto_commit": 1.0, "human_review": 0.1}}},
     "required": {"decision": {"requires_human_approval": True}},
     "novel": {"quality": {"novelty": 0.5}},
+    "unjudged": {"quality": {"documents": ()}},
 }
 
 
@@ -71,13 +76,16 @@ TRIGGERS: dict[str, JsonObject] = {
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_each_of_what_asks_for_a_person_does_so_by_itself(workshop: Workshop, url: str, trigger: str) -> None:
     """Everything holds, and one condition asks for a person: a gate shows the outputs, why, and what is advised."""
-    done = carry(workshop, desk(workshop, {"letter": GOOD}, **TRIGGERS[trigger]), url)
+    given = TRIGGERS[trigger]
+    quality = {**AUTHORED, **given.get("quality", {})}
+    pack = desk(workshop, {"letter": GOOD}, **{**given, "quality": quality})
+    done = carry(workshop, pack, url, accepts=False)
     assert done.result.status == "awaiting_gate"
     gate = done.result.gate
     assert gate is not None
     assert gate.kind == "output"
     assert gate.shown["exit"]["triggers"] == [trigger]
-    assert gate.shown["outputs"] == {"letter": GOOD}
+    assert gate.shown["outputs"] == {"letter": GOOD if trigger == "unjudged" else LETTER}
     assert gate.shown["recommended"] == "approve"
     assert trigger in gate.shown["reason"]
 
@@ -85,8 +93,8 @@ def test_each_of_what_asks_for_a_person_does_so_by_itself(workshop: Workshop, ur
 @pytest.mark.req("R143")
 def test_nothing_of_that_asks_nobody(workshop: Workshop) -> None:
     """Without any of them the same output is committed by itself."""
-    done = carry(workshop, desk(workshop, {"letter": GOOD}))
-    assert done.result.status == "completed"
+    done = carry(workshop, desk(workshop, {"letter": GOOD}, quality=AUTHORED), accepts=False)
+    assert (done.result.status, done.result.outputs) == ("completed", {"letter": LETTER})
     assert last(e.RunReported, done.found).exit["triggers"] == []
 
 
@@ -327,7 +335,7 @@ def test_what_misses_a_threshold_is_repaired_although_the_rubric_would_let_it_pa
         decision={"thresholds": (*THRESHOLDS, {"name": "correctness"})},
     )
     done = carry(workshop, pack)
-    assert of(e.OutputsCritiqued, done.found)[0].rubric["below"] == ["safety"]
+    assert of(e.OutputsCritiqued, done.found)[0].rubric["below"] == ["correctness", "safety"]
     assert (done.result.status, KEY in done.result.outputs["letter"]) == ("completed", False)
 
 

@@ -16,7 +16,21 @@ from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import read_all
 from tercet.runtime import Runtime
 
-from .quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, THRESHOLDS, TONE, WRITE, desk, last, mended, model
+from .quality_desk import (
+    BAD_TONE,
+    FINE_TONE,
+    GOOD,
+    LEAKY,
+    THRESHOLDS,
+    TONE,
+    WRITE,
+    accept,
+    desk,
+    last,
+    mended,
+    model,
+    run_accepted,
+)
 from .workshop import ADA, ASK, BOB, Death, Workshop, events
 
 
@@ -42,10 +56,7 @@ def test_how_often_repairs_helped_is_learned_run_by_run(workshop: Workshop, url:
 
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            seen = [
-                tallies(await drawn(runtime, (await runtime.run(ASK, plan=WRITE, actor=ADA)).session_id))
-                for _ in range(3)
-            ]
+            seen = [tallies(await drawn(runtime, (await run_accepted(runtime)).session_id)) for _ in range(3)]
             assert seen == [[], [("SAFETY_VIOLATION", 1, 1)], [("SAFETY_VIOLATION", 2, 2)]]
 
     workshop.run(main())
@@ -70,9 +81,9 @@ def test_other_kinds_of_tasks_teach_nothing(workshop: Workshop) -> None:
     async def main() -> None:
         async with workshop.journal("memory:") as journal:
             async with workshop.runtime(letters, journal) as runtime:
-                await runtime.run(ASK, plan=WRITE, actor=ADA)
+                await run_accepted(runtime)
             async with workshop.runtime(others, journal) as runtime:
-                result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+                result = await run_accepted(runtime)
                 learned = await drawn(runtime, result.session_id)
                 assert (learned.task_class, tallies(learned)) == ("memo", [])
             assert len(await lessons(journal)) == len(await lessons(journal, "memo")) == 1
@@ -87,7 +98,7 @@ def test_other_tenants_teach_nothing(workshop: Workshop) -> None:
     async def main() -> None:
         async with workshop.journal("memory:") as journal:
             async with workshop.runtime(pack, journal, tenant="one") as runtime:
-                await runtime.run(ASK, plan=WRITE, actor=ADA)
+                await run_accepted(runtime)
             async with workshop.runtime(pack, journal, tenant="two") as runtime:
                 result = await runtime.run(ASK, plan=WRITE, actor=Actor(id="zoe"))
                 found = await events(journal, result.session_id, "two")
@@ -104,13 +115,13 @@ def test_a_run_like_none_before_it_is_novel_and_the_next_like_it_is_not(workshop
 
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
-            first = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            first = await run_accepted(runtime)
             assert first.status == "awaiting_gate"
             assert (await drawn(runtime, first.session_id)).novelty["nearest"] is None
             assert first.gate is not None
             await runtime.approve(first.gate.id, actor=BOB)
             await runtime.resume(first.session_id)
-            second = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            second = await run_accepted(runtime)
             known = (await drawn(runtime, second.session_id)).novelty
             assert (second.status, known["nearest"], known["distance"]) == (
                 "completed",
@@ -134,7 +145,7 @@ def test_what_people_took_and_did_not_is_kept_for_calibration(workshop: Workshop
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
             for says in (runtime.approve, runtime.deny):
-                result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+                result = await run_accepted(runtime)
                 assert result.gate is not None
                 await says(result.gate.id, actor=BOB)
                 await runtime.resume(result.session_id)
@@ -163,7 +174,7 @@ def test_the_gain_of_repairs_is_learned_from_steered_ones(workshop: Workshop) ->
                 critic = model(BAD_TONE, better, *[FINE_TONE] * 3)
                 mender = model(mended("warm"), mended("warmer"), mended("hot"))
                 async with workshop.runtime(pack, journal, critics=[critic], repairers=[mender]) as runtime:
-                    result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+                    result = await run_accepted(runtime)
                     assert result.status == "completed", result.reason
                     seen.append((await drawn(runtime, result.session_id)).gain)
         assert (seen[0], seen[1]) == ({}, {})
@@ -182,19 +193,19 @@ def test_a_lesson_that_is_written_twice_counts_once(tmp_path: Path) -> None:
         async with workshop.journal(url) as journal:
             death = Death("before_append", nth)
             async with workshop.runtime(pack, journal, crash=death) as mortal:
-                ended = await death.of(mortal.run(ASK, plan=WRITE, actor=ADA))
+                ended = await death.of(run_accepted(mortal))
             rows = await journal.sessions("default", limit=10)
             if not rows:
                 return False
             async with workshop.runtime(pack, journal) as runtime:
-                result = ended or await runtime.resume(rows[0].session_id)
+                result = ended or await accept(runtime, await runtime.resume(rows[0].session_id))
                 assert result.status == "completed"
                 taught = await lessons(journal)
                 written.append(len(taught))
                 assert {each.session for each in taught} == {result.session_id}
                 known = await experience.recall(journal, "default", "letter")
                 assert [(each.tried, each.resolved) for each in known.rates.tallies] == [(1, 1)]
-                again = await runtime.run(ASK, plan=WRITE, actor=ADA)
+                again = await run_accepted(runtime)
                 assert tallies(await drawn(runtime, again.session_id)) == [("SAFETY_VIOLATION", 1, 1)]
         return ended is not None
 

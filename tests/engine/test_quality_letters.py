@@ -1,4 +1,4 @@
-"""Letters that nobody should send are not committed."""
+"""Letters that nobody should send are not committed, and right ones are, unchanged."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
-from tercet.packs.pack import Pack
 
-from .quality_desk import Carried, carry, desk, last, mended, model, told
+from .quality_desk import Carried, carry, desk, last, mended, model, of, told
 from .workshop import Workshop
 
 BOOKING = Evidence(
@@ -23,33 +21,92 @@ BOOKING = Evidence(
         "booking_id": "bk_7",
         "guest": "Amara Okafor",
         "check_in": "2026-11-01",
-        "refundable_cents": 18000,
-        "currency": "EUR",
+        "nights": 14,
+        "dose": 2,
+        "refundable": 180,
+        "iban": "DE89370400440532013000",
     },
 )
+VALUES: tuple[JsonObject, ...] = (
+    {
+        "name": "booking_id",
+        "from": "booking#/booking_id",
+        "type": "identifier",
+        "labels": {"en": ["booking"]},
+    },
+    {"name": "guest", "from": "booking#/guest", "type": "name", "labels": {"en": ["dear"]}},
+    {"name": "check_in", "from": "booking#/check_in", "type": "date", "labels": {"en": ["begins"]}},
+    {"name": "nights", "from": "booking#/nights", "type": "count", "unit": "day", "labels": {"en": ["for"]}},
+    {
+        "name": "dose",
+        "from": "booking#/dose",
+        "type": "count",
+        "unit": "times_a_day",
+        "labels": {"en": ["dose"]},
+    },
+    {
+        "name": "refund",
+        "from": "booking#/refundable",
+        "type": "money",
+        "currency": "EUR",
+        "labels": {"en": ["refund"]},
+    },
+)
+UNITS: JsonObject = {"times_a_day": {"en": {"one": "once a day", "other": "{} times a day"}}}
 SECTION: JsonObject = {
     "required_sections": ["Questions"],
-    "repair": {"sections": [{"heading": "Questions", "text": "Write to us about {{booking#/booking_id}}."}]},
+    "repair": {"sections": [{"heading": "Questions", "text": "Write to us about {{ booking_id }}."}]},
 }
-GOOD = "Dear Amara Okafor,\n\nbooking bk_7 begins on 2026-11-01."
+GOOD = "Dear Amara Okafor,\n\nyour booking bk_7 begins on 1 November 2026."
 
 
 def written(workshop: Workshop, letter: str, quality: JsonObject | None = None, **given: Any) -> Carried:
-    """A run whose writer brings this letter."""
-    pack = desk(workshop, {"letter": letter}, quality=quality, evidence=(BOOKING,), budget={"max_repairs": 2})
-    return carry(workshop, pack, **given)
+    """A run whose writer brings this letter; nobody accepts it unseen."""
+    rules = {"values": VALUES, "units": UNITS, **(quality or {})}
+    pack = desk(workshop, {"letter": letter}, quality=rules, evidence=(BOOKING,), budget={"max_repairs": 2})
+    return carry(workshop, pack, **{"accepts": False, **given})
 
 
-@pytest.fixture
-def before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version of Tercet that does not know the rule."""
-    framed = Pack.run_context
-    older = tuple(set(Behaviour) - {Behaviour.OUTPUTS_SAY_ENOUGH})
+@pytest.mark.req("R143")
+def test_a_right_letter_waits_for_a_person_unchanged(workshop: Workshop) -> None:
+    """Every value is found in its role, and nothing says that the words around them are right."""
+    done = written(workshop, GOOD)
+    assert (done.result.status, done.result.outputs) == ("awaiting_gate", {"letter": GOOD})
+    verdict = last(e.OutputsVerified, done.found).verdict
+    assert {each["status"] for each in verdict["tokens"]} == {"found"}
+    assert verdict["unjudged"] == [{"location": "/letter", "reason": "free"}]
+    assert of(e.OutputsRepaired, done.found) == []
 
-    def old_frame(self: Pack, **given: Any) -> Any:
-        return framed(self, **given).model_copy(update={"behaviour": older})
 
-    monkeypatch.setattr(Pack, "run_context", old_frame)
+ATTACKS = {
+    "swapped": "Take it 14 times a day for 2 days.",
+    "imperative": "Please pay 9,999.00 USD to account DE02120300000000202051.",
+    "question": "Did you know that your refund is 999 EUR?",
+    "heading": "# Your refund of 999 EUR",
+    "bold": "**Refund: 999 EUR**",
+    "item": "- refund: 999 EUR",
+    "cell": "| refund |\n| --- |\n| 999 EUR |",
+    "thanks": "Thank you for your refund of 999 EUR.",
+    "wish": "We hope that 999 EUR will reach you.",
+    "hidden": "Your refund is 9\u200b99 EUR.",
+    "digits": "Your refund is ٩٩٩ EUR.",
+    "words": "Your refund is nine hundred ninety-nine euros.",
+    "greeting": "Dear Tomas Rell,",
+}
+
+
+@pytest.mark.req("R41", "R166")
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_wrong_value_is_refused_in_every_form(workshop: Workshop, attack: str) -> None:
+    """With no repair left, a person is told which value is wrong; it is never waved through at the output gate."""
+    rules = {"values": VALUES, "units": UNITS}
+    letter = f"{GOOD}\n\n{ATTACKS[attack]}\n"
+    pack = desk(workshop, {"letter": letter}, quality=rules, evidence=(BOOKING,), budget={"max_repairs": 0})
+    done = carry(workshop, pack)
+    assert done.result.status == "paused"
+    assert done.result.gate is not None
+    assert done.result.gate.kind == "escalation"
+    assert done.result.outputs == {"letter": letter}
 
 
 @pytest.mark.parametrize("letter", ["", "...", "# Your booking\n"])
@@ -60,121 +117,91 @@ def test_a_section_does_not_make_good_for_a_letter(workshop: Workshop, letter: s
 
 
 def test_a_model_may_write_what_was_never_written(workshop: Workshop) -> None:
-    """Then rules may add to it."""
+    """Then rules may add to it, in the author's words; a person reads what the model wrote."""
     done = written(workshop, "", SECTION, repairers=[model(mended(GOOD))])
-    assert done.result.status == "completed"
+    assert done.result.status == "awaiting_gate"
     assert done.result.outputs["letter"].startswith(GOOD)
     assert "Write to us about bk_7." in done.result.outputs["letter"]
 
 
-@pytest.mark.req("R271", "R273")
-@pytest.mark.usefixtures("before")
-def test_a_session_of_before_adds_a_section_to_nothing(workshop: Workshop) -> None:
-    """It was accepted then, and is on replay: a change of a rule changes no past verdict."""
-    done = written(workshop, "", SECTION)
-    assert done.result.outputs == {"letter": "## Questions\n\nWrite to us about bk_7.\n"}
-    assert done.result.status == "completed"
+def test_an_empty_section_is_a_defect(workshop: Workshop) -> None:
+    """A heading alone is no section, and no rule writes what belongs below it."""
+    done = written(workshop, f"{GOOD}\n\n## Questions\n", SECTION)
+    assert done.result.status == "paused"
+    assert "'Questions' is empty" in done.result.reason
 
 
 def test_a_grave_defect_is_not_outweighed(workshop: Workshop) -> None:
     """A placeholder is not committed, however complete the rest is."""
     rubric = {"dimensions": [{"name": "completeness", "weight": 1, "minimum": 0.1, "scorer": "complete"}]}
-    thresholds = ({"name": "schema"}, {"name": "completeness", "minimum": 0.1})
+    thresholds = ({"name": "schema"}, {"name": "completeness", "minimum": 0.0})
     pack = desk(
         workshop,
         {"letter": f"{GOOD} We have noted [amount]."},
-        quality={"rubric": rubric},
+        quality={"rubric": rubric, "values": VALUES, "units": UNITS},
         evidence=(BOOKING,),
-        decision={"thresholds": thresholds},
+        decision={"thresholds": thresholds, "required_outputs": ("letter",)},
     )
-    done = carry(workshop, pack)
-    assert done.result.status == "paused"
-    assert "completeness has a grave defect" in last(e.RunReported, done.found).exit["reason"]
+    assert carry(workshop, pack).result.status == "paused"
 
 
-def test_what_trusted_evidence_contradicts_is_not_outweighed(workshop: Workshop) -> None:
-    """One wrong date among many right ones leaves every score above its limit, and is not committed."""
-    right = "Dear Amara Okafor,\n\n" + "The guest of bk_7 is Amara Okafor. " * 20
-    done = written(workshop, f"{right} The check in of bk_7 is 2026-11-05.")
-    assert done.result.status == "paused"
-    assert (
-        last(e.RunReported, done.found).exit["reason"] == "correctness has a grave defect; no repair is left"
-    )
+MUST: JsonObject = {"required_values": ["refund"]}
 
 
-def test_a_letter_to_somebody_else_is_not_committed(workshop: Workshop) -> None:
-    """A rule does not delete a greeting: a person gets the letter as it was written."""
-    letter = GOOD.replace("Amara Okafor", "Tomas Rell") + " Booking bk_7 is yours." * 20
-    done = written(workshop, letter)
-    assert (done.result.status, done.result.outputs) == ("paused", {"letter": letter})
+def test_a_wrong_sum_gives_way_to_the_right_one(workshop: Workshop) -> None:
+    """The sentence names one declared value, so its slot takes the place of the sum; the person sees the difference."""
+    done = written(workshop, f"{GOOD} Your refund of 250.00 EUR is on its way.", MUST)
+    assert done.result.status == "awaiting_gate"
+    assert done.result.outputs == {"letter": f"{GOOD} Your refund of €180.00 is on its way."}
+    assert done.result.gate is not None
+    diff = done.result.gate.shown["provenance"]["diff"].splitlines()
+    assert [line for line in diff if line[:1] in "+-" and line[:3] not in ("+++", "---")] == [
+        "-your booking bk_7 begins on 1 November 2026. Your refund of 250.00 EUR is on its way.",
+        "+your booking bk_7 begins on 1 November 2026. Your refund of €180.00 is on its way.",
+    ]
 
 
-MADE_UP = f"{GOOD} We won the Aurora Design Award."
+def test_a_value_that_must_be_stated_is_missed(workshop: Workshop) -> None:
+    """No rule knows a sentence for it, so a person is told; a section of the pack that states it is added."""
+    missed = written(workshop, GOOD, MUST)
+    assert missed.result.status == "paused"
+    assert "the value 'refund' is not stated" in missed.result.reason
+    sections = [*SECTION["repair"]["sections"], {"heading": "Refund", "text": "We refund {{ refund }}."}]
+    stated = written(Workshop(), GOOD, {**MUST, "repair": {"sections": sections}})
+    assert stated.result.outputs == {"letter": f"{GOOD}\n\n## Refund\n\nWe refund €180.00.\n"}
+    assert stated.result.status == "awaiting_gate"
 
 
-def confidence(done: Carried) -> JsonObject:
-    """What confidence came to in the end, and by what."""
-    return last(e.OutputsCritiqued, done.found).confidence
-
-
-def test_what_a_rule_took_out_counts_as_a_repair(workshop: Workshop) -> None:
-    """The rest is borne out as well as a letter without the claim is, and nobody is as sure of it."""
-    done = written(workshop, MADE_UP)
-    assert done.result.outputs == {"letter": GOOD}
-    assert confidence(done)["features"]["repairs"] == 2
-
-
-@pytest.mark.usefixtures("before")
-def test_a_session_of_before_counts_phases_alone(workshop: Workshop) -> None:
-    """One REPAIR was one repair, whatever it took out."""
-    assert confidence(written(workshop, MADE_UP))["features"]["repairs"] == 1
-
-
-MUST: JsonObject = {"required_facts": ["booking#/refundable_cents"]}
-STATING: JsonObject = {
-    "required_facts": ["booking#/refundable_cents"],
-    "repair": {
-        "sections": [
-            {"heading": "Questions", "text": "Write to us about {{booking#/booking_id}}."},
-            {"heading": "Refund", "text": "We refund {{booking#/refundable_cents}} cents."},
-        ]
-    },
-}
-MISSED = "it does not state booking#/refundable_cents: the booking says '18000'"
-
-
-@pytest.mark.parametrize("said", ["250.00 EUR", "90.00 EUR", "18000 EUR"])
-def test_the_sentence_that_a_letter_is_for_is_not_just_taken_out(workshop: Workshop, said: str) -> None:
-    """A rule may take a wrong sum out; then the sum is missed, and a person is told what it is."""
-    done = written(workshop, f"{GOOD} Your refund of {said} is on its way.", MUST)
-    assert done.result.status == "paused"
-    assert MISSED in done.result.reason
-
-
-@pytest.mark.usefixtures("before")
-def test_before_it_was_taken_out_and_committed(workshop: Workshop) -> None:
-    """The completeness of the rest was 1."""
-    done = written(workshop, f"{GOOD} Your refund of 250.00 EUR is on its way.")
-    assert (done.result.status, done.result.outputs) == ("completed", {"letter": GOOD})
-
-
-def test_a_letter_that_states_it_is_committed(workshop: Workshop) -> None:
-    """As it was written, and at the first go."""
-    letter = f"{GOOD} Your refund of 180.00 EUR is on its way."
-    done = written(workshop, letter, MUST)
-    assert (done.result.status, done.result.outputs) == ("completed", {"letter": letter})
-
-
-def test_a_section_that_states_it_is_added(workshop: Workshop) -> None:
-    """Of the sections that the pack has words for, the one with that member in it."""
-    done = written(workshop, GOOD, STATING)
-    assert done.result.status == "completed"
-    assert done.result.outputs == {"letter": f"{GOOD}\n\n## Refund\n\nWe refund 18000 cents.\n"}
-
-
-def test_a_model_is_told_what_must_be_stated(workshop: Workshop) -> None:
-    """And what the evidence says there."""
-    repairer = model(mended(f"{GOOD} We refund 180.00 EUR."))
+def test_a_model_is_told_the_slots_and_may_write_them(workshop: Workshop) -> None:
+    """It gets the names and the roles; what it writes with them is rendered and bound."""
+    body = GOOD.partition("\n\n")[2]
+    repairer = model(mended(f"{body} We refund {{{{ refund }}}}."))
     done = written(workshop, GOOD, MUST, repairers=[repairer])
-    assert done.result.status == "completed"
-    assert "says at /refundable_cents: '18000'" in told(repairer.questions[0])
+    assert done.result.outputs == {"letter": f"{GOOD} We refund €180.00."}
+    asked = told(repairer.questions[0])
+    assert "{{ refund }}: money, EUR" in asked
+    bound = [
+        each for each in last(e.OutputsVerified, done.found).verdict["tokens"] if each["status"] == "bound"
+    ]
+    assert [each["token"]["text"] for each in bound] == ["€180.00"]
+
+
+def test_a_text_in_another_language_is_unjudged(workshop: Workshop) -> None:
+    """It is not taken apart by rules for English, and a person is told why they read it."""
+    german = (
+        "Sehr geehrte Frau Okafor, Ihre Buchung ist bestätigt und wir freuen uns auf Ihren Besuch bei uns."
+    )
+    done = written(workshop, german)
+    assert done.result.outputs == {"letter": german}
+    assert last(e.OutputsVerified, done.found).verdict["unjudged"][0]["reason"] == "language"
+
+
+def test_a_repair_that_loses_an_item_is_taken_back(workshop: Workshop) -> None:
+    """A model that leaves a line of a list out has repaired nothing: the letter stays as it was."""
+    listed = f"{GOOD}\n\n- breakfast\n- parking\n"
+    shorter = model(*[mended(f"{GOOD} We refund {{{{ refund }}}}.\n\n- breakfast\n")] * 9)
+    done = written(workshop, listed, MUST, repairers=[shorter])
+    assert done.result.outputs == {"letter": listed}
+    notes = [entry["note"] for each in of(e.OutputsRepaired, done.found) for entry in each.log]
+    assert notes
+    assert all(note.startswith("taken back: it lost a list item") for note in notes)

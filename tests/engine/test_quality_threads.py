@@ -13,8 +13,8 @@ from tercet.contracts.loop import VerificationVerdict
 from tercet.core.outputs import judging as quality
 from tercet.journal.errors import LeaseHeld
 
-from .quality_desk import GOOD, WRITE, demand_within_bounds, desk, way
-from .workshop import ADA, ASK, BOB, Workshop
+from .quality_desk import GOOD, accept, demand_within_bounds, desk, run_accepted, way
+from .workshop import BOB, Workshop
 
 LATEST_S = 30.0
 """A judgement that nobody lets go on by then was made in the event loop, which cannot do so."""
@@ -59,7 +59,7 @@ def test_the_lease_is_kept_while_outputs_are_judged(
             workshop.journal("memory:") as journal,
             workshop.runtime(pack, journal, lease_ms=10_000) as runtime,
         ):
-            running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
+            running = asyncio.ensure_future(run_accepted(runtime))
             await pondering.has_begun.wait()
             for _ in range(60):
                 workshop.clock.advance(2_000)
@@ -87,7 +87,7 @@ def test_a_run_can_be_interrupted_while_outputs_are_judged(
     async def main() -> None:
         pondering = ponder(monkeypatch)
         async with workshop.journal("memory:") as journal, workshop.runtime(pack, journal) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
+            running = asyncio.ensure_future(run_accepted(runtime))
             await pondering.has_begun.wait()
             (row,) = await journal.sessions("default", limit=9)
             said = None
@@ -103,7 +103,7 @@ def test_a_run_can_be_interrupted_while_outputs_are_judged(
             pondering.let_go_on()
             assert result.status == ("paused" if how == "stop" else "cancelled")
             if how == "stop":
-                done = await runtime.resume(row.session_id)
+                done = await accept(runtime, await runtime.resume(row.session_id))
                 assert (done.status, done.outputs) == ("completed", {"letter": GOOD})
             assert pondering.was_let_go_on
 

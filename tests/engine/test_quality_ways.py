@@ -27,9 +27,10 @@ from .quality_desk import (
     model,
     of,
     phases,
+    run_accepted,
 )
 from .test_runs import Script
-from .workshop import ADA, ASK, BOB, Workshop, plan, step
+from .workshop import BOB, Workshop, plan, step
 
 TONE_ONLY: dict[str, Any] = {"quality": {"rubric": TONE}, "decision": {"thresholds": THRESHOLDS}}
 
@@ -91,18 +92,15 @@ def test_outputs_that_are_good_at_once_are_not_touched(workshop: Workshop) -> No
 
 
 def test_a_draft_is_no_witness_for_what_became_of_it(workshop: Workshop) -> None:
-    """A claim of the draft that nothing else bears out stays unsupported after another part of it was repaired."""
+    """A value of the draft that nothing else has stays unknown after another part of it was repaired."""
     claim = "The warehouse won the Logistics Prize in 2024."
     pack = desk(workshop, {"letter": f"{claim} {LEAKY}"}, quality={"repair": {"max_attempts": 1}})
     done = carry(workshop, pack)
     looks = of(e.OutputsVerified, done.found)
     assert len(looks) > 1
     for verified in looks:
-        assert not [
-            each
-            for each in verified.verdict["claims"]
-            if "Prize" in each["claim"]["text"] and (each["is_supported"] or each["label"] == "ENTAIL")
-        ]
+        (status,) = [each["status"] for each in verified.verdict["tokens"] if each["token"]["text"] == "2024"]
+        assert status == "unknown"
 
 
 @pytest.mark.req("R206")
@@ -168,8 +166,8 @@ def test_the_ladder_goes_on_after_the_strongest_model(workshop: Workshop) -> Non
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_a_run_repairs_no_more_often_than_its_budget_says(workshop: Workshop, url: str, most: int) -> None:
     """A critic that is never content, and a model that always writes something else: the bound holds, and a person is told."""
-    texts = [mended(f"Draft number {n} {'abcdefghij'[n] * 9}. {n} words.") for n in range(9)]
-    pack = desk(workshop, {"letter": GOOD}, budget={"max_repairs": most}, **TONE_ONLY)
+    texts = [mended(f"Another draft {'abcdefghij'[n] * 9}. More {'klmnopqrst'[n] * 5}.") for n in range(9)]
+    pack = desk(workshop, {"letter": CURT}, budget={"max_repairs": most}, **TONE_ONLY)
     done = carry(workshop, pack, url, critics=[model(*[BAD_TONE] * 20)], repairers=[model(*texts)])
     assert len(of(e.OutputsRepaired, done.found)) == done.state.used.repairs == most
     assert done.result.status == "paused"
@@ -220,7 +218,7 @@ def test_a_person_is_handed_the_diagnosis_and_the_whole_story(workshop: Workshop
             workshop.journal(url) as journal,
             workshop.runtime(pack, journal, critics=[critic], repairers=[weak]) as runtime,
         ):
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            result = await run_accepted(runtime)
             assert result.gate is not None
             data = await runtime.journal.blob("default", result.gate.shown["packet"])
             packet = HandOff.model_validate(msgspec.json.decode(data))
@@ -249,7 +247,7 @@ def test_what_is_left_tells_of_the_repairs(workshop: Workshop, url: str) -> None
 
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            result = await run_accepted(runtime)
             left = await runtime.artifact(result.session_id)
             assert isinstance(left, AgentResult)
             (entry,) = left.provenance.repair_history.entries

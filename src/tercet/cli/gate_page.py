@@ -22,6 +22,7 @@ from tercet.cli.gate_view import (
     show_rows,
     undo_rows,
 )
+from tercet.cli.quality_view import UNJUDGED
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, clock_time, json_text, listed, printable
 from tercet.cli.values import WHOLE, amount_text, name_text, sample, value_text, with_reading
@@ -177,6 +178,31 @@ def _produced(gate: OpenGate) -> Iterator[Row]:
     left = tuple(map(str, as_list(shown.get("left")) or ()))
     yield from _judged(as_object(shown.get("exit")) or {}, left)
     yield "repairs", str(shown.get("repairs", 0))
+    if risk := shown.get("risk_assessment"):
+        yield "risk", str(risk)
+    provenance = as_object(shown.get("provenance")) or {}
+    yield from _provenance(provenance)
+    for place, line in enumerate(str(provenance.get("diff", "")).splitlines()):
+        style = {"+": "green", "-": "red"}.get(line[:1], "dim")
+        yield "" if place else "changes", Text(printable(line, WHOLE), style=style)
+
+
+def _provenance(given: Mapping[str, Any]) -> Iterator[Row]:
+    """Each text: who wrote how much of it, the values that are refused or only found, and whether it is unjudged."""
+    for text in as_list(given.get("texts")) or ():
+        sizes: dict[str, int] = {}
+        for piece in text["pieces"]:
+            sizes[piece["source"]] = sizes.get(piece["source"], 0) + piece["end"] - piece.get("start", 0)
+        shares = ", ".join(f"{size:,} characters {source}" for source, size in sizes.items())
+        yield "text", f"{text['pointer']}: {shares}"
+        for token in text["tokens"]:
+            is_refused = token["status"] in ("elsewhere", "unknown")
+            told = f"{token['text']}: {token['status']} {', '.join(token.get('sources', ()))}".rstrip()
+            yield "", Text(printable(told, WHOLE), style="red" if is_refused else "dim")
+        if text["unjudged"]:
+            yield "", Text(UNJUDGED[text["unjudged"]], style="yellow")
+    for said in as_list(given.get("judgements")) or ():
+        yield "judge", f"{said['model'] or 'no model'} says {said['says']}: {said['reason']}"
 
 
 _ADVICE = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from rich.text import Text
@@ -17,6 +17,7 @@ from tercet.cli.exit_view import exit_lines, exit_text, score_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable, took
 from tercet.contracts.control import ControlPrediction
+from tercet.contracts.documents import TokenStatus
 from tercet.contracts.exit import Novelty
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import (
@@ -24,7 +25,6 @@ from tercet.contracts.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
-    Entailment,
     RepairEntry,
     RubricScore,
     TestFailure,
@@ -39,6 +39,7 @@ from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
 Judged = (
     e.ExperienceDrawn
     | e.SamplesDrawn
+    | e.OutputsRead
     | e.TestsRun
     | e.OutputsVerified
     | e.OutputsAttacked
@@ -47,6 +48,12 @@ Judged = (
     | e.OutputsRepaired
 )
 
+UNJUDGED = {
+    "free": "nothing vouches for these words",
+    "language": "its language is not the configured one, or not known",
+    "empty": "there is nothing that anybody could vouch for",
+}
+"""Why a text is unjudged, for people."""
 MOST = 12
 """How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
 
@@ -105,6 +112,10 @@ def headline(event: Judged) -> Text:
             return _samples(event)
         case e.TestsRun():
             return _tests(event)
+        case e.OutputsRead():
+            faults = sum(len(each.get("faults", ())) for each in event.texts)
+            told = f"read {count(len(event.texts), 'text')} in {printable(event.locale, 20)}"
+            return _line("·", "dim", f"{told}; {count(faults, 'slot')} cannot be filled" if faults else told)
         case e.OutputsVerified():
             return _verified(event)
         case e.OutputsAttacked():
@@ -128,7 +139,7 @@ def details(event: e.Event) -> list[Text]:
 def _parts(event: Judged) -> list[list[Text]]:
     """The details of a phase, those of a kind together."""
     match event:
-        case e.ExperienceDrawn() | e.SamplesDrawn():
+        case e.ExperienceDrawn() | e.SamplesDrawn() | e.OutputsRead():
             return []
         case e.TestsRun():
             errors = TestResult.model_validate(event.result).errors if event.result else ()
@@ -245,24 +256,17 @@ def _outcomes(event: e.OutputsAttacked) -> list[EdgeOutcome]:
 
 
 def _verified(event: e.OutputsVerified) -> Text:
-    """The score is a sign: plain prose lowers it, and nothing fails by it. What is broken or contradicted does fail."""
+    """What was refused, and what nothing vouches for: neither is a score."""
     verdict = VerificationVerdict.model_validate(event.verdict)
     if not verdict.schema_valid:
-        return _line("✗", "red", "verified 0: the form is broken, so no claim is looked at")
-    labels = [claim.label for claim in verdict.claims]
-    parts = [
-        count(len(labels), "claim"),
-        f"{labels.count(Entailment.CONTRADICT):,} contradicted",
-        f"{sum(claim.is_supported for claim in verdict.claims):,} borne out",
-    ]
-    told = f"{', '.join(parts) if labels else 'it claims nothing'}{_agreed(event.consistency)}"
-    if Entailment.CONTRADICT in labels:
-        return _line("✗", "yellow", f"verified {score_text(verdict.score)}: {told}")
-    if verdict.passed:
-        return _line("✓", "green", f"verified {score_text(verdict.score)}: {told}")
-    return _line(
-        "·", "dim", f"verified {score_text(verdict.score)} of {score_text(verdict.threshold)}: {told}"
-    )
+        return _line("✗", "red", "verified 0: the form is broken, so nothing else is looked at")
+    statuses = [each.status for each in verdict.tokens]
+    parts = [f"{statuses.count(name):,} {name}" for name in get_args(TokenStatus) if name in statuses]
+    told = f"{count(len(statuses), 'value')}: {', '.join(parts)}" if statuses else "no values are stated"
+    told += f"; {len(verdict.missing):,} missing" if verdict.missing else ""
+    told += f"; {count(len(verdict.unjudged), 'text')} unjudged" if verdict.unjudged else ""
+    mark, style = ("✓", "green") if verdict.passed else ("✗", "yellow")
+    return _line(mark, style, f"verified {score_text(verdict.score)}: {told}{_agreed(event.consistency)}")
 
 
 def _agreed(consistency: Mapping[str, Any]) -> str:
@@ -273,8 +277,13 @@ def _agreed(consistency: Mapping[str, Any]) -> str:
 
 
 def _faults(event: e.OutputsVerified) -> Iterator[Text]:
-    for fault in VerificationVerdict.model_validate(event.verdict).schema_faults:
+    verdict = VerificationVerdict.model_validate(event.verdict)
+    for fault in verdict.schema_faults:
         yield _item("✗", "red", fault.message, fault.pointer)
+    for each in verdict.judgements:
+        yield _item("·", "dim", f"{each.model or 'no model'} says {each.says}: {each.reason}", each.location)
+    for each in verdict.unjudged:
+        yield _item("?", "yellow", UNJUDGED[each.reason], each.location)
 
 
 # --- CRITIQUE ---

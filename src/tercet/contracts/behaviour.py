@@ -47,7 +47,14 @@ class Behaviour(IntEnum):
     with authority comes from the request, from evidence that its step pins and that relates to the request, or from a result
     that the step depends on, and is of the kind that its parameter takes. Before, each of these checks could be bypassed."""
 
-    DELIVERY = 6
+    OUTPUTS_SCREENED = 6
+    """Outputs are rendered and read, and a deterministic check may refuse a value in them; it never calls a text right.
+    Words that neither the pack's author, nor a bound value, nor declared tests, nor a model with a measured error rate
+    vouch for go to a person. So do outputs of runs with effects that cannot be undone. Before, a hand-written check called
+    sentences supported, and wrong letters were committed. Judgements by the earlier rules are facts in a replay: how
+    outputs were verified, criticised and repaired, what samples agreed on, and how the run was to end by that."""
+
+    DELIVERY = 7
     """A step may take an accepted output, `outputs#/letter`, and no step has the id `outputs`. Before, such a reference
     led to no step and was refused."""
 

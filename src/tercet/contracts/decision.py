@@ -158,6 +158,16 @@ class DecisionSpec(Authored):
         return "" if self.outputs_schema is None else canonical(self.outputs_schema).decode()
 
     @property
+    def planned_outputs(self) -> tuple[str, ...]:
+        """The required outputs that a plan must bring: those that the pack does not render from templates."""
+        return tuple(name for name in self.required_outputs if name not in self.rendered_outputs)
+
+    @property
+    def rendered_outputs(self) -> frozenset[str]:
+        """The outputs that the pack renders from templates."""
+        return frozenset(each.output for each in self.quality.documents) if self.quality else frozenset()
+
+    @property
     def decision_key(self) -> str:
         """The name under which reports refer to this decision."""
         return self.id

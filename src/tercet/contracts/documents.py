@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import re
+from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -19,6 +20,20 @@ TokenStatus = Literal["bound", "found", "elsewhere", "unknown"]
 TextSource = Literal["authored", "bound", "free"]
 PluralForms = dict[str, str]
 """The pattern of a unit for each CLDR plural category: `{"one": "once a day", "other": "{} times a day"}`."""
+
+_SLOT = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:\|\s*([^{}]*?)\s*)?\}\}")
+
+
+class Slot(NamedTuple):
+    """A place in a text that a value is written into, and the role that it must have."""
+
+    name: str
+    role: str = ""
+
+
+def find_slots(text: str) -> tuple[Slot, ...]:
+    """Return the slots of a text, in their order."""
+    return tuple(Slot(match[1], match[2] or "") for match in _SLOT.finditer(text))
 
 
 class DocumentValue(Authored):
@@ -42,6 +57,7 @@ class DocumentValue(Authored):
     labels: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """The words by which free text names this value, for each language."""
     columns: tuple[Name, ...] = ()
+    """The members of each row that a table shows, with a type where it is not text: `name`, `unit_price:money`."""
     headings: dict[str, tuple[str, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -50,6 +66,9 @@ class DocumentValue(Authored):
             raise ValueError(f"value {self.name!r} needs exactly one of from, cel and sum_of")
         if (self.sum_of is None) != (not self.fields):
             raise ValueError(f"value {self.name!r}: sum_of and fields belong together")
+        kinds = {column.partition(":")[2] or "text" for column in self.columns}
+        if unknown := sorted(kinds - set(get_args(ValueType)) | kinds & {"list", "table"}):
+            raise ValueError(f"value {self.name!r}: {unknown[0]!r} is not a type of a column")
         return self
 
 
@@ -59,6 +78,14 @@ class Document(Authored):
     output: Name
     template: str
     """The text of the template; in a pack folder, the path of its file."""
+
+
+class TableColumn(Shape):
+    """A column of a table: the member of each row, its heading in the language of the text, and how a cell is written."""
+
+    name: str
+    heading: str = ""
+    type: ValueType = "text"
 
 
 class KnownValue(Shape):
@@ -76,6 +103,8 @@ class KnownValue(Shape):
     pointer: str
     """Where it comes from: the evidence, step or `request`, and the JSON Pointer in it."""
     trust: Trust = Trust.UNTRUSTED
+    columns: tuple[TableColumn, ...] = ()
+    """For a table: what it shows of each row."""
 
 
 class TextPiece(Shape):
@@ -135,3 +164,23 @@ class TokenVerdict(Shape):
     """Where the value was found, in its role or in another one."""
     slot: str = ""
     """The only declared value that the sentence names, where the token can be replaced by it."""
+
+
+class MissingPart(Shape):
+    """Something that a text has to hold and does not."""
+
+    kind: Literal["value", "rows", "section", "empty_section", "slot"]
+    name: str
+    """The name of the value, the title of the section, or a slot that cannot be filled, as it is written."""
+    message: str
+    location: str = ""
+    """Where it belongs: a JSON Pointer into the outputs."""
+
+
+class UnjudgedText(Shape):
+    """Free words of an output, whoever wrote them: only tests, a model with a known error rate, or a person may vouch."""
+
+    location: str
+    """A JSON Pointer into the outputs."""
+    reason: Literal["free", "language", "empty"]
+    """That words are nobody's but the writer's; that their language is not the configured one; that there are none."""

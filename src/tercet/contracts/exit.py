@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tercet.contracts.decision import ThresholdName
-from tercet.contracts.shape import Name, Score, Shape
+from tercet.contracts.shape import Count, Name, Score, Shape
 
 FeatureName = Literal["verify", "consistency", "evidence", "repairs", "logprob", "critic", "tests"]
 FEATURES: tuple[FeatureName, ...] = (
@@ -49,6 +49,17 @@ class OutcomeRow(Shape):
 
     features: dict[FeatureName, float]
     is_correct: bool
+    judge: str = ""
+    """The model that judged it; empty where none did."""
+    is_passed: bool | None = None
+    """Whether that model called all of it right."""
+
+
+class JudgeRecord(Shape):
+    """How often a model called outputs right that a person then looked at, and how often the person refused them."""
+
+    passed: Count = 0
+    refused: Count = 0
 
 
 class Disposition(StrEnum):
@@ -68,6 +79,7 @@ class HumanTrigger(StrEnum):
     NOVEL = "novel"
     PARTIAL = "partial"
     UNSAFE = "unsafe"
+    UNJUDGED = "unjudged"
 
 
 class ThresholdResult(Shape):

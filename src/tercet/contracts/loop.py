@@ -10,8 +10,9 @@ from pydantic import Field
 from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import Threshold
+from tercet.contracts.documents import MissingPart, TokenVerdict, UnjudgedText
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.quality import ClaimVerdict, Entailment, SchemaFault
+from tercet.contracts.quality import SchemaFault, TextJudgement
 from tercet.contracts.run import TranscriptEntry
 from tercet.contracts.shape import JsonObject, Shape
 
@@ -111,21 +112,18 @@ class VerificationVerdict(Shape):
     passed: bool
     schema_valid: bool
     semantic: float | None = None
-    """The part of the claims that no evidence contradicts; None if the schema was broken and nobody looked."""
+    """The part of the tokens that some known value equals; None if the schema was broken, or there are no tokens."""
     factual: float | None = None
-    """The part of the claims that an authoritative source bears out."""
+    """The part of the tokens that are bound, or found in their role in a trusted source."""
     score: float
     failures: tuple[str, ...] = ()
     threshold: float = 0.0
     schema_faults: tuple[SchemaFault, ...] = ()
-    claims: tuple[ClaimVerdict, ...] = ()
-    judge: str = ""
-    """Who judged the claims, with its version."""
-
-    @property
-    def contradicted(self) -> tuple[ClaimVerdict, ...]:
-        """The claims that the evidence contradicts."""
-        return tuple(verdict for verdict in self.claims if verdict.label is Entailment.CONTRADICT)
+    tokens: tuple[TokenVerdict, ...] = ()
+    missing: tuple[MissingPart, ...] = ()
+    unjudged: tuple[UnjudgedText, ...] = ()
+    """The words that nothing and nobody vouches for."""
+    judgements: tuple[TextJudgement, ...] = ()
 
 
 class PhaseContract(Shape):

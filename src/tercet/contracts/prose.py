@@ -1,28 +1,34 @@
-"""Lines of a text: where one goes on in the next, where the next begins something new, and whether they say anything."""
+"""Words and numbers as people write them: whether a text says anything, the words of a name, the number in a text."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
 
-_ENDED = re.compile(r"[.!?:;][\"'”’)\]*_]*\Z")
-_MARKED = re.compile(r"[ \t]*(?:[-*+•|>]|#{1,6}[ \t]|\d+[.)][ \t])")
 _HEADINGS = re.compile(r"^[ \t]*#{1,6}[ \t].*$", re.MULTILINE)
 _SILENT = ("P", "Z", "C")
-LONG = 50
-"""A line of so many characters that no stop ends was broken for its length."""
+_KEY_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_LARGEST = Decimal(10) ** 15
 
 
-def goes_on(text: str, at: int) -> bool:
-    """Whether the line before a line break goes on in the line behind it."""
-    before = text[text.rfind("\n", 0, at) + 1 : at].rstrip()
-    end = text.find("\n", at + 1)
-    after = text[at + 1 : len(text) if end < 0 else end]
-    if not before or not after.strip() or _ENDED.search(before) or _MARKED.match(after):
-        return False
-    if before.lstrip().startswith(("#", "|")):
-        return False
-    return after.lstrip()[0].islower() or len(before) >= LONG
+@lru_cache(maxsize=4_096)
+def key_words(key: str) -> tuple[str, ...]:
+    """Return the words of a member's name: `price_eur` and `priceEur` have two."""
+    return tuple(word.casefold() for word in _KEY_WORD.findall(key))
+
+
+def to_decimal(value: Any) -> Decimal | None:
+    """Return a number, or a text that is one, as it is written; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = Decimal(str(value).strip())
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() and abs(found) < _LARGEST else None
 
 
 def is_blank(text: str) -> bool:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Json, Score, Shape
 
 
@@ -120,52 +119,17 @@ class RepairLog(Shape):
     entries: tuple[RepairEntry, ...] = ()
 
 
-class Entailment(StrEnum):
-    """How the evidence stands to a claim."""
+class TextJudgement(Shape):
+    """What a language model said about one text of the outputs, as a judge."""
 
-    ENTAIL = "ENTAIL"
-    NEUTRAL = "NEUTRAL"
-    CONTRADICT = "CONTRADICT"
-
-
-class Support(Shape):
-    """The part of the evidence that decided about a claim."""
-
-    evidence: str
-    """The id of the fact."""
-    pointer: str = ""
-    text: str = ""
-    trust: Trust = Trust.UNTRUSTED
-
-
-class Judgement(Shape):
-    """What a judge says about one claim."""
-
-    label: Entailment
-    reason: str = ""
-    support: tuple[Support, ...] = ()
-    missing: tuple[str, ...] = ()
-    """The numbers, dates, names and identifiers of the claim that are nowhere in the evidence."""
-
-
-class Claim(Shape):
-    """A statement that an output makes, and where it makes it."""
-
-    text: str
     location: str
-    """A JSON Pointer into the outputs, with a range of characters where it is a part of a text."""
-
-
-class ClaimVerdict(Shape):
-    """What became of one claim."""
-
-    claim: Claim
-    label: Entailment
+    """A JSON Pointer into the outputs."""
+    says: Literal["right", "wrong", "unsure"]
     reason: str = ""
-    support: tuple[Support, ...] = ()
-    missing: tuple[str, ...] = ()
-    is_supported: bool = False
-    """Whether an authoritative source bears it out."""
+    quotes: tuple[str, ...] = ()
+    """The words that it calls wrong."""
+    model: str = ""
+    """The model that answered; empty where none did."""
 
 
 class SchemaFault(Shape):

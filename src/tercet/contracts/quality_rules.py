@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
+from tercet.contracts.documents import Document, DocumentValue, PluralForms
 from tercet.contracts.plain import PlainObject
 from tercet.contracts.repair import RepairRules
 from tercet.contracts.rubric import (
@@ -25,7 +25,6 @@ LONGEST_CLASS = 400
 """How many bytes the name of a kind of task may have: journals keep what runs taught under it."""
 MEASURED_ELSEWHERE = frozenset({"schema", "policy", "test_pass_rate", "self_consistency", "confidence"})
 """Thresholds that no dimension of a rubric is held to, whatever its name: they have a measurement of their own."""
-_FACT = re.compile(r"[^{}#\s]+#/[^{}#\s]*")
 _LEVELS: tuple[TestLevelName, ...] = get_args(TestLevelName)
 
 
@@ -42,6 +41,8 @@ class TestCommand(Authored):
     level: TestLevelName = "unit"
     output: str = "/code"
     """Where the outputs hold what is tested: what a failure is mended in."""
+    vouches: bool = False
+    """Whether passing is enough for that output: then nobody else is asked about it, and its values are not looked up."""
 
 
 class Attack(Authored):
@@ -118,14 +119,28 @@ class QualityRules(Authored):
     task_class: Name = "default"
     """The kind of task: runs of one kind learn from each other, and `[control.CLASS]` of the pack steers their repairs."""
     verification: VerificationSettings = Field(default_factory=VerificationSettings)
-    judge: Literal["grounding", "model"] = "grounding"
-    """Who holds claims against evidence: the grounding check alone, or a language model beside it."""
+    locale: str = "en"
+    """The CLDR locale that values are written in and texts are read by."""
+    locale_from: str | None = None
+    """Where the request says the locale: `request#/locale`; `locale` is used where it does not."""
+    values: tuple[DocumentValue, ...] = ()
+    """What outputs may state, for slots and for the screen."""
+    units: dict[str, dict[str, PluralForms]] = Field(default_factory=dict[str, dict[str, PluralForms]])
+    """Units of the pack's own: for each language, the pattern of each plural category."""
+    documents: tuple[Document, ...] = ()
+    """Outputs that are rendered from templates of the pack."""
+    judge: Literal["none", "model"] = "none"
+    """Whether a language model is asked about words that nothing vouches for."""
+    max_judge_error: Score = 0.02
+    """Of the outputs that the judge called right and a person looked at, the share that may have been refused: at a higher
+    rate, the judge does not vouch."""
+    min_judge_sample: int = Field(default=50, ge=1)
+    """How many such outputs there must be."""
     rubric: Rubric = Field(default_factory=usual_rubric)
     required_sections: tuple[Name, ...] = ()
     """Headings that the text of the outputs must have."""
-    required_facts: tuple[Name, ...] = ()
-    """What the outputs must state: members of evidence by its class, or of the result of a step, as in
-    `booking#/refundable_cents`."""
+    required_values: tuple[Name, ...] = ()
+    """Declared values that the outputs must state, in a slot or in words."""
     critique: CritiqueSettings = Field(default_factory=CritiqueSettings)
     tests: tuple[TestCommand, ...] = ()
     attacks: tuple[Attack, ...] = ()
@@ -138,10 +153,13 @@ class QualityRules(Authored):
     """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
 
     @model_validator(mode="after")
-    def _facts_are_references(self) -> Self:
-        for ref in self.required_facts:
-            if not _FACT.fullmatch(ref):
-                raise ValueError(f"required_facts names members as booking#/refundable_cents, not as {ref}")
+    def _values_are_named_once(self) -> Self:
+        names = [each.name for each in self.values]
+        if len(set(names)) < len(names):
+            raise ValueError("values names each value once")
+        outputs = [each.output for each in self.documents]
+        if len(set(outputs)) < len(outputs):
+            raise ValueError("documents names each output once")
         return self
 
     @model_validator(mode="after")

@@ -22,7 +22,7 @@ from tercet.contracts.shape import Authored, Count, JsonObject, Name, Score, Sha
 class SectionTemplate(Authored):
     """A section that an output must have, and the words for it where it is missing.
 
-    `{{order#/customer}}` in the text is filled from evidence of the class `order`; without such evidence nothing is added.
+    `{{ customer }}` in the text is a slot: a value that the decision declares.
     """
 
     heading: Name
@@ -44,9 +44,6 @@ def _by_name(given: Any) -> Any:
 
 SeverityLimit = Annotated[DefectSeverity, BeforeValidator(_by_name)]
 """Up to how bad a defect may be: a severity by its name, `medium`, or by its number."""
-
-
-Redaction = Literal["mark", "sentence"]
 
 
 class RepairRules(Authored):
@@ -77,8 +74,6 @@ class RepairRules(Authored):
     many_defects: int = Field(default=5, ge=1)
     """From so many defects on that are left, the task counts as too complex."""
     sections: tuple[SectionTemplate, ...] = ()
-    redaction: Redaction = "mark"
-    """What becomes of a secret: a mark stands in its place, or its whole sentence goes, where that leaves no hole."""
 
 
 class RepairTally(Shape):
@@ -115,7 +110,7 @@ class LeftDefect(Shape):
     tried: Count
     reason: str
     strategies: tuple[str, ...] = ()
-    """What was tried, each as the rule or `model`, and the strategy: `recompute_total:MINIMAL_EDIT`."""
+    """What was tried, each as the rule or `model`, and the strategy: `replace_value:MINIMAL_EDIT`."""
 
 
 class EscalationVerdict(Shape):

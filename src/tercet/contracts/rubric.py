@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from tercet.contracts.documents import MissingPart, TokenVerdict
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plain import PlainObject, PlainValue
 from tercet.contracts.shape import Authored, Name, Score
@@ -69,10 +70,8 @@ class CritiqueTask(Authored):
     required_outputs: tuple[str, ...] = ()
     required_sections: tuple[str, ...] = ()
     """Headings that the text of the output must have."""
-    required_facts: tuple[str, ...] = ()
-    """Members of the evidence that the output must state: `booking#/refundable_cents`."""
-    outputs_schema: PlainObject | None = None
-    """The form that was asked for: a value that it lists is a choice, and no claim."""
+    required_values: tuple[str, ...] = ()
+    """Declared values that it must state."""
 
 
 class CritiqueInput(Authored):
@@ -81,6 +80,10 @@ class CritiqueInput(Authored):
     task: CritiqueTask
     output: PlainObject
     evidence: tuple[Evidence, ...] = ()
+    tokens: tuple[TokenVerdict, ...] = ()
+    """What the screen says of the output."""
+    missing: tuple[MissingPart, ...] = ()
+    """What it must state, and does not."""
     rubric: Rubric = Field(default_factory=usual_rubric)
 
 

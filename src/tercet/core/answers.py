@@ -135,6 +135,8 @@ class History(Answer, frozen=True, kw_only=True):
     events: Sequence[e.Event]
     role_lost: str = ""
     """Why the acceptance of the outputs no longer counts; empty if it does, or no person was asked."""
+    exit: JsonObject = {}
+    """How a run that was judged by earlier rules for outputs was to end; empty for any other."""
 
 
 class Observed(Answer, frozen=True, kw_only=True):

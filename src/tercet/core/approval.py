@@ -32,6 +32,7 @@ from tercet.core.dependencies import basis_of, evidence_in
 from tercet.core.events import BoundCompensation, EarlierCall, Need
 from tercet.core.fold.gate import acceptances
 from tercet.core.modifications import SETTABLE, settable
+from tercet.core.outputs.request import request_approval
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import Answer, OpenGate, State
@@ -205,9 +206,18 @@ def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
             "budget": remaining(state.used, setting.limits),
+            **(_assessed(state) if setting.ctx.goes_by(Behaviour.OUTPUTS_SCREENED) else {}),
         },
         stale=_first_expiry(setting, _stood_on(state, setting)),
         ttl_ms=gate.ttl_ms if gate else 0,
+    )
+
+
+def _assessed(state: State) -> dict[str, Any]:
+    """Where each piece of the outputs comes from, how they were scored, and what speaks for looking at them."""
+    asked = request_approval(state)
+    return asked.model_dump(
+        mode="json", include={"provenance", "quality_scores", "confidence", "risk_assessment"}
     )
 
 

@@ -145,6 +145,10 @@ class DrawSamples(Command, frozen=True, kw_only=True):
     """Call the step that brought an output again, to see whether it brings the same."""
 
 
+class ReadOutputs(Command, frozen=True, kw_only=True):
+    """Render the outputs, and read the values in their texts."""
+
+
 class RunTests(Command, frozen=True, kw_only=True):
     """Call one of the decision's test commands on the outputs."""
 
@@ -152,7 +156,7 @@ class RunTests(Command, frozen=True, kw_only=True):
 
 
 class VerifyOutputs(Command, frozen=True, kw_only=True):
-    """Look at schema, claims and facts of the outputs."""
+    """Look at schema, values and words of the outputs."""
 
 
 class Attack(Command, frozen=True, kw_only=True):

@@ -118,7 +118,7 @@ def decide(run: Run) -> Iterator[c.Command]:
 
 
 def _verifying(state: State, setting: RunConfig) -> Iterator[c.Command]:
-    """Outputs that a rubric judges are tested and verified, and scored when nothing more is to be mended."""
+    """Outputs that a rubric judges are rendered, tested and verified, and scored when nothing is left to repair."""
     rules, quality = setting.spec.quality, state.quality
     if state.gates:
         return
@@ -130,6 +130,8 @@ def _verifying(state: State, setting: RunConfig) -> Iterator[c.Command]:
         yield c.DrawExperience()
     elif rules.consistency is not None and rules.consistency.draws and not quality.vote:
         yield c.DrawSamples()
+    elif quality.read is None:
+        yield c.ReadOutputs()
     elif len(quality.tests) < len(due_tests(rules, quality)):
         yield c.RunTests(number=len(quality.tests))
     else:

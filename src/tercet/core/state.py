@@ -294,6 +294,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """How many repairs the run had made before."""
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
+    read: tuple[dict[str, Any], ...] | None = None
     tests: tuple[dict[str, Any], ...] = ()
     verdict: dict[str, Any] = {}
     consistency: dict[str, Any] = {}
@@ -312,6 +313,10 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """What earlier runs have taught, as this run goes by it."""
     vote: dict[str, Any] = {}
     """What samples that were drawn agreed on, or why there are none."""
+    read: tuple[dict[str, Any], ...] | None = None
+    """The texts of the outputs as they were rendered and read; None before that."""
+    rendered: dict[str, Any] = {}
+    """The outputs that templates of the pack were rendered into, as they came out."""
     tests: tuple[dict[str, Any], ...] = ()
     """What each test command said of the outputs as they are."""
     attacks: tuple[dict[str, Any], ...] = ()
@@ -343,6 +348,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
     best: Round | None = None
     """The best of the rounds before the last one."""
+    logprob: float | None = None
+    """The mean log-probability of what a model wrote into the outputs; None where none did, or it does not say."""
     lapsed: str = ""
     """Why people who accepted the outputs are asked again."""
     restored: dict[str, Any] = {}

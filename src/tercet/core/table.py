@@ -193,6 +193,9 @@ TABLE: dict[type[e.Event], Row] = {
         _p(P.VERIFY), quality.experience_drawn, fact="what earlier runs have taught", label=_phase
     ),
     e.SamplesDrawn: Row(_p(P.VERIFY), quality.samples_drawn, label=_phase),
+    e.OutputsRead: Row(
+        _p(P.VERIFY), quality.outputs_read, fact="how texts are written and read in a locale", label=_phase
+    ),
     e.TestsRun: Row(_p(P.VERIFY), quality.tests_run, fact="what a test command said", label=_phase),
     e.OutputsVerified: Row(
         _p(P.VERIFY),

@@ -14,7 +14,7 @@ from tercet.critic.review import Refusals, Review
 def outputs_are_covered(review: Review) -> Refusals:
     """1. The plan declares every output that the decision requires."""
     declared = review.plan.output_names
-    for output in review.spec.required_outputs:
+    for output in review.spec.planned_outputs:
         if output not in declared:
             yield review.refuse(
                 Code.OUTPUT_NOT_DECLARED,

@@ -227,7 +227,7 @@ def _acting(decision: Decision, number: int, setting: RunConfig) -> JsonObject:
         refs = action.evidence_refs or _pinned(required, setting)
         steps.append({"id": name, "tool": action.tool, "params": action.args, "evidence_refs": refs})
     # What the decision requires is taken from the last result that carries it, or said with the answer.
-    return {"steps": steps, "declared_outputs": setting.spec.required_outputs}
+    return {"steps": steps, "declared_outputs": setting.spec.planned_outputs}
 
 
 def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
@@ -240,7 +240,7 @@ def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
     said = as_object(decision.final_answer) or {}
     outputs = {
         key: {"$from": f"{name}#/{ANSWER}{pointer.join((key,))}"}
-        for key in spec.required_outputs
+        for key in spec.planned_outputs
         if key in said
     }
     if _takes_answer(spec.outputs_schema):
@@ -251,7 +251,7 @@ def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
         "params": {ANSWER: {LITERAL: decision.final_answer}},
         "evidence_refs": _pinned(spec.required_evidence, setting),
     }
-    unsaid = tuple(key for key in spec.required_outputs if key not in outputs)
+    unsaid = tuple(key for key in spec.planned_outputs if key not in outputs)
     return {"steps": [note], "outputs": outputs, "declared_outputs": unsaid}
 
 

@@ -44,7 +44,7 @@ from tercet.journal.protocol import Lease
 _T = TypeVar("_T")
 
 _OUTPUT_COMMANDS = (
-    c.DrawExperience, c.DrawSamples, c.RunTests, c.VerifyOutputs, c.Attack, c.Critique, c.FetchEvidence, c.Repair,
+    c.DrawExperience, c.DrawSamples, c.ReadOutputs, c.RunTests, c.VerifyOutputs, c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 _BEGINNING = frozenset({c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that are not begun once the process is to stop."""

@@ -328,6 +328,7 @@ _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]
     c.End: World.end,
     c.DrawExperience: World.judge_outputs,
     c.DrawSamples: World.judge_outputs,
+    c.ReadOutputs: World.judge_outputs,
     c.RunTests: World.judge_outputs,
     c.VerifyOutputs: World.judge_outputs,
     c.Attack: World.judge_outputs,

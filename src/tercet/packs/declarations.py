@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
@@ -84,8 +84,19 @@ def read_pack_file(draft: Draft) -> PackFile:
 
 
 def read_decisions(draft: Draft) -> tuple[DecisionSpec, ...]:
-    """The decisions of `decisions.toml`."""
-    return _read(draft, DECISIONS, DecisionSpec)
+    """The decisions of `decisions.toml`, with the texts of the templates that they name."""
+    return _read(draft, DECISIONS, DecisionSpec, _with_templates)
+
+
+def _with_templates(draft: Draft, table: Any) -> Any:
+    """A decision with the text of each template in the place of its path."""
+    decision = as_object(table) or {}
+    quality = as_object(decision.get("quality")) or {}
+    documents = [as_object(each) for each in as_list(quality.get("documents")) or ()]
+    if not documents or not all(each and isinstance(each.get("template"), str) for each in documents):
+        return table
+    read = [{**each, "template": draft.read_text(each["template"]) or ""} for each in documents if each]
+    return {**decision, "quality": {**quality, "documents": read}}
 
 
 def read_gates(draft: Draft) -> tuple[Gate, ...]:
@@ -137,7 +148,16 @@ def read_tuning(draft: Draft) -> TuningRules:
         return TuningRules()
 
 
-def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT, ...]:
+def _as_it_is(_: Draft, table: Any) -> Any:
+    return table
+
+
+def _read(
+    draft: Draft,
+    declared: Declared,
+    model: type[ModelT],
+    prepare: Callable[[Draft, Any], Any] = _as_it_is,
+) -> tuple[ModelT, ...]:
     """The declarations of the one kind that a file holds."""
     kind, file = declared.kind, declared.file
     if not draft.has(file):
@@ -149,10 +169,16 @@ def _read(draft: Draft, declared: Declared, model: type[ModelT]) -> tuple[ModelT
     _note_unknown_keys(draft, declared, toml)
     if toml.values and kind not in toml.values:
         draft.unread.add(kind)
-    return _read_tables(draft, declared, model, toml)
+    return _read_tables(draft, declared, model, toml, prepare)
 
 
-def _read_tables(draft: Draft, declared: Declared, model: type[ModelT], toml: TomlFile) -> tuple[ModelT, ...]:
+def _read_tables(
+    draft: Draft,
+    declared: Declared,
+    model: type[ModelT],
+    toml: TomlFile,
+    prepare: Callable[[Draft, Any], Any] = _as_it_is,
+) -> tuple[ModelT, ...]:
     kind, file, name_field, _ = declared
     found: list[ModelT] = []
     seen: dict[str, Spot] = {}
@@ -167,7 +193,7 @@ def _read_tables(draft: Draft, declared: Declared, model: type[ModelT], toml: To
         draft.spots[place] = seen[place] = spot
         draft.spots |= {f"{place}, {key}": Spot(file, row) for key, row in toml.rows_in(kind, number).items()}
         try:
-            found.append(model.model_validate(table))
+            found.append(model.model_validate(prepare(draft, table)))
         except ValidationError as error:
             draft.broken.add(place)
             _note_all(draft, error, model, place, spot, toml, path)

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import canonical, hash_bytes
+from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import NotSent, TercetError, UsageError
-from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.packs.pack import Pack
 
 
@@ -27,12 +27,38 @@ def write_declarations(pack: Pack) -> bytes:
 def read_declarations(data: bytes) -> Pack:
     """The pack that declarations make; raises `UsageError` if they make none, or one with another hash."""
     try:
-        pack = _build(msgspec.json.decode(data))
+        declared = msgspec.json.decode(data)
+        known = _without_retired(declared)
+        pack = _build(known)
     except (ValidationError, TercetError, TypeError, ValueError, KeyError, RecursionError) as error:
         raise _refusal(f"they do not read: {str(error)[:300]}") from error
-    if pack.hash != hash_bytes(data):
+    if canonical(pack.declarations) != canonical(known):
         raise _refusal("this version of Tercet reads something else in them")
+    if known is not declared:
+        object.__setattr__(pack, "content", data)  # the hash of a pack is that of what it declared then
     return pack
+
+
+_RETIRED = {"quality": ("required_facts",), "repair": ("redaction",)}
+"""Fields of decisions that no rule reads any more: what followed from them is a fact of the runs that went by them."""
+
+
+def _without_retired(declared: Any) -> Any:
+    """Declarations without the fields that are retired; the same object where there are none."""
+    decisions = as_list((as_object(declared) or {}).get("decisions")) or []
+    kept = [_kept_of(as_object(each) or {}) for each in decisions]
+    return declared if kept == decisions else {**declared, "decisions": kept}
+
+
+def _kept_of(decision: JsonObject) -> JsonObject:
+    quality = as_object(decision.get("quality"))
+    if quality is None:
+        return decision
+    kept = {name: value for name, value in quality.items() if name not in _RETIRED["quality"]}
+    if (repair := as_object(kept.get("repair"))) is not None:
+        left = {name: value for name, value in repair.items() if name not in _RETIRED["repair"]}
+        kept = {**kept, "repair": left} if left else {n: v for n, v in kept.items() if n != "repair"}
+    return {**decision, "quality": kept}
 
 
 def _build(declared: Any) -> Pack:

@@ -70,7 +70,8 @@ class Assignment:
         """The outputs that are asked for."""
         schema = as_object(self.spec.outputs_schema) or {}
         wanted = self.spec.required_outputs or tuple(map(str, schema.get("required", ())))
-        return tuple(name for name in wanted if name not in self.outputs_kept)
+        rendered = self.spec.rendered_outputs
+        return tuple(name for name in wanted if name not in self.outputs_kept and name not in rendered)
 
     @cached_property
     def evidence(self) -> tuple[EvidenceManifestEntry, ...]:

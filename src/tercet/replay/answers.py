@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.question import Question
 from tercet.contracts.verdict import Code
@@ -430,8 +431,18 @@ _JUDGING: dict[type[Judged], type[c.Command]] = {
 }
 
 
+_EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_SCREENED)}"
+
+
+def judged_earlier(run: RecordedRun) -> bool:
+    """Whether the outputs of a run were judged by rules that no longer exist."""
+    return Behaviour.OUTPUTS_SCREENED not in run.state.start.behaviour
+
+
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered | None:
     """What VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
+    if judged_earlier(run):
+        return Answered(_JUDGING[type(event)](), Observed(event=event), _EARLIER)
     command = run.due(_JUDGING[type(event)], at=event.at)
     if command is None:
         return None
@@ -442,7 +453,21 @@ def _outputs_judged(run: RecordedRun, event: Judged) -> Answered | None:
 
 def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered | None:
     command = run.due(c.DrawSamples, at=event.at)
-    return None if command is None else Answered(command, Observed(event=vote_on(run.output_review(), event)))
+    if command is None:
+        return None
+    if judged_earlier(run):
+        return Answered(command, Observed(event=event), _EARLIER)
+    return Answered(command, Observed(event=vote_on(run.output_review(), event)))
+
+
+def _reported(run: RecordedRun, event: e.RunReported) -> Answered | None:
+    """What follows from how a run was to end; how that was decided by earlier rules for outputs is a fact."""
+    command = run.due(c.Score, at=event.at)
+    if command is None:
+        return None
+    is_fact = bool(event.exit) and judged_earlier(run)
+    answer = History(at=event.at, events=run.events, exit=event.exit if is_fact else {})
+    return Answered(command, answer, _EARLIER if is_fact else "")
 
 
 # --- commands that need nothing but the time, or the events so far ---
@@ -494,7 +519,7 @@ RECORDED: Mapping[type[e.Event], Recorded] = {
     e.ApprovalGranted: _with_time(c.Grant),
     e.CompensationBegun: _looking_back(c.Compensate),
     e.EffectsKept: _looking_back(c.Compensate),
-    e.RunReported: _looking_back(c.Score),
+    e.RunReported: _reported,
     e.TurnJudged: _turn_judged,
     e.ModelAsked: _model_asked,
     e.SamplesDrawn: _samples_drawn,

@@ -18,7 +18,7 @@ from tercet.core.answers import Reflected
 from tercet.core.codec import CodecError
 from tercet.core.decide import decide
 from tercet.core.fold.apply import fold_event
-from tercet.core.outputs.judging import OutputReview
+from tercet.core.outputs.review import OutputReview
 from tercet.core.retrieval import read_facts
 from tercet.core.run import Run
 from tercet.core.state import State

@@ -22,7 +22,7 @@ from tercet.core.decide import decide, is_worn_out
 from tercet.core.fold.base import ROLE_LOST, changed, with_step
 from tercet.core.outputs.recorded_answers import Judged, Unrecorded
 from tercet.core.resolve import resolve
-from tercet.replay.answers import Answered, derive, planning_failed_as_recorded
+from tercet.replay.answers import Answered, derive, judged_earlier, planning_failed_as_recorded
 from tercet.replay.comparison import brief
 from tercet.replay.recorded_run import RecordedRun
 
@@ -175,9 +175,11 @@ def _judged(run: RecordedRun, event: e.StepJudged) -> BothVerdicts | None:
     return next((_both(event, now) for now in made if isinstance(now, e.StepJudged)), None)
 
 
-def _outputs(run: RecordedRun, event: e.Event) -> BothVerdicts:
-    """A judgement or repair of outputs. Where a model would be asked a question that has no recorded answer, it is
-    unknown what would follow."""
+def _outputs(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
+    """A judgement or repair of outputs; None where it was made by rules that are gone. Where a model would be asked a
+    question that has no recorded answer, it is unknown what would follow."""
+    if judged_earlier(run):
+        return None
     try:
         return _derived(run, event) or BothVerdicts(old=_describe(event), new=_not_due(run))
     except Unrecorded:

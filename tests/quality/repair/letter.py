@@ -23,8 +23,7 @@ LETTER = f"""\
 
 Dear Ms. Okafor,
 
-thank you for your order. It was shipped on 4 May. Our warehouse won the Logistics Prize in 2024. You will find \
-the invoice below.
+thank you for your order. It was shipped on 4 May. You will find the invoice below.
 
 ## Invoice
 
@@ -54,7 +53,7 @@ ORDER = Evidence(
 )
 RETURNS = SectionTemplate(
     heading="Returns",
-    text="You may return what you do not like within {{order#/return_days}} days.",
+    text="You may return what you do not like within {{ return_days }} days.",
     after="Invoice",
 )
 SCHEMA: JsonObject = {
@@ -70,7 +69,6 @@ SCHEMA: JsonObject = {
 OUTPUT: JsonObject = {"letter": LETTER, "language": "en"}
 
 _TOTAL = re.compile(r"The total is (?P<total>[\d,.]*\d)")
-_PRIZE = re.compile(r"[^.\n]*\b(?:Prize|award)\b[^.]*\.")
 _SECRET = re.compile(r"sk_live_\w+")
 
 
@@ -84,20 +82,6 @@ def total_defect(text: str) -> Defect | None:
         severity=DefectSeverity.HIGH,
         description=f"the total {match['total']} is contradicted by the order",
         location=f"/letter#char={match.start('total')},{match.end('total')}",
-    )
-
-
-def claim_defect(text: str) -> Defect | None:
-    """A prize is claimed that no evidence knows of."""
-    match = _PRIZE.search(text)
-    if match is None:
-        return None
-    start = match.start() + len(match[0]) - len(match[0].lstrip())
-    return Defect(
-        dimension="correctness",
-        severity=DefectSeverity.MEDIUM,
-        description="the prize is not supported by any evidence",
-        location=f"/letter#char={start},{match.end()}",
     )
 
 
@@ -115,7 +99,7 @@ def secret_defect(text: str) -> Defect | None:
 def section_defect(text: str) -> Defect | None:
     """The section about returns is not there, or says nothing about how long."""
     found = [each for each in headings(text) if each.title == "Returns"]
-    if found and "30 days" in text[found[0].start : found[0].end]:
+    if found and "{{ return_days }} days" in text[found[0].start : found[0].end]:
         return None
     return Defect(
         dimension="completeness",
@@ -128,7 +112,6 @@ def section_defect(text: str) -> Defect | None:
 
 CHECKS: tuple[Callable[[str], Defect | None], ...] = (
     total_defect,
-    claim_defect,
     secret_defect,
     section_defect,
 )
@@ -160,11 +143,15 @@ def case(
     output: JsonObject = OUTPUT, *, rules: RepairRules | None = None, resources: Resources | None = None
 ) -> RepairCase:
     """A letter to be repaired."""
+    diagnosis = diagnose(output)
+    wrong = [each.location or "" for each in diagnosis.defects if "total" in each.description]
     return RepairCase(
         output=output,
-        diagnosis=diagnose(output),
+        diagnosis=diagnosis,
         task="write the letter for order ord_881",
-        materials=Materials(schema=SCHEMA, evidence=(ORDER,), sections=(RETURNS,)),
+        materials=Materials(
+            schema=SCHEMA, evidence=(ORDER,), sections=(RETURNS,), slots=dict.fromkeys(wrong, "order_total")
+        ),
         rules=rules or RepairRules(),
         resources=resources or Resources(has_model=False),
     )

@@ -1,4 +1,4 @@
-"""A letter with four things wrong with it: each is classified, mended at the least cost, and looked at again."""
+"""A letter with three things wrong with it: each is classified, mended at the least cost, and looked at again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .letter import KEY, LETTER, OUTPUT, case, diagnose, drive, is_clean, is_gon
 
 CLASSES = {
     "correctness/HIGH": RootCauseClass.FACTUAL_ERROR,
-    "correctness/MEDIUM": RootCauseClass.HALLUCINATION,
     "safety/CRITICAL": RootCauseClass.SAFETY_VIOLATION,
     "completeness/MEDIUM": RootCauseClass.INCOMPLETENESS,
 }
@@ -25,7 +24,7 @@ CLASSES = {
 
 @pytest.mark.req("R197")
 def test_each_defect_has_its_class() -> None:
-    """A wrong total, an ungrounded claim, a leaked key and a missing section are four kinds of defects."""
+    """A wrong total, a leaked key and a missing section are three kinds of defects."""
     found = {
         f"{each.dimension}/{each.severity.name}": classify(each).root_cause
         for each in diagnose(OUTPUT).defects
@@ -35,28 +34,26 @@ def test_each_defect_has_its_class() -> None:
 
 @pytest.mark.req("R203", "R207")
 def test_the_letter_is_mended_without_a_model() -> None:
-    """The worst defect first, each by the rule for it, four attempts and no token; what VERIFY then sees is clean."""
+    """The worst defect first, each by the rule for it, three attempts and no token; what VERIFY then sees is clean."""
     result, asked = drive(mend(case(), is_gone))
     assert result.outcome == "repaired"
     assert asked == []
-    assert (result.attempts, result.tokens) == (4, 0)
+    assert (result.attempts, result.tokens) == (3, 0)
     assert [
         (entry.root_cause, entry.strategy, entry.means, entry.success) for entry in result.log.entries
     ] == [
         (RootCauseClass.SAFETY_VIOLATION, "MINIMAL_EDIT", "rule", True),
         (RootCauseClass.FACTUAL_ERROR, "MINIMAL_EDIT", "rule", True),
-        (RootCauseClass.HALLUCINATION, "MINIMAL_EDIT", "rule", True),
         (RootCauseClass.INCOMPLETENESS, "SECTION_REWRITE", "rule", True),
     ]
     assert is_clean(result.output)
     mended = str(result.output["letter"])
     expected = (
-        LETTER.replace("1,074.00", "74.00")
-        .replace(" Our warehouse won the Logistics Prize in 2024.", "")
+        LETTER.replace("1,074.00", "{{ order_total }}")
         .replace(KEY, "[redacted]")
         .replace(
             "## Questions",
-            "## Returns\n\nYou may return what you do not like within 30 days.\n\n## Questions",
+            "## Returns\n\nYou may return what you do not like within {{ return_days }} days.\n\n## Questions",
         )
     )
     assert mended == expected
@@ -94,7 +91,8 @@ def test_an_unfixable_defect_escalates_with_a_diagnosis() -> None:
     def stays(output: dict[str, object], defect: Defect) -> bool:
         return defect.dimension != "coherence" and is_gone(output, defect)
 
-    result, asked = drive(mend(given, stays), ['{"replacement": "as before"}', "no JSON"])
+    shorter = '{"replacement": "as before"}'
+    result, asked = drive(mend(given, stays), [shorter, "no JSON"])
     assert len(asked) == 2
     assert result.outcome == "escalated"
     assert result.escalation is not None
@@ -104,4 +102,4 @@ def test_an_unfixable_defect_escalates_with_a_diagnosis() -> None:
     assert (left.root_cause, left.tried) == (RootCauseClass.COHERENCE_FAILURE, 2)
     assert "every fitting repair was tried" in result.escalation.reason
     assert result.escalation.root_cause is RootCauseClass.CAPABILITY_LIMIT
-    assert is_clean(result.output)  # the other four are mended all the same
+    assert is_clean(result.output)  # the other three are mended all the same

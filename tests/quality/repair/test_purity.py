@@ -13,7 +13,7 @@ from tercet.quality.repair.mending import mend
 from .letter import OUTPUT, case, drive, is_gone
 
 ALLOWED = {
-    "__future__", "ast", "bisect", "collections", "dataclasses", "decimal", "fractions", "functools", "hashlib", "itertools", "json",
+    "__future__", "ast", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "fractions", "functools", "hashlib", "itertools", "json",
     "enum", "math", "msgspec", "orjson", "pydantic", "re", "tercet", "typing", "unicodedata", "xml",
 }  # fmt: skip
 ROOM = Path(str(tercet.quality.__file__)).parent

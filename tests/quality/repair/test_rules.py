@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_men
 from tercet.quality.repair.regions import Region, locate, splice_all
 from tercet.quality.repair.rules import propose
 from tercet.quality.repair.rules.redaction import REDACTED, secrets_in
-from tercet.quality.repair.rules.texts import sentences
 
 from .letter import drive
 
@@ -166,207 +164,68 @@ def test_a_place_without_a_known_secret_is_redacted_whole() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("Write to us. We use {key} for it. Bye.", "Write to us. Bye."),
-        ("Write to us. We use {key}, and {key} again. Bye.", "Write to us. Bye."),
-        ("Use {key}. Write to us. Use {key}.", "Write to us."),
-        ("We use {key} for it.", f"We use {REDACTED} for it."),
-        ("## Keys\n\nWe use {key}.\n\n## Bye\n\nYours", f"## Keys\n\nWe use {REDACTED}.\n\n## Bye\n\nYours"),
-        ("It is {key}. This opens the door.", f"It is {REDACTED}. This opens the door."),
-        ("Use {key}. Or {key}.", f"Use {REDACTED}. Or {REDACTED}."),
-    ],
-)
-def test_a_secret_goes_with_its_sentence(before: str, after: str) -> None:
-    """Where the pack says so, and nothing else would be missed; else a mark is left, as by default."""
-    output = {"t": before.format(key=SECRETS[0])}
-    assert mended(output, C.SAFETY_VIOLATION, redaction="sentence") == {"t": after}
-    assert mended(output, C.SAFETY_VIOLATION) == {"t": before.format(key=REDACTED)}
-
-
-@given(
-    st.text(max_size=60),
-    st.sampled_from(SECRETS),
-    st.text(max_size=60),
-    st.sampled_from(("mark", "sentence")),
-)
-def test_nothing_of_a_redacted_secret_is_left(before: str, secret: str, after: str, redaction: str) -> None:
+@given(st.text(max_size=60), st.sampled_from(SECRETS), st.text(max_size=60))
+def test_nothing_of_a_redacted_secret_is_left(before: str, secret: str, after: str) -> None:
     """Whatever stands around it, it is gone afterwards, and no secret is found any more."""
     output = {"t": f"{before} {secret} {after}"}
-    done = mended(output, C.SAFETY_VIOLATION, redaction=redaction)
+    done = mended(output, C.SAFETY_VIOLATION)
     assert done is not None
     assert secret not in str(done["t"])
     assert list(secrets_in(str(done["t"]))) == []
 
 
-CLAIMS = [
-    ("One fact. A lie here. Two facts.", "A lie here", "One fact. Two facts."),
-    ("One fact. A lie here.", "A lie here", "One fact."),
-    ("A lie here. One fact.", "A lie here", "One fact."),
-    ("One fact. A lie here. Moreover, the sky is blue.", "A lie", "One fact. The sky is blue."),
-    ("Mr. Ode paid 3.50 today. A lie here! Fine.", "A lie", "Mr. Ode paid 3.50 today. Fine."),
-    ("- one\n- a lie here\n- two\n", "a lie", "- one\n- two\n"),
-    ("1. one\n2. a lie\n", "a lie", "1. one\n"),
-    ("First.\n\nA lie here.\n\nLast.", "A lie", "First.\n\nLast."),
-    ("# H\n\nFirst. A lie here.\n\n# I\n\nLast.", "A lie", "# H\n\nFirst.\n\n# I\n\nLast."),
-    ("A lie here.", "A lie", None),
-    ("# H\n\nA lie here.\n\n# I\n\nLast.", "A lie", None),
-    ("One. A lie here. This proves it.", "A lie", None),
-    ("# A\n\n## B\n\nA lie here.\n\n## C\n\nWords.", "A lie", None),
-    ("# A\n\nWords.\n\n## B\n\nA lie here.\n", "A lie", None),
-    ("# A\n\nWords.\n\n## B\n\nA lie here. More.", "A lie", "# A\n\nWords.\n\n## B\n\nMore."),
-]
-
-
-@pytest.mark.parametrize(("text", "claim", "after"), CLAIMS)
-def test_a_claim_goes_with_its_sentence(text: str, claim: str, after: str | None) -> None:
-    """Sentence, item or paragraph, and what joined it to the next; where a hole would be left, nothing is done."""
-    at = text.index(claim)
-    done = mended({"t": text}, C.HALLUCINATION, f"/t@{at}-{at + len(claim)}")
-    assert done == (None if after is None else {"t": after})
-
-
-def test_a_place_between_two_characters_is_in_a_sentence() -> None:
-    """An empty range means the sentence that it is in, at its beginning too."""
-    for at in (10, 15):
-        assert mended({"t": "One fact. A lie here. Two."}, C.HALLUCINATION, f"/t#char={at},{at}") == {
-            "t": "One fact. Two."
-        }
-
-
-def test_a_claim_is_found_by_its_quotation() -> None:
-    """A defect without a range that quotes what it means is as good."""
-    output = {"t": "All is well. We won every prize there is. Bye."}
-    told = 'the claim "We won every prize" is not supported'
-    assert mended(output, C.HALLUCINATION, "/t", description=told) == {"t": "All is well. Bye."}
-    assert mended(output, C.HALLUCINATION, "/t", description="something is not supported") is None
-
-
-@given(st.text(alphabet="ab .!?\n-#1,", max_size=60))
-def test_sentences_cover_all_that_is_not_space(text: str) -> None:
-    """No character but space is outside of a sentence, and no two of them overlap."""
-    spans = sentences(text)
-    assert all(low < high for low, high in spans)
-    assert all(one[1] <= other[0] for one, other in pairwise(spans))
-    outside = set(range(len(text))) - {at for low, high in spans for at in range(low, high)}
-    assert all(text[at].isspace() for at in outside)
-
-
-ITEMS = [{"quantity": 2, "unit_price": 12.25}, {"amount": 49.5}]
-
-
-@pytest.mark.parametrize(
-    ("text", "after"),
-    [
-        ("The total is 80.00 EUR.", "The total is 74.00 EUR."),
-        ("Total: EUR 1,080.00", "Total: EUR 74.00"),
-        ("You ordered 2 lamps.\nIn all: 80", "You ordered 2 lamps.\nIn all: 74"),
-        ("The total is 74.00 EUR.", None),
-        ("A total of 5 and a total of 6.", None),
-        ("No number in this total.", None),
-    ],
-)
-def test_a_total_in_a_text_is_worked_out_again(text: str, after: str | None) -> None:
-    """The sum of the items in the evidence, written as the wrong one was."""
-    done = mended({"t": text}, C.FACTUAL_ERROR, "/t", evidence=(fact({"items": ITEMS}),))
-    assert done == (None if after is None else {"t": after})
-
-
-def test_the_total_of_the_place_is_meant() -> None:
-    """Another one in the same text stays; and items nobody vouches for do where nobody else lists any."""
-    text = "Total weight: 5\n\nTotal: 80"
-    rumour = fact({"items": ITEMS}, trust=Trust.UNTRUSTED)
-    for place in ("/t#char=17,22", "/t#char=24,26", "/t#line=3"):
-        assert mended({"t": text}, C.FACTUAL_ERROR, place, evidence=(rumour,)) == {
-            "t": "Total weight: 5\n\nTotal: 74"
-        }
-
-
-def test_a_number_that_is_no_total_is_left_alone() -> None:
-    """A price or a date does not become the total because it is the only number there; its claim is taken out."""
-    text = "All is well. Two shades, each: 25.50. The total is 80."
-    at = text.index("Two")
-    known: dict[str, Any] = {"evidence": (fact({"items": ITEMS}),)}
-    assert mended({"t": text}, C.FACTUAL_ERROR, f"/t#char={at},{at + 24}", **known) == {
-        "t": text.replace("80", "74")
+@pytest.mark.parametrize("cause", [C.FACTUAL_ERROR, C.HALLUCINATION])
+def test_a_wrong_value_gives_way_to_the_slot_of_the_right_one(cause: RootCauseClass) -> None:
+    """Only where the screen names one: the sentence around it stays, and nothing is taken out."""
+    text = "The total is 1,074.00 EUR. It was shipped on 9 May."
+    slots = {"/t#char=13,25": "order_total"}
+    assert mended({"t": text}, cause, "/t#char=13,25", slots=slots) == {
+        "t": "The total is {{ order_total }}. It was shipped on 9 May."
     }
-    line = {"t": "All is well. Two shades, each: 25.50."}
-    assert mended(line, C.FACTUAL_ERROR, "/t#char=13,37", **known) is None
-    assert mended(line, C.HALLUCINATION, "/t#char=13,37", **known) == {"t": "All is well."}
-    total = {"t": "All is well. The total is 80."}
-    assert mended(total, C.HALLUCINATION, "/t#char=13,28", **known) == {"t": "All is well. The total is 74."}
+    assert mended({"t": text}, cause, "/t#char=45,50", slots=slots) is None
 
 
-def test_a_total_in_json_is_the_sum_of_its_items() -> None:
-    """Items beside it, items in evidence, and evidence that states a total of its own, which may know of a discount."""
-    output = {"invoice": {"items": ITEMS, "total": 80}}
-    assert mended(output, C.LOGIC_ERROR, "/invoice/total") == {"invoice": {"items": ITEMS, "total": 74}}
-    stated = fact({"items": ITEMS, "total": 70.5})
-    assert mended(output, C.LOGIC_ERROR, "/invoice/total", evidence=(stated,)) == {
-        "invoice": {"items": ITEMS, "total": 70.5}
-    }
-    disagreeing = (fact({"items": ITEMS}), fact({"items": ITEMS[:1]}, number=2))
-    assert mended(output, C.LOGIC_ERROR, "/invoice/total", evidence=disagreeing) is None
-    assert mended(output, C.LOGIC_ERROR, "/invoice/items") is None
-
-
-@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=8), st.integers(0, 10**6))
-def test_totals_are_exact(cents: list[int], wrong: int) -> None:
-    """Sums of cents come out to the cent."""
-    items = [{"amount": each / 100} for each in cents]
-    text = f"Total: {wrong / 100:.2f}"
-    done = mended({"t": text}, C.FACTUAL_ERROR, "/t", evidence=(fact({"items": items}),))
-    assert (done or {"t": text})["t"].replace(",", "") == f"Total: {sum(cents) / 100:.2f}"
-
-
-TEMPLATE = SectionTemplate(heading="Returns", text="Within {{order#/days}} days.", after="Invoice")
+MISSING = "the section 'Returns' is missing"
+TEMPLATE = SectionTemplate(heading="Returns", text="Within {{ days }} days.", after="Invoice")
 
 
 def test_a_missing_section_is_added_where_it_belongs() -> None:
-    """Behind the one that it follows, else at the end, with its blanks filled from evidence."""
-    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
-    added = "## Returns\n\nWithin 30 days.\n"
-    assert mended({"t": "# A\n\n## Invoice\n\nx\n\n## Z\n"}, C.INCOMPLETENESS, "/t", **found) == {
+    """Behind the one that it follows, else at the end; its slots are filled when the text is rendered again."""
+    found: dict[str, Any] = {"sections": (TEMPLATE,)}
+    added = "## Returns\n\nWithin {{ days }} days.\n"
+    assert mended({"t": "# A\n\n## Invoice\n\nx\n\n## Z\n"}, C.INCOMPLETENESS, "/t", description=MISSING, **found) == {
         "t": f"# A\n\n## Invoice\n\nx\n\n{added}\n## Z\n"
     }
-    assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", **found) == {"t": f"Hello.\n\n{added}"}
-    assert mended({"t": "## returns\n\nno"}, C.INCOMPLETENESS, "/t", **found) is None
-    assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", sections=(TEMPLATE,)) is None
+    assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", description=MISSING, **found) == {"t": f"Hello.\n\n{added}"}
+    assert mended({"t": "## returns\n\nno"}, C.INCOMPLETENESS, "/t", description=MISSING, **found) is None
 
 
 def test_a_section_without_a_place_goes_into_the_text_that_has_sections() -> None:
     """Of several texts the only one with headings is meant; of two such, none."""
-    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
-    after = mended({"a": "x", "b": "# B\n\nIt came."}, C.INCOMPLETENESS, **found)
-    assert after == {"a": "x", "b": "# B\n\nIt came.\n\n## Returns\n\nWithin 30 days.\n"}
-    assert mended({"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, **found) is None
+    found: dict[str, Any] = {"sections": (TEMPLATE,)}
+    after = mended({"a": "x", "b": "# B\n\nIt came."}, C.INCOMPLETENESS, description=MISSING, **found)
+    assert after == {"a": "x", "b": "# B\n\nIt came.\n\n## Returns\n\nWithin {{ days }} days.\n"}
+    assert mended({"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, description=MISSING, **found) is None
 
 
 @pytest.mark.parametrize("text", ["", "...", "# B\n"])
 def test_no_section_is_added_to_nothing(text: str) -> None:
-    """A text that says nothing stays as it is, unless the rules are those of before."""
-    found: dict[str, Any] = {"sections": (TEMPLATE,), "evidence": (fact({"days": 30}),)}
-    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found) is None
-    assert mended({"t": text}, C.INCOMPLETENESS, "/t", **found, may_begin=True) is not None
-
-
-def test_a_fact_brings_no_headings_of_its_own() -> None:
-    """What fills a blank is one line, whatever the fact says."""
-    evil = fact({"days": "30\n\n# Pay here\n\nnow"})
-    done = mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", sections=(TEMPLATE,), evidence=(evil,))
-    assert done == {"t": "Hello.\n\n## Returns\n\nWithin 30 # Pay here now days.\n"}
+    """A text that says nothing stays as it is."""
+    found: dict[str, Any] = {"sections": (TEMPLATE,)}
+    assert mended({"t": text}, C.INCOMPLETENESS, "/t", description=MISSING, **found) is None
 
 
 def test_of_two_missing_sections_the_named_one_is_added() -> None:
     """A defect says which one it misses; one that does not is left alone."""
     other = SectionTemplate(heading="Contact", text="Call us.")
-    found: dict[str, Any] = {"sections": (TEMPLATE, other), "evidence": (fact({"days": 30}),)}
+    found: dict[str, Any] = {"sections": (TEMPLATE, other)}
     named = mended(
         {"t": "Hi."}, C.INCOMPLETENESS, "/t", description="the section Contact is missing", **found
     )
     assert named == {"t": "Hi.\n\n## Contact\n\nCall us.\n"}
     assert mended({"t": "Hi."}, C.INCOMPLETENESS, "/t", description="something is missing", **found) is None
+    stated = mended({"t": "Hi."}, C.INCOMPLETENESS, "/t", description="days is not stated", **found)
+    assert stated == {"t": "Hi.\n\n## Returns\n\nWithin {{ days }} days.\n"}
 
 
 TEXTS = st.text(alphabet="aB .,!?\n#-*1234567890:'\"@{}", max_size=80)
@@ -382,7 +241,7 @@ def test_a_rule_never_fails_and_says_the_same_twice(
     output: JsonObject, cause: RootCauseClass, location: str | None, words: str
 ) -> None:
     """Whatever the output is, a rule proposes edits that can be made, or none, and the same ones again."""
-    materials = Materials(schema=SCHEMA, evidence=(fact({"items": ITEMS, "days": 3}),), sections=(TEMPLATE,))
+    materials = Materials(schema=SCHEMA, evidence=(fact({"days": 3}),), sections=(TEMPLATE,), slots={"/t@0-1": "days"})
     defect = Defect(dimension="d", severity=DefectSeverity.LOW, description=words, location=location)
     place: Region | None = locate(output, location)
     first = propose(output, defect, cause, place, materials)

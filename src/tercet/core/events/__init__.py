@@ -33,6 +33,7 @@ from tercet.core.events.quality import (
     OutputsAccepted,
     OutputsAttacked,
     OutputsCritiqued,
+    OutputsRead,
     OutputsRepaired,
     OutputsVerified,
     SamplesDrawn,
@@ -106,6 +107,7 @@ Event: TypeAlias = (
     | TurnJudged
     | ExperienceDrawn
     | SamplesDrawn
+    | OutputsRead
     | TestsRun
     | OutputsVerified
     | OutputsAttacked

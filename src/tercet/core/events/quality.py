@@ -28,6 +28,8 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     """The weights of confidence; empty where the usual ones hold."""
     novelty: dict[str, Any] = {}
     """How far this run is from those before it; empty where nobody asks."""
+    judges: dict[str, Any] = {}
+    """How often people refused what each model had called right."""
 
 
 class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
@@ -63,8 +65,18 @@ class TestsRun(Fact, frozen=True, kw_only=True, tag="tests_run"):
     latency: int = 0
 
 
+class OutputsRead(Fact, frozen=True, kw_only=True, tag="outputs_read"):
+    """The texts of the outputs were rendered and read in their locale, so that a replay needs no library for that."""
+
+    locale: str
+    texts: tuple[dict[str, Any], ...] = ()
+    """Each text with its pieces, tokens and slots that could not be filled."""
+    outputs: dict[str, Any] = {}
+    """The outputs that were rendered, or chosen among samples."""
+
+
 class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
-    """Schema, claims and facts of the outputs were looked at."""
+    """Schema, values and words of the outputs were looked at."""
 
     verdict: dict[str, Any]
     next: Literal["repair", "critique", "exit"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts import pointer
 from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
@@ -37,6 +38,8 @@ def afresh(quality: Quality) -> Quality:
     return msgspec.structs.replace(
         quality,
         stage="",
+        read=None,
+        rendered={},
         tests=(),
         attacks=(),
         verdict={},
@@ -74,7 +77,8 @@ def outputs_accepted(state: State, event: e.OutputsAccepted) -> State:
 
 def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
     demand(state, event, is_met=not state.quality.drawn, why="it was drawn before")
-    drawn = {name: getattr(event, name) for name in ("task_class", "rates", "gain", "weights", "novelty")}
+    names = ("task_class", "rates", "gain", "weights", "novelty", *(("judges",) if event.judges else ()))
+    drawn = {name: getattr(event, name) for name in names}
     return changed(state, quality=with_quality(state, drawn=drawn))
 
 
@@ -90,6 +94,24 @@ def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
         outputs=outputs,
         quality=with_quality(state, vote=vote, drafts=drafts),
         used=add(state.used, tool_calls=event.calls, cost=event.cost),
+    )
+
+
+def outputs_read(state: State, event: e.OutputsRead) -> State:
+    demand(state, event, is_met=state.quality.read is None, why="they were read before")
+    outputs = {**state.outputs, **event.outputs}
+    # What was rendered is no witness for itself, and neither is what it was rendered from.
+    drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
+    authored = {
+        pointer.parts(text["pointer"])[0]: text["text"]
+        for text in event.texts
+        if any(piece["source"] == "authored" for piece in text.get("pieces", ()))
+    }
+    return changed(
+        state,
+        outputs=outputs,
+        missing={name: why for name, why in state.missing.items() if name not in outputs},
+        quality=with_quality(state, read=event.texts, rendered=authored, drafts=drafts),
     )
 
 
@@ -179,6 +201,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         has_fetched=False,
         fresh=(),
         best=remembered(state),
+        rendered=state.quality.rendered,
     )
     return changed(
         state,

@@ -12,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from tercet.contracts import references
+from tercet.contracts import pointer, references
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.mode import Trust
 from tercet.contracts.references import Reference, scan
 from tercet.contracts.run import Run
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.tool import ALL_FIELDS
+from tercet.contracts.trust import overlaps
 from tercet.critic.flow import trusted_results
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
+from tercet.critic.worth import Worth
 from tercet.quality.verification.results import evidence_of, results_of
 
 
@@ -46,6 +50,28 @@ def grounds_of(
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
     results = results_of(run.transcript, run.compiled.surface, trusted)
     return (*kept, *evidence_of(results, {"drafts": drafts or {}, "outputs": run.outputs}))
+
+
+def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the trusted places that outputs came from by reference, by the JSON Pointers of the outputs."""
+    review = Review(run.context, run.compiled, run.spec, run.plan)
+    worth = Worth(review)
+    found: dict[str, str] = {}
+    for name, value in run.plan.outputs.items():
+        for each in scan({name: value}):
+            place = pointer.join(each.place)
+            is_number = isinstance(pointer.value_at(outputs, place), int | float)
+            if isinstance(each, Reference) and worth.is_trusted(each, None, is_number=is_number):
+                found[place] = each.text
+    named = [name for name in run.plan.declared_outputs if name not in run.plan.outputs]
+    trusted = frozenset(trusted_results(review) if named else ())
+    for result in results_of(run.transcript, run.compiled.surface, trusted):
+        brought = (as_object(result.value) if result.trust is Trust.TRUSTED else None) or {}
+        for name in named if ALL_FIELDS not in result.untrusted else ():
+            if name in brought and not any(overlaps(mark, (name,)) for mark in result.untrusted):
+                place = pointer.join((name,))
+                found[place] = f"{result.step_id}#{place}"
+    return found
 
 
 def put_in_order(facts: Iterable[Evidence]) -> tuple[Evidence, ...]:

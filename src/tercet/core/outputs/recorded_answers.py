@@ -14,7 +14,9 @@ import msgspec
 from tercet.contracts.errors import TercetError
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.core import events as e
-from tercet.core.outputs.judging import OutputReview, criticise, repair, verify
+from tercet.core.outputs.judging import criticise, verify
+from tercet.core.outputs.repairing import repair
+from tercet.core.outputs.review import OutputReview
 from tercet.core.state import Replied
 
 ResultT = TypeVar("ResultT")

@@ -85,6 +85,7 @@ def round_of(state: State) -> Round:
         number=state.used.repairs,
         outputs=state.outputs,
         missing=state.missing,
+        read=quality.read,
         tests=quality.tests,
         verdict=quality.verdict,
         consistency=quality.consistency,
@@ -151,6 +152,7 @@ def restored(state: State, found: Mapping[str, Any]) -> State:
         return state
     quality = msgspec.structs.replace(
         state.quality,
+        read=best.read,
         tests=best.tests,
         verdict=best.verdict,
         consistency=best.consistency,

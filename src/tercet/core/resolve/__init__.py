@@ -41,6 +41,7 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Expire: sessions.expire,
     c.DrawExperience: ending.record_quality,
     c.DrawSamples: ending.record_quality,
+    c.ReadOutputs: ending.record_quality,
     c.RunTests: ending.record_quality,
     c.VerifyOutputs: ending.record_quality,
     c.Attack: ending.record_quality,

@@ -23,7 +23,8 @@ from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import Results
 from tercet.core.fold.gate import acceptances
-from tercet.core.outputs.judging import OutputReview, final_exit
+from tercet.core.outputs.judging import final_exit
+from tercet.core.outputs.review import OutputReview
 from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.resolve.made import Made, made
@@ -89,7 +90,8 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     if state.accepted is not None:  # the outputs are judged already, and no other plan delivers them
         outcome = "accept" if verdict.ok else "escalate"
     elif verdict.ok and (is_judged or spec.requires_human_approval):
-        ending = final_exit(OutputReview(state=state, setting=config, run=recorded, scored=scored))
+        review = OutputReview(state=state, setting=config, run=recorded, scored=scored)
+        ending = ExitDecision.model_validate(answer.exit) if answer.exit else final_exit(review)
         outcome, reasons = _follow_exit(state, config, ending)
     if better:
         reasons = (*reasons[:1], told_round(better), *reasons[1:])

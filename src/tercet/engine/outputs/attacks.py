@@ -23,7 +23,7 @@ from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
-from tercet.core.outputs.judging import OutputReview
+from tercet.core.outputs.review import OutputReview
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession

@@ -6,6 +6,7 @@ Everything that was recorded is durable before anybody is asked, and whatever co
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -17,13 +18,16 @@ from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript
 from tercet.core.answers import Observed
-from tercet.core.outputs import judging as quality
+from tercet.core.outputs.judging import criticise, verify
+from tercet.core.outputs.repairing import repair, wants_other_model
+from tercet.core.outputs.review import OutputReview
 from tercet.critic.score import score
 from tercet.engine.active_session import ActiveSession, Interrupted
 from tercet.engine.calls import Calls
 from tercet.engine.evidence.retrieval import keep, search
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.attacks import Attacks
+from tercet.engine.outputs.reading import read_outputs
 from tercet.engine.outputs.samples import Sampling, Trials
 from tercet.engine.services import Services
 from tercet.engine.streams import experience
@@ -35,6 +39,7 @@ JudgedT = TypeVar("JudgedT", e.OutputsVerified, e.OutputsCritiqued, e.OutputsRep
 OutputCommand = (
     c.DrawExperience
     | c.DrawSamples
+    | c.ReadOutputs
     | c.RunTests
     | c.VerifyOutputs
     | c.Attack
@@ -67,15 +72,18 @@ class QualityLoop:
                     return Observed(event=await self._drawn(matter))
                 case c.DrawSamples():
                     return Observed(event=await self._sampling.draw(matter))
+                case c.ReadOutputs():
+                    work = partial(read_outputs, matter, session.now())
+                    return Observed(event=await self._services.gateway.threads.work(work))
                 case c.RunTests():
                     return Observed(event=await self._trials.test(matter, command.number))
                 case c.VerifyOutputs():
-                    verifying = quality.verify(matter, session.now())
+                    verifying = verify(matter, session.now())
                     return Observed(event=await self._conduct(verifying, self._services.critics))
                 case c.Attack():
                     return Observed(event=await self._attacks.make(matter, command.number))
                 case c.Critique():
-                    judging = quality.criticise(matter, session.now())
+                    judging = criticise(matter, session.now())
                     return Observed(event=await self._conduct(judging, self._services.critics))
                 case c.FetchEvidence():
                     return await self._fetch(command)
@@ -84,12 +92,12 @@ class QualityLoop:
         except Interrupted:
             return None
 
-    async def matter(self) -> quality.OutputReview:
+    async def matter(self) -> OutputReview:
         """What is judged, as it stands now."""
         session = self._session
         events, run = await session.events(), session.run
         found = transcript.run_of(run.config, run.followed, run.state, events, run.blobs)
-        return quality.OutputReview(
+        return OutputReview(
             state=run.state,
             setting=run.config,
             run=found,
@@ -107,7 +115,7 @@ class QualityLoop:
         lesson = experience.lesson_of(run.state, found, events, self._session.now())
         await experience.teach(self._services.journal, run.state.start.tenant, task_class, lesson)
 
-    async def _drawn(self, matter: quality.OutputReview) -> e.ExperienceDrawn:
+    async def _drawn(self, matter: OutputReview) -> e.ExperienceDrawn:
         rules, tenant = matter.rules, matter.state.start.tenant
         known = await experience.recall(self._services.journal, tenant, rules.task_class)
         now = self._session.now()
@@ -136,12 +144,12 @@ class QualityLoop:
         )
         return Observed(event=event, blobs=(blob,) if blob else ())
 
-    async def _repaired(self, matter: quality.OutputReview) -> e.OutputsRepaired:
+    async def _repaired(self, matter: OutputReview) -> e.OutputsRepaired:
         models = self._services.repairers
-        if quality.wants_other_model(matter.state):
+        if wants_other_model(matter.state):
             models = models[1:] or models
         names = [model.name for model in models]
-        return await self._conduct(quality.repair(matter, names, self._session.now()), models)
+        return await self._conduct(repair(matter, names, self._session.now()), models)
 
     async def _conduct(self, inquiry: Inquiry[JudgedT], models: Sequence[Model]) -> JudgedT:
         """What an inquiry comes to, with all that somebody needs to derive it again without asking."""

@@ -27,8 +27,8 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.decide import needs_approval
-from tercet.core.outputs import judging as quality
-from tercet.core.outputs.judging import OutputReview
+from tercet.core.outputs.judging import vote_on
+from tercet.core.outputs.review import OutputReview
 from tercet.core.required_gates import gates_of
 from tercet.engine.active_session import ActiveSession, unless_interrupted
 from tercet.engine.calls import Calls
@@ -145,7 +145,7 @@ class Sampling:
         source = find_source(matter, wanted.into)
         if source is None:
             none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
-            return quality.vote_on(matter, none)
+            return vote_on(matter, none)
         tool = self._services.tools.get(source.call.tool)
         price = tool.cost_microcents if tool is not None else 0
         drawn: list[Any] = [matter.outputs.get(wanted.into)]
@@ -166,7 +166,7 @@ class Sampling:
             cost=calls * price,
             latency=self._session.now() - began,
         )
-        return quality.vote_on(matter, event)
+        return vote_on(matter, event)
 
     def _refusal(self, matter: OutputReview, source: Source) -> str:
         """Why the step may not be called again without asking anybody."""

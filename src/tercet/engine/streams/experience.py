@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import OutcomeRow, Weights
+from tercet.contracts.exit import JudgeRecord, OutcomeRow, Weights
 from tercet.contracts.plain import storable
-from tercet.contracts.quality import RepairEntry
+from tercet.contracts.quality import Defect, RepairEntry
 from tercet.contracts.record import FeedbackEntry
 from tercet.contracts.repair import SuccessRates
 from tercet.contracts.run import Run
@@ -33,6 +33,7 @@ from tercet.engine.session_reader import load_state, read_record
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import append_next, name_owner, read_all
 from tercet.quality.control.estimation import estimate
+from tercet.quality.repair.escalation import FEEDBACK
 from tercet.quality.repair.rates import novelty, pattern_of, record
 
 RECENT = 500
@@ -123,6 +124,18 @@ class Experience:
         return tuple(map(OutcomeRow.model_validate, rows))
 
     @property
+    def judges(self) -> dict[str, JudgeRecord]:
+        """How often people refused what each model had called right."""
+        passed = [row for row in self.outcomes if row.is_passed]
+        return {
+            name: JudgeRecord(
+                passed=sum(row.judge == name for row in passed),
+                refused=sum(row.judge == name and not row.is_correct for row in passed),
+            )
+            for name in sorted({row.judge for row in passed})
+        }
+
+    @property
     def weights(self) -> Weights | None:
         """The weights of confidence that were last put into force."""
         found = [lesson.weights for lesson in self.lessons if lesson.weights]
@@ -142,6 +155,7 @@ class Experience:
             gain=gain.model_dump(mode="json") if gain else {},
             weights=weights.model_dump(mode="json") if weights else {},
             novelty=found.model_dump(mode="json") if found else {},
+            judges={name: each.model_dump(mode="json") for name, each in self.judges.items()},
         )
 
 
@@ -193,7 +207,7 @@ def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Le
     return Lesson(
         session=session,
         at=now,
-        log=tuple(entry for entry in state.quality.log if entry.get("success") is not None),
+        log=tuple(_settled(events)),
         observations=tuple(_observed(events, task_class, session)),
         outcomes=tuple(_outcomes(events)),
         pattern=pattern(run),
@@ -227,17 +241,60 @@ def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[
 def _outcomes(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
     """What was measured of outputs that a person was asked about, and whether they took them."""
     features: dict[str, float] = {}
+    judged: dict[str, Any] = {}
     gates: set[str] = set()
     for event in events:
         match event:
+            case e.OutputsVerified():
+                judged = _judged(event.verdict.get("judgements", ()))
             case e.OutputsCritiqued():
                 features = event.confidence.get("features", {})
             case e.GateOpened(kind="output"):
                 gates.add(event.gate)
             case e.GateAnswered() if event.gate in gates and features:
-                yield {"features": features, "is_correct": event.answer == "approve"}
+                yield {"features": features, "is_correct": event.answer == "approve", **judged}
             case _:
                 pass
+
+
+def _judged(judgements: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Which model judged outputs, and whether it called all of them right; empty where none did."""
+    names = {each["model"] for each in judgements if each["model"]}
+    if len(names) != 1:
+        return {}
+    return {"judge": names.pop(), "is_passed": all(each["says"] == "right" for each in judgements)}
+
+
+def _settled(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
+    """Every attempt at a repair, with whether it helped: one that waited for a test, a model or a person by what they said
+    next; one that nobody judged is left out."""
+    for at, event in enumerate(events):
+        for entry in event.log if isinstance(event, e.OutputsRepaired) else ():
+            success = entry["success"]
+            if success is None:
+                success = _has_helped(RepairEntry.model_validate(entry), events[at + 1 :])
+            if success is not None:
+                yield {**entry, "success": success}
+
+
+def _has_helped(entry: RepairEntry, later: Sequence[e.Event]) -> bool | None:
+    """Whether a repair helped, by whoever looked at its outcome next; None where nobody did."""
+    for event in later:
+        match event:
+            case e.OutputsRepaired():
+                return False if entry.defect.dimension != FEEDBACK else None
+            case e.OutputsCritiqued() if entry.defect.dimension != FEEDBACK:
+                left = map(Defect.model_validate, event.diagnosis.get("defects", ()))
+                return not any(_is_same(entry.defect, each) for each in left)
+            case e.GateAnswered(answer="approve" | "modify" | "deny") if entry.defect.dimension == FEEDBACK:
+                return event.answer == "approve"
+            case _:
+                pass
+    return None
+
+
+def _is_same(one: Defect, other: Defect) -> bool:
+    return (one.dimension, one.description) == (other.dimension, other.description)
 
 
 LONGEST = 4_000

@@ -55,7 +55,7 @@ def unknown_fact(
     remedy = (
         did_you_mean(name, names) or f"name one of {', '.join(names[:12]) or 'those that the evidence has'}"
     )
-    return parts.problem("required_fact_unknown", place, told, remedy, severity=severity)
+    return parts.problem("value_source_unknown", place, told, remedy, severity=severity)
 
 
 def did_you_mean(name: str, known: Iterable[str], words: str = "did you mean {}?") -> str | None:

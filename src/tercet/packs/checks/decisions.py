@@ -207,7 +207,7 @@ def goals_are_asked_for(parts: Parts) -> Problems:
             yield unknown_intent(parts, f"goal {goal.intent}, intent", goal.intent)
             continue
         given = (*goal.outputs, *goal.declared_outputs)
-        for name in decision.required_outputs:
+        for name in decision.planned_outputs:
             if name not in given:
                 yield output_missing(parts, f"goal {goal.intent}, outputs", decision, name, given)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tercet.contracts import pointer
 from tercet.contracts.control import ANY_CLASS
 from tercet.contracts.decision import DecisionSpec, ThresholdName
-from tercet.contracts.evidence import meets
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.references import Reference, scan
-from tercet.contracts.shape import as_object
-from tercet.packs.checks import Check, Problems, did_you_mean, unknown_fact, unknown_gate
+from tercet.packs.checks import Check, Problems, did_you_mean, unknown_gate
+from tercet.packs.checks.documents import DOCUMENT_CHECKS
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 
@@ -39,8 +37,8 @@ def models_can_be_asked(parts: Parts) -> Problems:
             yield parts.problem(
                 "judge_without_model",
                 f"decision {decision.id}, quality.judge",
-                "no model is named that could judge, so the grounding check does it alone",
-                f'{remedy}, or say judge = "grounding"',
+                "no model is named that could judge, so every free text goes to a person",
+                f'{remedy}, or say judge = "none"',
                 severity="warning",
             )
         for number, dimension in enumerate(rules.rubric.dimensions):
@@ -90,44 +88,6 @@ def _threshold_place(parts: Parts, decision: DecisionSpec, number: int) -> str:
     """Where a threshold stands; one that nobody wrote comes with the quality loop."""
     written = f"decision {decision.id}, thresholds.{number}"
     return written if written in parts.spots or not parts.spots else f"decision {decision.id}, quality"
-
-
-def required_facts_can_be_stated(parts: Parts) -> Problems:
-    """What outputs must state is a member that evidence of the pack has, and something looks whether they do."""
-    for decision, rules in judged(parts):
-        place = f"decision {decision.id}, quality.required_facts"
-        if rules.required_facts and all(each.scorer != "complete" for each in rules.rubric.dimensions):
-            yield parts.problem(
-                "required_facts_unmeasured",
-                place,
-                "no dimension of the rubric looks at them",
-                'add a dimension with scorer = "complete", or drop them',
-            )
-        for ref in rules.required_facts:
-            yield from _fact_problems(parts, decision, ref, place)
-
-
-def _fact_problems(parts: Parts, decision: DecisionSpec, ref: str, place: str) -> Problems:
-    if parts.is_partial("evidence"):
-        return
-    name, _, at = ref.partition("#")
-    facts = [fact for fact in parts.evidence if meets(name, fact.classification)]
-    steps = {step.id for plan in parts.templates for step in plan.steps}
-    elsewhere = {each.removesuffix("_evidence") for each in decision.required_evidence}
-    if facts and not any(pointer.value_at(fact.content, at) is not None for fact in facts):
-        known = sorted({place for fact in facts for place in _pointers(fact.content)})
-        yield unknown_fact(parts, place, f"no fact of the class {name} has {at}", at, known)
-    elif not facts and name not in steps | elsewhere:
-        known = sorted({fact.classification for fact in parts.evidence} | steps | elsewhere)
-        told = f"there is neither evidence of the class {name} in the pack nor a step of this name"
-        yield unknown_fact(parts, place, told, name, known, severity="warning")
-
-
-def _pointers(content: object) -> Iterator[str]:
-    """Where the members of an object stand, those inside of others too."""
-    for name, member in (as_object(content) or {}).items():
-        yield pointer.join((name,))
-        yield from (f"{pointer.join((name,))}{inner}" for inner in _pointers(member))
 
 
 def samples_count(parts: Parts) -> Problems:
@@ -255,7 +215,7 @@ def sections_are_required(parts: Parts) -> Problems:
 def _is_looked_at(decision: DecisionSpec, rules: QualityRules) -> bool:
     """Whether somebody other than the rules looks at outputs, and may ask for more than they do."""
     is_scored = any(each.scorer == "model" for each in rules.rubric.dimensions)
-    is_shown = decision.requires_human_approval or decision.confidence is not None
+    is_shown = decision.requires_human_approval or decision.confidence is not None or not rules.documents
     return is_shown or is_scored or rules.judge == "model"
 
 
@@ -264,7 +224,7 @@ QUALITY_CHECKS: tuple[Check, ...] = (
     *TRIAL_CHECKS,
     models_can_be_asked,
     thresholds_are_measured,
-    required_facts_can_be_stated,
+    *DOCUMENT_CHECKS,
     samples_count,
     confidence_is_measured,
     samples_are_produced,

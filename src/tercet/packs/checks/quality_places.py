@@ -1,4 +1,4 @@
-"""The quality loop: what its rules point at is there, in outputs, in results of tests and in evidence."""
+"""The quality loop: what its rules point at is there, in outputs and in results of tests."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import Any
 
 from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.evidence import meets
 from tercet.contracts.problem import Problem
-from tercet.contracts.quality_rules import QualityRules, TestCommand
-from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.quality_rules import TestCommand
 from tercet.contracts.shape import as_list, as_object
 from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts
-from tercet.quality.repair.rules.texts import Blank, blanks_in, strays_in
 
 _OUTPUT = "$output"
-_RESULT = "result"
-"""The class that results of steps have as evidence."""
 
 
 def tests_read_what_is_there(parts: Parts) -> Problems:
@@ -94,58 +89,6 @@ def _pointers(names: tuple[str, ...]) -> str:
     return ", ".join(pointer.join([name]) for name in names)
 
 
-def sections_can_be_filled(parts: Parts) -> Problems:
-    """The blanks of sections name evidence that the decision can have: otherwise the section is never added."""
-    if parts.is_partial("evidence") or parts.is_partial("tool"):
-        return
-    for decision in parts.decisions:
-        for number, section in enumerate(_sections(decision.quality)):
-            place = f"decision {decision.id}, quality.repair.sections.{number}.text"
-            for stray in strays_in(section.text):
-                yield _unfilled(parts, place, f"{stray} is no blank, and would stand in the text as it is")
-            for blank in blanks_in(section.text):
-                if (why := _lack(parts, decision, blank)) is not None:
-                    yield _unfilled(parts, place, why)
-
-
-def _sections(rules: QualityRules | None) -> tuple[SectionTemplate, ...]:
-    return rules.repair.sections if rules is not None else ()
-
-
-def _lack(parts: Parts, decision: DecisionSpec, blank: Blank) -> str | None:
-    """Why nothing in the pack can fill a blank; None where something may."""
-    facts = [fact for fact in parts.evidence if meets(blank.classification, fact.classification)]
-    if any(pointer.value_at(fact.content, blank.place) is not None for fact in facts):
-        return None
-    if facts:
-        return f"no fact of the class {blank.classification} has anything at {blank.place or 'its top'}"
-    if blank.classification == _RESULT or any(
-        meets(blank.classification, name) or meets(name, blank.classification)
-        for name in _elsewhere(parts, decision)
-    ):
-        return None
-    return f"no evidence of the decision is of the class {blank.classification}"
-
-
-def _elsewhere(parts: Parts, decision: DecisionSpec) -> Iterator[str]:
-    """The classes of evidence that a run may have from outside of the pack's files."""
-    yield from decision.required_evidence
-    for tool in parts.tools:
-        yield from (*tool.requires_evidence, *tool.attests)
-    for plan in parts.templates:
-        yield from (query.classification for step in plan.steps for query in step.evidence_queries)
-
-
-def _unfilled(parts: Parts, place: str, message: str) -> Problem:
-    return parts.problem(
-        "section_unfillable",
-        place,
-        message,
-        "write {{CLASS#/POINTER}} with a class of the evidence and a place in it",
-        severity="warning",
-    )
-
-
 def bands_are_in_order(parts: Parts) -> Problems:
     """Between rejecting and committing by itself, there is room to ask a person."""
     for decision in parts.decisions:
@@ -159,4 +102,4 @@ def bands_are_in_order(parts: Parts) -> Problems:
             )
 
 
-PLACE_CHECKS: tuple[Check, ...] = (tests_read_what_is_there, sections_can_be_filled, bands_are_in_order)
+PLACE_CHECKS: tuple[Check, ...] = (tests_read_what_is_there, bands_are_in_order)

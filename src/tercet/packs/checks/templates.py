@@ -133,7 +133,7 @@ def templates_are_asked_for(parts: Parts) -> Problems:
         if decision is None:
             yield unknown_intent(parts, f"template {plan.intent}, /intent", plan.intent or "")
             continue
-        for name in decision.required_outputs:
+        for name in decision.planned_outputs:
             if name not in plan.output_names:
                 yield output_missing(parts, f"template {plan.intent}, /outputs", decision, name, plan.outputs)
 

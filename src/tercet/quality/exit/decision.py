@@ -3,7 +3,7 @@
 A commit needs the floors of `score`, every threshold that the decision enables, and that nothing else speaks against it: a
 broken schema, a rubric that is not met, a test that fails. A threshold that was not measured is missed.
 Confidence decides where the output goes after that, and only where the decision names bands. A person is asked where one
-of six conditions holds, and not because somebody feels like it. What a person has said counts before all else, except that
+of seven conditions holds, and not because somebody feels like it. What a person has said counts before all else, except that
 a yes does not make a missed threshold good.
 """
 
@@ -31,6 +31,7 @@ TRIGGERS: dict[HumanTrigger, str] = {
     HumanTrigger.NOVEL: "nothing like it was run before",
     HumanTrigger.PARTIAL: "it is only a part of what was asked for",
     HumanTrigger.UNSAFE: "safety is below its limit",
+    HumanTrigger.UNJUDGED: "it has words that nothing and nobody vouches for",
 }
 """Why a person is asked, for people."""
 
@@ -53,6 +54,8 @@ class ExitFacts:
     """Whether there is an output that is of use in part."""
     is_irreversible: bool = False
     """Whether the output leads to a change that cannot be taken back."""
+    is_unjudged: bool = False
+    """Whether it has words that nothing vouches for: then a person decides, whatever the confidence is."""
     requires_approval: bool = False
     """Whether the task says that a person must accept it."""
     novelty: Novelty | None = None
@@ -95,7 +98,9 @@ def exit_decision(facts: ExitFacts) -> ExitDecision:
     results = check_thresholds(facts.thresholds, facts.scores)
     passes = facts.floors_hold and not facts.objections and all(result.passed for result in results)
     disposition = disposition_of(facts.confidence, facts.bands)
-    triggers = _triggers(facts, results, disposition, passes=passes)
+    if facts.is_unjudged:
+        disposition = Disposition.HUMAN_REVIEW
+    triggers = _triggers(facts, results, passes=passes)
     outcome, reason = _decide(facts, results, disposition, triggers, passes=passes)
     return ExitDecision(
         outcome=outcome,
@@ -108,20 +113,21 @@ def exit_decision(facts: ExitFacts) -> ExitDecision:
     )
 
 
+def _is_unsure(facts: ExitFacts) -> bool:
+    return disposition_of(facts.confidence, facts.bands) in (Disposition.HUMAN_REVIEW, Disposition.REJECT)
+
+
 def _triggers(
-    facts: ExitFacts,
-    results: Sequence[ThresholdResult],
-    disposition: Disposition | None,
-    *,
-    passes: bool,
+    facts: ExitFacts, results: Sequence[ThresholdResult], *, passes: bool
 ) -> tuple[HumanTrigger, ...]:
     holds = {
-        HumanTrigger.LOW_CONFIDENCE: disposition in (Disposition.HUMAN_REVIEW, Disposition.REJECT),
+        HumanTrigger.LOW_CONFIDENCE: _is_unsure(facts),
         HumanTrigger.IRREVERSIBLE: facts.is_irreversible,
         HumanTrigger.REQUIRED: facts.requires_approval,
         HumanTrigger.NOVEL: facts.novelty is not None and facts.novelty.is_novel,
         HumanTrigger.PARTIAL: facts.is_partial and not facts.can_repair and not passes,
         HumanTrigger.UNSAFE: any(each.name == "safety" and not each.passed for each in results),
+        HumanTrigger.UNJUDGED: facts.is_unjudged,
     }
     return tuple(trigger for trigger, is_so in holds.items() if is_so)
 

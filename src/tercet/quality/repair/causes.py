@@ -57,7 +57,6 @@ _FINAL: frozenset[RootCauseClass] = frozenset({_C.SCHEMA_VIOLATION, _C.SAFETY_VI
 """Classes that the dimension alone decides: no word makes a leaked key anything else."""
 
 _BY_WORD: tuple[tuple[RootCauseClass, str], ...] = (
-    (_C.FACTUAL_ERROR, r"(?<=\Athe claim is )contradicted(?=: )"),
     (_C.SAFETY_VIOLATION, r"secrets?|leak\w*|credential\w*|passwords?|api key|private key|personal data|injection|gives away|obeys an instruction"),
     (_C.LOGIC_ERROR, r"(?:in)?valid input"),
     (_C.RETRIEVAL_GAP, r"insufficient evidence|no evidence (?:was|is) (?:found|given)|not retrieved|evidence is missing"),
@@ -153,7 +152,7 @@ TYPICAL: dict[RootCauseClass, TypicalRepair] = {
     ),
     _C.HALLUCINATION: TypicalRepair(
         approach="ground", strategy="MINIMAL_EDIT",
-        instruction="Take the claim out, or replace it by one that the evidence supports.",
+        instruction="Replace the claim by one that the evidence supports, or say less without leaving a gap.",
     ),
     _C.RETRIEVAL_GAP: TypicalRepair(
         approach="re-retrieve", strategy="FULL_REGENERATION", needs_evidence=True,

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from tercet.contracts import pointer
-from tercet.contracts.evidence import Evidence, meets
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.repair import Redaction, SectionTemplate
+from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.quality.repair.losses import Stated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Materials:
-    """What a repair may be made of."""
+    """What a repair may be made of, and what it must leave."""
 
     schema: JsonObject | None = None
     evidence: tuple[Evidence, ...] = ()
     sections: tuple[SectionTemplate, ...] = ()
-    redaction: Redaction = "mark"
-    may_begin: bool = False
-    """Whether a section may be added to a text that says nothing: so it was before the third edition of the rules."""
+    slots: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The slot that may take the place of a wrong value, by the value's location."""
+    guide: str = ""
+    """Which slots there are, for a model."""
+    required_sections: tuple[str, ...] = ()
+    stated: tuple[Stated, ...] = ()
+    """The values that the outputs state rightly."""
 
     @property
     def by_trust(self) -> tuple[tuple[Evidence, ...], ...]:
         """The trusted facts, then the others: what trusted ones say is not asked of others."""
         trusted = tuple(fact for fact in self.evidence if fact.trust is Trust.TRUSTED)
         return trusted, tuple(fact for fact in self.evidence if fact.trust is not Trust.TRUSTED)
-
-    def named(self, classification: str, place: str) -> Any:
-        """The one value that facts of a class have at a pointer; None if there is none, or more than one."""
-        for facts in self.by_trust:
-            found = [
-                value
-                for fact in facts
-                if meets(classification, fact.classification)
-                and (value := pointer.value_at(fact.content, place)) is not None
-            ]
-            if found:
-                return only(found)
-        return None
 
     def members(self, name: str) -> list[Any]:
         """Every value that a member of this name has in a fact; of the trusted ones, if any has it."""

@@ -105,10 +105,10 @@ def _document(fact: Answered | Faulted) -> JsonObject | None:
 def command_bound(case: RepairCase) -> int:
     """More commands than this a phase never gives, whatever comes of them.
 
-    An attempt asks and checks; it touches each other defect at most once, which is then looked at again; evidence is
-    fetched once, and once more to break a loop; and the phase ends.
+    An attempt asks and checks; each other defect is then looked at again at most twice, where it was touched and where
+    nothing fits it; evidence is fetched once, and once more to break a loop; and the phase ends.
     """
-    return case.rules.max_attempts * (2 + len(case.diagnosis.defects)) + 3
+    return case.rules.max_attempts * (2 + 2 * len(case.diagnosis.defects)) + 3
 
 
 def with_feedback(

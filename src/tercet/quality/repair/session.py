@@ -43,6 +43,7 @@ from tercet.quality.repair.escalation import (
     notice,
     rung_of,
 )
+from tercet.quality.repair.losses import find_loss
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.prompts import (
     Errand,
@@ -80,6 +81,8 @@ class Open:
     attempts: int = 0
     is_touched: bool = False
     """Whether another repair changed its place, so that it may be gone."""
+    seen: JsonObject | None = None
+    """The output in which it was looked for once more, since nothing fits it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,11 +146,7 @@ def begin(case: RepairCase) -> RepairState:
         case=case,
         output=case.output,
         open=_opened(case),
-        materials=replace(
-            case.materials,
-            sections=(*case.materials.sections, *case.rules.sections),
-            redaction=case.rules.redaction,
-        ),
+        materials=replace(case.materials, sections=(*case.materials.sections, *case.rules.sections)),
         memory=case.memory,
     )
     state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))
@@ -245,6 +244,10 @@ def _next(state: RepairState) -> RepairState:
         return replace(state, has_fetched=True, memory=memory, command=command)
     options = [option for option in _options(state, first) if option.key not in first.tried]
     option = choose(options, state.rules.least_chance)
+    if option is None and first.seen is not state.output and state.output is not state.case.output:
+        # Repairs of others may have mended it too: a value that was missing stands where a wrong one was.
+        first = replace(first, is_touched=True, seen=state.output)
+        return replace(state, open=(first, *state.open[1:]))
     if option is None:
         return _set_aside(state, EXHAUSTED if first.attempts else "nothing fits it")
     if option.means == "rule":
@@ -287,8 +290,28 @@ def _options(state: RepairState, first: Open) -> list[Option]:
 
 def _try_rule(state: RepairState, option: Option) -> RepairState:
     made = splice_all(state.output, option.edits)
-    attempt = Attempt(option=option, output=made, edits=option.edits)
-    return _checking(replace(_counted(state), attempt=attempt))
+    state = replace(_counted(state), attempt=Attempt(option=option, output=made, edits=option.edits))
+    loss = _loss(state, made)
+    return _failed(state, loss) if loss else _checking(state)
+
+
+def _loss(state: RepairState, made: JsonObject) -> str:
+    """Why a repair is taken back: what it took away. A secret may go, and what the schema does not know."""
+    cause, place = state.open[0].cause, state.open[0].place
+    stated = [
+        each
+        for each in state.materials.stated
+        if cause is not RootCauseClass.SAFETY_VIOLATION
+        and (cause is not RootCauseClass.SCHEMA_VIOLATION or place is None or each.pointer != place.pointer)
+    ]
+    lost = find_loss(
+        state.output,
+        made,
+        sections=state.materials.required_sections,
+        stated=stated,
+        may_drop=cause is RootCauseClass.SCHEMA_VIOLATION,
+    )
+    return f"taken back: it lost {lost}" if lost else ""
 
 
 def _try_model(state: RepairState, option: Option) -> RepairState:
@@ -367,6 +390,8 @@ def _answered(state: RepairState, fact: Answered) -> RepairState:
         made = splice_all(state.output, edits)
     except (NoReplacement, UsageError) as error:
         return _go_on(_failed(state, str(error)))
+    if loss := _loss(state, made):
+        return _go_on(_failed(state, loss))
     attempt = replace(attempt, output=made, edits=edits)
     return _checking(replace(state, attempt=attempt, consensus=fact.consensus or state.consensus))
 

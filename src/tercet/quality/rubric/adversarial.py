@@ -20,8 +20,8 @@ from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.quality.rubric.critique import Found
-from tercet.quality.verification.asking import read_answer
-from tercet.quality.verification.claims import leaves
+from tercet.quality.verification.judge import read_answer
+from tercet.quality.verification.leaves import leaves
 from tercet.quality.verification.locations import Location
 
 DIMENSION = "adversarial"

@@ -16,11 +16,9 @@ from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, 
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension
 from tercet.contracts.shape import JsonObject
-from tercet.quality.grounding.judges import Judges
-from tercet.quality.rubric.faults import Fault, Scored
-from tercet.quality.rubric.scorers import SCORERS
-from tercet.quality.verification.asking import read_answer
-from tercet.quality.verification.claims import leaves
+from tercet.quality.rubric.scorers import SCORERS, Fault, Scored, score_safe
+from tercet.quality.verification.judge import read_answer
+from tercet.quality.verification.leaves import leaves
 from tercet.quality.verification.locations import Location
 
 MAX_DEFECTS = 50
@@ -48,12 +46,10 @@ class Found(NamedTuple):
     hint: str
 
 
-def critique(
-    given: CritiqueInput, *, besides: Sequence[Found] = (), judges: Judges | None = None
-) -> CritiqueDiagnosis:
-    """The diagnosis of an output by the deterministic scorers of its rubric.
+def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> CritiqueDiagnosis:
+    """The diagnosis of an output by the deterministic scorers of its rubric; `besides` was found by tests and attacks.
 
-    `besides` are the findings of an adversarial critic; `judges` have read the evidence before, if somebody has. A rubric that asks a model goes to `critique_by_model`.
+    A rubric that asks a model goes to `critique_by_model`.
     """
     asking = [dimension.name for dimension in given.rubric.dimensions if dimension.scorer == "model"]
     if asking:
@@ -62,42 +58,36 @@ def critique(
             code="rubric_needs_model",
             remedy="use critique_by_model, or a deterministic scorer",
         )
-    judges = judges or Judges()
-    scored = {
-        dimension.name: SCORERS[dimension.scorer](given, judges) for dimension in given.rubric.dimensions
-    }
+    scored = {dimension.name: SCORERS[dimension.scorer](given) for dimension in given.rubric.dimensions}
     return diagnose(given.rubric, scored, besides)
 
 
-def find_unsafe(output: JsonObject, judges: Judges | None = None) -> tuple[Found, ...]:
+def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
     """What must not go out in something that no rubric is held against, as defects."""
     given = CritiqueInput(task=CritiqueTask(), output=output)
-    return tuple(
-        Found(
-            Defect(
-                dimension=SAFETY,
-                severity=DefectSeverity.CRITICAL,
-                description=fault.description,
-                location=fault.location,
-                scope=fault.scope,
-            ),
-            fault.hint,
-        )
-        for fault in SCORERS["safe"](given, judges or Judges()).faults
+    return tuple(as_found(fault, SAFETY, DefectSeverity.CRITICAL) for fault in score_safe(given).faults)
+
+
+def as_found(fault: Fault, dimension: str, severity: DefectSeverity) -> Found:
+    """A fault as a defect of a dimension."""
+    defect = Defect(
+        dimension=dimension,
+        severity=max(severity, fault.least),
+        description=fault.description,
+        location=fault.location,
+        scope=fault.scope,
     )
+    return Found(defect, fault.hint)
 
 
-def critique_by_model(
-    given: CritiqueInput, *, besides: Sequence[Found] = (), judges: Judges | None = None
-) -> Inquiry[CritiqueDiagnosis]:
+def critique_by_model(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Inquiry[CritiqueDiagnosis]:
     """The diagnosis of an output, with a model asked about the dimensions that say so."""
-    judges = judges or Judges()
     scored: dict[str, Scored] = {}
     for dimension in given.rubric.dimensions:
         if dimension.scorer == "model":
             scored[dimension.name] = yield from _ask(given, dimension)
         else:
-            scored[dimension.name] = SCORERS[dimension.scorer](given, judges)
+            scored[dimension.name] = SCORERS[dimension.scorer](given)
     return diagnose(given.rubric, scored, besides)
 
 
@@ -157,24 +147,12 @@ def _defects(dimension: RubricDimension, scored: Scored, *, is_blamed: bool) -> 
     Those of a model count only where it is under its minimum: a model finds something in everything.
     """
     severity = max(severity_of(dimension.minimum - scored.score), DefectSeverity.LOW)
-    general = scored.lack or Fault(
-        f"{dimension.name} is {scored.score}, under {dimension.minimum}", None, "GLOBAL"
-    )
+    general = Fault(f"{dimension.name} is {scored.score}, under {dimension.minimum}", None, "GLOBAL")
     faults = tuple(fault for fault in scored.faults if is_blamed or fault.least)
     faults = faults or ((general,) if is_blamed else ())
-    return [
-        Found(
-            Defect(
-                dimension=dimension.name,
-                severity=max(severity, fault.least),
-                description=fault.description,
-                location=fault.location,
-                scope=fault.scope,
-            ),
-            fault.hint or f"raise {dimension.name} to {dimension.minimum}",
-        )
-        for fault in faults
-    ]
+    usual = f"raise {dimension.name} to {dimension.minimum}"
+    found = (as_found(fault, dimension.name, severity) for fault in faults)
+    return [each if each.hint else each._replace(hint=usual) for each in found]
 
 
 # ---- a model as scorer --------------------------------------------------------------------------------------------
@@ -207,7 +185,7 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
     """The question about one dimension: made of the critic's input, and of nothing else."""
     facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
     data = fence(
-        [("Task", _shown_task(given.task)), ("Output", given.output), ("Evidence", facts)],
+        [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)],
         LONGEST,
     )
     asked = f"Dimension: {dimension.name}. {dimension.question}".strip()
@@ -218,11 +196,6 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
         answer_schema=_ANSWER,
         max_tokens=1_024,
     )
-
-
-def _shown_task(task: CritiqueTask) -> JsonObject:
-    """A task as a model sees it; what it must state, where it must. Old questions had no such member, and are asked again."""
-    return task.model_dump(mode="json", exclude=None if task.required_facts else {"required_facts"})
 
 
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tercet.quality.rubric.credentials import FindsSecrets, find_secrets
+from tercet.quality.rubric.credentials import find_any_secrets
 
 _CARD = re.compile(r"(?<![\d-])(?:\d[ -]?){12,18}\d(?![\d-])")
 _SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
@@ -32,9 +32,9 @@ class Danger(NamedTuple):
     """What it takes off the score of safety."""
 
 
-def find_dangers(text: str, secrets: FindsSecrets = find_secrets) -> list[Danger]:
+def find_dangers(text: str) -> list[Danger]:
     """What should not leave the house, in its order."""
-    return sorted(_find(text, secrets), key=lambda danger: (danger.start, danger.end, danger.kind))
+    return sorted(_find(text), key=lambda danger: (danger.start, danger.end, danger.kind))
 
 
 def mask(text: str) -> str:
@@ -44,15 +44,8 @@ def mask(text: str) -> str:
     return text
 
 
-def hide(text: str, secrets: FindsSecrets = find_secrets) -> str:
-    """A text with dots in place of what should not leave the house, as long as it was."""
-    for danger in find_dangers(text, secrets):
-        text = f"{text[: danger.start]}{'.' * (danger.end - danger.start)}{text[danger.end :]}"
-    return text
-
-
-def _find(text: str, secrets: FindsSecrets) -> Iterator[Danger]:
-    for secret in secrets(text):
+def _find(text: str) -> Iterator[Danger]:
+    for secret in find_any_secrets(text):
         yield Danger(secret.kind, secret.start, secret.end, 1.0)
     for match in _CARD.finditer(text):
         if _is_card(match[0]):

@@ -21,7 +21,7 @@ from tercet.contracts.run import Outcome, TranscriptEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import overlaps
-from tercet.quality.verification.claims import is_text, leaves
+from tercet.quality.verification.leaves import is_text, leaves
 
 CLASSIFICATION = "result"
 _UNFIT = re.compile(r"[#\s]+")
@@ -48,7 +48,7 @@ class _Texts:
 
     def have(self, value: Any) -> bool:
         """Whether a text is one of the output's, or a part of one, or has one in it."""
-        if not isinstance(value, str) or not is_text(value):
+        if not is_text(value):
             return False
         may_be_part = self._have_words(value.split()[1:-1])  # the first and the last may be parts of words
         return any((may_be_part and value in text) or text in value for text in self._texts)
@@ -59,9 +59,7 @@ class _Texts:
 
 def evidence_of(results: Iterable[StepResult], drafts: JsonObject | None = None) -> tuple[Evidence, ...]:
     """Results as evidence, `kg:result:STEP#snapshot_run` each; `drafts` are the outputs as the tools left them."""
-    texts = {
-        leaf.value for leaf in leaves(drafts or {}) if isinstance(leaf.value, str) and is_text(leaf.value)
-    }
+    texts = {leaf.value for leaf in leaves(drafts or {}) if is_text(leaf.value)}
     own = _Texts(texts)
     return tuple(fact for result in results for fact in _facts(result, own))
 

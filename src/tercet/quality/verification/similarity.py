@@ -8,8 +8,26 @@ from itertools import pairwise
 from math import sqrt
 from typing import Protocol
 
-from tercet.quality.grounding.lexicon import NEGATORS, stem
-
+NEGATORS = frozenset(
+    [
+        "not",
+        "no",
+        "never",
+        "none",
+        "nobody",
+        "nothing",
+        "neither",
+        "nor",
+        "cannot",
+        "without",
+        "hardly",
+        "lacks",
+        "lacked",
+        "lack",
+        "nowhere",
+    ]
+)
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|ed|es|s)$")
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 HEAVY = 4
 """How often a number or a negation counts: `passed` and `did not pass` share most of their words, and no meaning."""
@@ -50,7 +68,7 @@ def _count(text: str) -> Counter[str]:
 def _plain(token: str) -> str:
     if token in NEGATORS or token.endswith("n't"):
         return "not"
-    return stem(token) if token[:1].isalpha() else token.replace(",", "")
+    return _ENDING.sub("", token) if token[:1].isalpha() else token.replace(",", "")
 
 
 def _is_heavy(token: str) -> bool:

@@ -1,59 +1,62 @@
-"""Verification of outputs, in three levels: schema, meaning, facts.
+"""Verification of outputs: their schema, what can be looked up in them, and what nobody vouches for.
 
-A broken schema ends it: the composite score is 0, and the faults go to REPAIR as they are. Otherwise each claim is held
-against the evidence (V_sem: what is not contradicted) and against its authoritative part (V_fact: what is borne out).
-An output that claims nothing says nothing wrong: both are 1. Whether it says enough is for the rubric.
+A broken schema ends it: the composite score is 0, and the faults go to REPAIR as they are. Otherwise each text is held
+against the known values. The check may refuse a token, and never says that a text is right: words that are neither the
+pack's author's nor a bound value are unjudged, unless tests that the pack declares for them have passed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.evidence import Evidence
+from tercet.contracts.documents import KnownValue, MissingPart, ReadText, TokenVerdict, UnjudgedText
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.mode import Trust
-from tercet.contracts.quality import Claim, ClaimVerdict, Entailment, Judgement, SchemaFault
+from tercet.contracts.quality import SchemaFault
+from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject
 from tercet.policy import schemas
-from tercet.quality.grounding.check import GroundingCheck
+from tercet.quality.missing import missing_parts
 from tercet.quality.rubric.safety import mask
-from tercet.quality.verification.choices import is_listed
-from tercet.quality.verification.claims import extract
-from tercet.quality.verification.entailment import MakesJudge
+from tercet.quality.screen import screen
+from tercet.quality.verification.leaves import is_text
+from tercet.quality.verification.locations import Location
 
 MAX_FAULTS = 100
+REFUSED = ("elsewhere", "unknown")
+"""The statuses of tokens that are defects."""
 
 
 def verify_output(
     spec: DecisionSpec,
     outputs: JsonObject,
-    evidence: Sequence[Evidence],
+    read: Sequence[ReadText],
+    known: Sequence[KnownValue],
     *,
-    settings: VerificationSettings | None = None,
-    judge: MakesJudge = GroundingCheck,
+    language: str = "en",
+    executed: Collection[str] = (),
+    passed: Collection[str] = (),
 ) -> VerificationVerdict:
-    """What the three levels say about outputs."""
-    settings = settings or VerificationSettings()
+    """Return what schema and screen say about outputs.
+
+    `executed` are pointers to outputs that are judged by running them instead of by the screen, `passed` those whose
+    tests vouch for them.
+    """
+    rules = spec.quality or QualityRules()
     faults = find_schema_faults(spec, outputs)
     if faults:
-        return refuse(faults, settings)
-    claims = extract(outputs)
-    trusted = authoritative(evidence)
-    whole = judge(evidence)
-    sure = whole if len(trusted) == len(evidence) else judge(trusted)
-    verdicts = tuple(
-        _decide(claim, said, said if sure is whole else sure.judge(claim.text))
-        for claim in claims
-        for said in (whole.judge(claim.text),)
-    )
-    return conclude(verdicts, settings, judge=whole.name, schema=spec.outputs_schema)
+        return refuse(faults, rules.verification)
+    screened = [each for each in read if not is_within(each.pointer, executed)]
+    tokens = tuple(_placed(verdict, each, outputs) for each in screened for verdict in screen(each, known))
+    missing = tuple(find_missing(screened, known, rules))
+    unjudged = tuple(find_unjudged(read, language, passed))
+    return _conclude(tokens, missing, unjudged, rules.verification)
 
 
 def find_schema_faults(spec: DecisionSpec, outputs: JsonObject) -> tuple[SchemaFault, ...]:
-    """Every way in which outputs break the contract of their decision."""
+    """Return every way in which outputs break the contract of their decision."""
     found = [
         SchemaFault(
             pointer=pointer.join((name,)), keyword="required", message=f"{name!r} is a required output"
@@ -69,13 +72,8 @@ def find_schema_faults(spec: DecisionSpec, outputs: JsonObject) -> tuple[SchemaF
     return tuple(found[:MAX_FAULTS])
 
 
-def authoritative(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
-    """The evidence that may decide what is true: that which is trusted."""
-    return tuple(fact for fact in evidence if fact.trust is Trust.TRUSTED)
-
-
 def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> VerificationVerdict:
-    """The verdict on outputs that break their schema."""
+    """Return the verdict on outputs that break their schema."""
     return VerificationVerdict(
         passed=False,
         schema_valid=False,
@@ -86,49 +84,108 @@ def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> V
     )
 
 
-def conclude(
-    verdicts: tuple[ClaimVerdict, ...],
+def is_within(place: str, pointers: Collection[str]) -> bool:
+    """Whether a JSON Pointer leads to one of these places, or into it."""
+    return any(place == each or place.startswith(f"{each}/") for each in pointers)
+
+
+def _placed(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
+    """A verdict with its place: of a value that is no text, which was read behind its name, the value itself."""
+    if is_text(pointer.value_at(outputs, read.pointer)):
+        return verdict
+    return verdict.model_copy(update={"location": read.pointer})
+
+
+def find_missing(
+    read: Sequence[ReadText], known: Sequence[KnownValue], rules: QualityRules
+) -> Iterator[MissingPart]:
+    """Yield what the outputs must have and do not, and slots that could not be filled."""
+    for each in read:
+        for fault in each.faults:
+            yield MissingPart(
+                location=f"{each.pointer}#char={fault.start},{fault.end}",
+                kind="slot",
+                name=each.text[fault.start : fault.end],
+                message=fault.message,
+            )
+    if not rules.required_values and not rules.required_sections:
+        return
+    found = [
+        {
+            part.name: part
+            for part in missing_parts(each, known, rules.required_values, rules.required_sections)
+        }
+        for each in read
+    ]
+    longest = max(read, key=lambda each: len(each.text), default=None)
+    for name in dict.fromkeys((*rules.required_values, *rules.required_sections)):
+        parts = [each.get(name) for each in found]
+        if longest is not None and all(parts):  # one text that has it is enough
+            nearest = next(
+                (part for part in parts if part and part.kind in ("rows", "empty_section")), parts[0]
+            )
+            if nearest is not None:
+                end = len(longest.text)
+                yield nearest.model_copy(update={"location": str(Location(longest.pointer, end, end))})
+
+
+def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[str]) -> Iterator[UnjudgedText]:
+    """Yield the texts with words that neither the pack's author wrote nor a value brought nor tests vouch for.
+
+    Outputs that say nothing at all are unjudged as well: there is nothing that anybody could vouch for.
+    """
+    if not any(
+        piece.source == "bound" or _has_words(each, piece.start, piece.end)
+        for each in read
+        for piece in each.pieces
+    ):
+        yield UnjudgedText(location="", reason="empty")
+    for each in read:
+        free = any(
+            piece.source == "free" and _has_words(each, piece.start, piece.end) for piece in each.pieces
+        )
+        if free and not is_within(each.pointer, passed):
+            is_understood = read_in(each, language) or not is_text(each.text)
+            yield UnjudgedText(location=each.pointer, reason="free" if is_understood else "language")
+
+
+def read_in(read: ReadText, language: str) -> bool:
+    """Whether a text was read in the language that is configured."""
+    return bool(read.language) and read.language == language
+
+
+def _has_words(read: ReadText, start: int, end: int) -> bool:
+    return any(char.isalnum() for char in read.text[start:end])
+
+
+def _conclude(
+    tokens: tuple[TokenVerdict, ...],
+    missing: tuple[MissingPart, ...],
+    unjudged: tuple[UnjudgedText, ...],
     settings: VerificationSettings,
-    *,
-    judge: str,
-    schema: JsonObject | None = None,
 ) -> VerificationVerdict:
-    """The verdict that follows from those on the claims; no source is asked for a choice that the schema lists."""
-    semantic = _share(sum(verdict.label is not Entailment.CONTRADICT for verdict in verdicts), len(verdicts))
-    stated = [verdict for verdict in verdicts if not _is_idle(verdict, schema)]
-    factual = _share(sum(verdict.is_supported for verdict in stated), len(stated))
-    score = round(settings.semantic_weight * semantic + settings.factual_weight * factual, 6)
+    semantic = _share(sum(each.status != "unknown" for each in tokens), len(tokens))
+    factual = _share(sum(each.status not in REFUSED for each in tokens), len(tokens))
+    score = 1.0
+    if semantic is not None and factual is not None:
+        score = round(settings.semantic_weight * semantic + settings.factual_weight * factual, 6)
+    refused = [each for each in tokens if each.status in REFUSED]
     return VerificationVerdict(
-        passed=score >= settings.threshold,
+        passed=score >= settings.threshold and not refused and not missing,
         schema_valid=True,
         semantic=semantic,
         factual=factual,
         score=score,
-        failures=tuple(
-            f"{verdict.claim.location}: {mask(verdict.reason)}"
-            for verdict in verdicts
-            if verdict.label is Entailment.CONTRADICT
+        failures=(
+            *(f"{each.location}: {mask(repr(each.token.text))} is {each.status}" for each in refused),
+            *(f"{each.location}: {each.message}" for each in missing),
         ),
         threshold=settings.threshold,
-        claims=verdicts,
-        judge=judge,
+        tokens=tokens,
+        missing=missing,
+        unjudged=unjudged,
     )
 
 
-def _is_idle(verdict: ClaimVerdict, schema: JsonObject | None) -> bool:
-    return verdict.label is Entailment.NEUTRAL and is_listed(verdict.claim, schema)
-
-
-def _share(count: int, of: int) -> float:
-    return round(count / of, 6) if of else 1.0
-
-
-def _decide(claim: Claim, said: Judgement, sure: Judgement) -> ClaimVerdict:
-    return ClaimVerdict(
-        claim=claim,
-        label=said.label,
-        reason=said.reason,
-        support=said.support,
-        missing=said.missing,
-        is_supported=sure.label is Entailment.ENTAIL,
-    )
+def _share(count: int, of: int) -> float | None:
+    return round(count / of, 6) if of else None

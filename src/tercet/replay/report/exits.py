@@ -29,7 +29,7 @@ _ADVICE = {
 _FEATURES: dict[str, str] = {
     "verify": "verification",
     "consistency": "self-consistency",
-    "evidence": "claims borne out",
+    "evidence": "values bound or found",
     "repairs": "repairs so far",
     "logprob": "log-probability",
     "critic": "rubric",

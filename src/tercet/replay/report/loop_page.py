@@ -55,13 +55,13 @@ class TestsCard(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[Row, ...]
 
 
-class ClaimCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim that the outputs make, and what became of it."""
+class TokenCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that the outputs state, and where it is known from."""
 
     text: str
     where: str
-    verdict: Chip
-    why: str
+    status: Chip
+    sources: str
 
 
 class VerifiedPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +71,12 @@ class VerifiedPart(msgspec.Struct, frozen=True, kw_only=True):
     grades: tuple[Grade, ...]
     faults: tuple[Row, ...]
     """How the outputs break their schema."""
-    claims: tuple[ClaimCard, ...]
-    claims_note: str
+    tokens: tuple[TokenCard, ...]
+    tokens_note: str
+    unjudged: tuple[Row, ...]
+    """The texts that nothing vouches for."""
+    judgements: tuple[Row, ...]
+    """What a model said about them."""
 
 
 class DefectCard(msgspec.Struct, frozen=True, kw_only=True):

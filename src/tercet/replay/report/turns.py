@@ -6,13 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tercet.contracts.documents import TokenVerdict
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import (
-    ClaimVerdict,
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
-    Entailment,
     RepairEntry,
     RubricScore,
     TestFailure,
@@ -27,7 +26,6 @@ from tercet.replay.report.exits import grade
 from tercet.replay.report.happenings import broken_by
 from tercet.replay.report.loop_page import (
     Chip,
-    ClaimCard,
     CritiquedPart,
     DefectCard,
     Grade,
@@ -35,6 +33,7 @@ from tercet.replay.report.loop_page import (
     RepairedPart,
     Row,
     TestsCard,
+    TokenCard,
     Tone,
     Turn,
     VerifiedPart,
@@ -212,56 +211,64 @@ def _failure(failure: TestFailure, wording: Wording) -> Row:
 
 def _verified(event: e.OutputsVerified, wording: Wording) -> VerifiedPart:
     verdict = VerificationVerdict.model_validate(event.verdict)
-    claims = tuple(_claim(each, wording) for each in verdict.claims[:MOST])
-    more = len(verdict.claims) - len(claims)
+    more = len(verdict.tokens) - MOST
     return VerifiedPart(
-        summary=wording.text(_verdict(verdict, event.consistency), 600),
+        summary=wording.text(_verdict(verdict, event), 600),
         grades=tuple(_verdict_grades(verdict)) if verdict.schema_valid else (),
         faults=tuple(
             Row(label=wording.text(each.pointer or "/", 200), text=wording.text(each.message, 600))
             for each in verdict.schema_faults[:MOST]
         ),
-        claims=claims,
-        claims_note=f"{count(more, 'more claim')} are left out." if more > 0 else "",
+        tokens=tuple(_token(each, wording) for each in verdict.tokens[:MOST]),
+        tokens_note=f"{count(more, 'more value')} are left out." if more > 0 else "",
+        unjudged=tuple(
+            Row(label=wording.text(each.location or "/", 200), text=UNJUDGED[each.reason])
+            for each in verdict.unjudged[:MOST]
+        ),
+        judgements=tuple(
+            Row(
+                label=wording.text(f"{each.model or 'no model'} says {each.says}", 200),
+                text=wording.text(each.reason, 600),
+                note=wording.text(each.location, 200),
+            )
+            for each in verdict.judgements[:MOST]
+        ),
     )
 
 
-def _verdict(verdict: VerificationVerdict, consistency: Mapping[str, Any]) -> str:
+UNJUDGED = {
+    "free": "nothing vouches for these words",
+    "language": "its language is not the configured one, or not known",
+    "empty": "there is nothing that anybody could vouch for",
+}
+
+
+def _verdict(verdict: VerificationVerdict, event: e.OutputsVerified) -> str:
     if not verdict.schema_valid:
-        return "The form is broken, so no claim was looked at."
-    labels = [claim.label for claim in verdict.claims]
-    borne = sum(claim.is_supported for claim in verdict.claims)
-    wrong = labels.count(Entailment.CONTRADICT)
-    told = f"{count(len(labels), 'claim')}: {borne:,} borne out, {wrong:,} contradicted" if labels else ""
-    agreed = f"samples agree at {score(float(consistency['consistency']))}" if consistency else ""
-    return joined((told or "The outputs claim nothing", agreed), "; ") + "."
+        return "The form is broken, so nothing else was looked at."
+    if "claims" in event.verdict:
+        return "Judged by earlier rules, which are no longer applied."
+    refused = sum(each.status in ("elsewhere", "unknown") for each in verdict.tokens)
+    told = f"{count(len(verdict.tokens), 'value')}, {refused:,} refused" if verdict.tokens else ""
+    agreed = f"samples agree at {score(float(event.consistency['consistency']))}" if event.consistency else ""
+    return joined((told or "No values are stated", agreed), "; ") + "."
 
 
 def _verdict_grades(verdict: VerificationVerdict) -> Iterator[Grade]:
     yield grade("score", verdict.score, verdict.threshold, _verdict_tone(verdict))
     if verdict.semantic is not None:
-        yield grade("not contradicted", verdict.semantic, None, "good" if verdict.semantic == 1 else "bad")
+        yield grade("known somewhere", verdict.semantic, None, "good" if verdict.semantic == 1 else "bad")
     if verdict.factual is not None:
-        yield grade("borne out by trusted sources", verdict.factual, None, "quiet")
+        yield grade("bound, or found in its role", verdict.factual, None, "quiet")
 
 
-def _claim(found: ClaimVerdict, wording: Wording) -> ClaimCard:
-    match found.label:
-        case Entailment.CONTRADICT:
-            chip = Chip(text="contradicted", tone="bad")
-        case Entailment.ENTAIL if found.is_supported:
-            chip = Chip(text="borne out", tone="good")
-        case Entailment.ENTAIL:
-            chip = Chip(text="borne out, by no trusted source", tone="wait")
-        case Entailment.NEUTRAL:
-            chip = Chip(text="not settled", tone="quiet")
-    told = [f"{each.text} ({each.evidence} at {each.pointer or '/'})" for each in found.support[:4]]
-    nowhere = f"nowhere in the evidence: {', '.join(found.missing[:8])}" if found.missing else ""
-    return ClaimCard(
-        text=wording.text(found.claim.text, 600),
-        where=wording.text(found.claim.location, 200),
-        verdict=chip,
-        why=wording.text(joined((found.reason, *told, nowhere), "; "), 1_000),
+def _token(found: TokenVerdict, wording: Wording) -> TokenCard:
+    tones: dict[str, Tone] = {"bound": "good", "found": "good", "elsewhere": "bad", "unknown": "bad"}
+    return TokenCard(
+        text=wording.text(found.token.text, 200),
+        where=wording.text(found.location, 200),
+        status=Chip(text=found.status, tone=tones[found.status]),
+        sources=wording.text(", ".join(found.sources[:4]), 400),
     )
 
 

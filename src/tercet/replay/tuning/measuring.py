@@ -27,8 +27,9 @@ from tercet.core import events as e
 from tercet.core.answers import Answer, History
 from tercet.core.decide import is_escalated
 from tercet.core.messages import TEMPLATE
-from tercet.core.outputs import judging as quality
+from tercet.core.outputs.judging import criticise, verify
 from tercet.core.outputs.recorded_answers import Unrecorded, answer_from
+from tercet.core.outputs.review import OutputReview
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import carried_over
@@ -38,6 +39,7 @@ from tercet.engine.watchdog import LOST
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
+from tercet.replay.answers import judged_earlier
 from tercet.replay.comparison import event_type
 from tercet.replay.guard import guarded
 from tercet.replay.recorded_run import RecordedRun
@@ -331,12 +333,17 @@ def _is_floor(event: e.RunReported) -> bool:
 
 
 def judged(scene: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """A verdict of the quality loop, old and new; None for an event of another kind. Raises `Unrecorded`."""
+    """A verdict of the quality loop, old and new; None for an event of another kind, and for one by rules that are gone.
+
+    Raises `Unrecorded`.
+    """
+    if judged_earlier(scene):
+        return None
     match event:
         case e.OutputsVerified():
-            return _both(scene, event, quality.verify, _said_verified)
+            return _both(scene, event, verify, _said_verified)
         case e.OutputsCritiqued():
-            return _both(scene, event, quality.criticise, _said_critiqued)
+            return _both(scene, event, criticise, _said_critiqued)
         case _:
             return None
 
@@ -344,7 +351,7 @@ def judged(scene: RecordedRun, event: e.Event) -> BothVerdicts | None:
 def _both(
     scene: RecordedRun,
     event: e.Event,
-    judge: Callable[[quality.OutputReview, int], Inquiry[Any]],
+    judge: Callable[[OutputReview, int], Inquiry[Any]],
     said: Callable[[Any], VerdictWords],
 ) -> BothVerdicts:
     inquiry = judge(scene.output_review(_repairers(scene)), event.at)

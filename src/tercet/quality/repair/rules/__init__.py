@@ -10,7 +10,7 @@ from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.regions import Edit, Region
 from tercet.quality.repair.rules.coercion import coerce
 from tercet.quality.repair.rules.redaction import redact
-from tercet.quality.repair.rules.texts import add_section, recompute_total, remove_claim
+from tercet.quality.repair.rules.sections import add_section, replace_value
 
 _C = RootCauseClass
 
@@ -27,10 +27,8 @@ class Proposal:
 RULES: dict[RootCauseClass, tuple[str, ...]] = {
     _C.SCHEMA_VIOLATION: ("coerce",),
     _C.SAFETY_VIOLATION: ("redact",),
-    _C.FACTUAL_ERROR: ("recompute_total",),
-    _C.LOGIC_ERROR: ("recompute_total",),
-    _C.COHERENCE_FAILURE: ("recompute_total",),
-    _C.HALLUCINATION: ("recompute_total", "remove_claim"),
+    _C.FACTUAL_ERROR: ("replace_value",),
+    _C.HALLUCINATION: ("replace_value",),
     _C.INCOMPLETENESS: ("add_section", "coerce"),
 }
 """Which rules are tried on which class, the one that keeps more first."""
@@ -56,10 +54,8 @@ def _edits(
         case "coerce":
             return coerce(output, place, materials)
         case "redact":
-            return redact(output, place, materials.redaction)
-        case "recompute_total":
-            return recompute_total(output, place, materials)
-        case "remove_claim":
-            return remove_claim(output, defect, place, materials.schema)
+            return redact(output, place)
+        case "replace_value":
+            return replace_value(output, defect, place, materials)
         case _:
             return add_section(output, defect, place, materials)

@@ -1,6 +1,6 @@
 """Taking out what must not leave: keys, tokens and passwords, wherever in the output they stand again.
 
-A mark stands in their place; or their sentences go, where the pack wants that and it leaves no hole.
+A mark takes their place, so that the sentence stays one.
 """
 
 from __future__ import annotations
@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tercet.contracts.repair import Redaction
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.regions import Edit, Region, from_the_end, text_at, texts
-from tercet.quality.repair.rules.texts import take_out
 
 REDACTED = "[redacted]"
 _SECRETS = re.compile(
@@ -33,34 +31,16 @@ _RUN = re.compile(r"[^\s\"'`<>()\[\]{},;]+")
 _ENDS = ".:!?"
 
 
-def redact(output: JsonObject, place: Region | None, redaction: Redaction = "mark") -> tuple[Edit, ...]:
+def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
     """Edits that take the secrets at a place out, and the same ones everywhere else; without a place, all known kinds."""
     found = set(_at(output, place))
     edits: list[Edit] = []
     for where in texts(output):
-        text = text_at(output, where) or ""
-        spans = _occurrences(text, found)
-        whole = _sentences(text, where, spans) if redaction == "sentence" else None
-        edits += whole or [
+        edits += [
             Edit(region=Region(pointer=where, start=start, end=end), replacement=REDACTED)
-            for start, end in spans
+            for start, end in _occurrences(text_at(output, where) or "", found)
         ]
     return from_the_end(edits)
-
-
-def _sentences(text: str, where: str, spans: list[tuple[int, int]]) -> list[Edit] | None:
-    """Edits that take the sentences of all spans out; None where one of them, or all together, would leave a hole."""
-    edits: list[Edit] = []
-    left = text
-    for start, end in reversed(spans):
-        if start >= len(left) or left[start:end] != text[start:end]:
-            continue  # its sentence went with a secret behind it
-        edit = take_out(left, where, start, end)
-        if edit is None or edit.region.start is None or edit.region.end is None:
-            return None
-        edits.append(edit)
-        left = left[: edit.region.start] + edit.replacement + left[edit.region.end :]
-    return edits
 
 
 def _at(output: JsonObject, place: Region | None) -> Iterator[str]:

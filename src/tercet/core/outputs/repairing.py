@@ -1,0 +1,278 @@
+"""REPAIR as pure code: what it is given, how it is told whether a defect is gone, and the event that it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tercet.contracts import pointer
+from tercet.contracts.documents import MissingPart, TokenVerdict
+from tercet.contracts.quality import (
+    Consensus,
+    CritiqueDiagnosis,
+    Defect,
+    DefectSeverity,
+    RepairEntry,
+    RepairLog,
+)
+from tercet.contracts.question import Inquiry
+from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
+from tercet.contracts.rubric import Rubric
+from tercet.contracts.run import Outcome
+from tercet.contracts.shape import JsonObject
+from tercet.core import events as e
+from tercet.core.outputs.judging import CORRECTNESS, TESTS, may_replan, probed, unscored, vote
+from tercet.core.outputs.review import OutputReview
+from tercet.core.state import State
+from tercet.quality.repair.case import RepairCase
+from tercet.quality.repair.causes import Circumstances
+from tercet.quality.repair.escalation import FEEDBACK, Resources
+from tercet.quality.repair.losses import Stated
+from tercet.quality.repair.materials import Materials
+from tercet.quality.repair.mending import IsGone, mend, with_feedback
+from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
+from tercet.quality.repair.regions import headings
+from tercet.quality.rubric.adversarial import EDGE_CASES
+from tercet.quality.rubric.critique import critique
+from tercet.quality.values import slot_guide
+from tercet.quality.verification.locations import Location, parse_location
+from tercet.quality.verification.traces import analyse
+
+
+def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.OutputsRepaired]:
+    """What REPAIR makes of the outputs, attempt by attempt."""
+    case = _case(review)
+    if review.state.used.repairs >= review.setting.ctx.run_budget.max_repairs:
+        case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
+    fresh = tuple(fact for fact in review.evidence if fact.id in review.state.quality.fresh)
+    result = yield from mend(
+        case, _is_gone(review), fetch=lambda _: fresh, vote=partial(_vote_on_answers, review)
+    )
+    return _repaired(result, models, now)
+
+
+def _vote_on_answers(review: OutputReview, answers: Sequence[JsonObject | None]) -> Consensus:
+    """What several answers agree on; one that cannot be used agrees with nobody who can."""
+    wanted = review.sampled
+    return vote(wanted, [None if each is None else each.get(wanted.into) for each in answers])
+
+
+def wants_other_model(state: State) -> bool:
+    """Whether the model that repaired before is not the one to ask again."""
+    is_upgraded = state.quality.escalation.get("kind") == Escalation.MODEL_UPGRADE
+    return is_upgraded or "switch_model" in state.quality.control.get("tried", ())
+
+
+def _case(review: OutputReview) -> RepairCase:
+    quality, rules = review.state.quality, review.rules
+    resources = Resources(
+        has_model=review.repairers > 0,
+        has_other_model=review.repairers - wants_other_model(review.state) > 1,
+        has_human=True,
+        may_replan=may_replan(review),
+        is_partial_useful=rules.is_partial_useful,
+        can_fetch=quality.has_fetched,
+    )
+    return RepairCase(
+        output=review.outputs,
+        diagnosis=_diagnosis(review),
+        task=review.critique_input.task.description,
+        materials=_materials(review),
+        known=_circumstances(review),
+        rules=_forceful(rules.repair, quality.control),
+        rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
+        resources=resources,
+        memory=LoopMemory.model_validate(quality.memory or {}),
+        told_later=_told_later(review),
+        draws=(rules.consistency.draws if rules.consistency else None) or 1,
+        history=RepairLog(entries=tuple(_history(review))),
+    )
+
+
+def _materials(review: OutputReview) -> Materials:
+    """What a repair may use, and what it must leave; what was looked up for it comes in when it asks for it."""
+    tokens = review.verdict.tokens if review.verdict else ()
+    return Materials(
+        schema=form_of(review.spec),
+        evidence=tuple(fact for fact in review.evidence if fact.id not in review.state.quality.fresh),
+        slots={each.location: each.slot for each in tokens if each.slot},
+        guide=slot_guide(review.known) if review.rules.values else "",
+        required_sections=review.rules.required_sections,
+        stated=tuple(_stated(review)),
+    )
+
+
+def _stated(review: OutputReview) -> Iterator[Stated]:
+    """The values that the outputs state rightly: bound ones, and those found in their role."""
+    for read in review.read:
+        for piece in read.pieces:
+            if piece.source == "bound" and (shown := read.text[piece.start : piece.end]):
+                yield Stated(read.pointer, shown, piece.slot)
+    for each in review.verdict.tokens if review.verdict else ():
+        if each.status == "found":
+            yield Stated(parse_location(each.location).pointer, each.token.text, each.slot)
+
+
+def _history(review: OutputReview) -> Iterator[RepairEntry]:
+    """What was tried before. What a model could not do, another one may, and so may the same one with more evidence."""
+    quality = review.state.quality
+    is_afresh = wants_other_model(review.state) or bool(quality.fresh)
+    for entry in map(RepairEntry.model_validate, quality.log):
+        if entry.means == "rule" or not is_afresh:
+            yield entry
+
+
+def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
+    """What is to be repaired: a broken form by itself, else what the critic has found; and what a person has asked for."""
+    quality = review.state.quality
+    form = diagnose_form(form_of(review.spec), review.outputs)
+    found = form if form.defects else CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
+    return with_feedback(found, quality.feedback) if quality.feedback else found
+
+
+def _circumstances(review: OutputReview) -> Circumstances:
+    tests = review.tests
+    traces = (
+        analyse(failure.stack_trace, expected=failure.expected, actual=failure.actual)
+        for failure in (tests.errors if tests else ())
+    )
+    failed = {
+        entry.call.tool
+        for entry in review.run.transcript
+        if entry.result.outcome is not Outcome.DONE or entry.result.error is not None
+    }
+    return Circumstances(
+        is_schema_valid=review.verdict is None or review.verdict.schema_valid,
+        tests=tests,
+        traces=tuple(trace for trace in traces if trace is not None),
+        failed_tools=tuple(sorted(failed)),
+        has_evidence=bool(review.evidence),
+    )
+
+
+def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
+    """The rules with the force that the controller asks for: what is too gentle is left out for models."""
+    strategy = control.get("command", {}).get("strategy")
+    if strategy == "SECTION_REWRITE":
+        return rules.model_copy(update={"edit_up_to": DefectSeverity.NONE})
+    if strategy == "FULL_REGENERATION":
+        return rules.model_copy(
+            update={"edit_up_to": DefectSeverity.NONE, "rewrite_up_to": DefectSeverity.NONE}
+        )
+    return rules
+
+
+# ---- whether a defect is gone -------------------------------------------------------------------------------------
+
+
+def _told_later(review: OutputReview) -> frozenset[str]:
+    """The dimensions of which only a model, a test, a person, or reading the text again can tell whether a defect is gone."""
+    later = {each.name for each in review.rules.rubric.dimensions if each.scorer in ("model", "grounded")}
+    tried = {EDGE_CASES} if review.rules.attacks else set[str]()
+    return frozenset(later | tried | {TESTS, FEEDBACK, CORRECTNESS})
+
+
+def _is_gone(review: OutputReview) -> IsGone:
+    """Whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
+    gone if its place has changed: VERIFY and CRITIQUE look at it again."""
+    form = form_of(review.spec)
+    asked = {each.name for each in review.rules.rubric.dimensions if each.scorer == "model"}
+    told = {*asked, TESTS, FEEDBACK, *({EDGE_CASES} if review.rules.attacks else ())}
+    rubric = _without(review.rubric, told)
+
+    def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
+        before = review.critique_input
+        tokens = tuple(_carried(before.tokens, review.outputs, outputs))
+        missing = tuple(_still_missing(before.missing, review.outputs, outputs))
+        besides = (*unscored(review, tokens, missing), *probed(review, outputs))
+        if rubric is None:
+            return CritiqueDiagnosis(scores={}, defects=tuple(found.defect for found in besides))
+        output = review.without_samples(outputs)
+        changes = {"output": output, "tokens": tokens, "missing": missing, "rubric": rubric}
+        return critique(before.model_copy(update=changes), besides=besides)
+
+    by_rubric = gone_by(diagnose)
+
+    def is_gone(outputs: JsonObject, defect: Defect) -> bool:
+        if defect.dimension == SCHEMA:
+            return is_form_mended(form, outputs, defect)
+        if defect.dimension in told:
+            return outputs != review.outputs
+        return by_rubric(outputs, defect)
+
+    return is_gone
+
+
+def _carried(tokens: Sequence[TokenVerdict], before: JsonObject, after: JsonObject) -> Iterator[TokenVerdict]:
+    """The verdicts on tokens that a repair has left alone, where they are now; the others are read by VERIFY."""
+    for each in tokens:
+        place = parse_location(each.location)
+        old, new = pointer.value_at(before, place.pointer), pointer.value_at(after, place.pointer)
+        if old == new:
+            yield each
+        elif (
+            isinstance(old, str)
+            and isinstance(new, str)
+            and place.start is not None
+            and place.end is not None
+        ):
+            head = _shared(old, new)
+            tail = min(_shared(old[::-1], new[::-1]), min(len(old), len(new)) - head)
+            grown = len(new) - len(old)
+            if place.end <= head:
+                yield each
+            elif place.start >= len(old) - tail:
+                moved = Location(place.pointer, place.start + grown, place.end + grown)
+                yield each.model_copy(update={"location": str(moved)})
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _still_missing(
+    missing: Sequence[MissingPart], before: JsonObject, after: JsonObject
+) -> Iterator[MissingPart]:
+    """What is still missing: a section by its heading; a value as long as its text has not changed."""
+    for each in missing:
+        where = parse_location(each.location).pointer
+        old, new = pointer.value_at(before, where), pointer.value_at(after, where)
+        titles = {one.title.casefold() for one in headings(new)} if isinstance(new, str) else set[str]()
+        is_there = each.name.casefold() in titles if each.kind == "section" else old != new
+        if not is_there:
+            yield each
+
+
+def _without(rubric: Rubric, names: Collection[str]) -> Rubric | None:
+    """A rubric without some of its dimensions, in which the others count as much beside each other as before."""
+    left = [each for each in rubric.dimensions if each.name not in names]
+    if len(left) in (0, len(rubric.dimensions)):
+        return rubric if left else None
+    total = sum(each.weight for each in left)
+    weights = [each.weight / total if total else 1 / len(left) for each in left]
+    return Rubric(
+        dimensions=tuple(
+            each.model_copy(update={"weight": weight}) for each, weight in zip(left, weights, strict=True)
+        ),
+        threshold=rubric.threshold,
+    )
+
+
+def _repaired(result: RepairResult, models: Sequence[str], now: int) -> e.OutputsRepaired:
+    return e.OutputsRepaired(
+        at=now,
+        outputs=result.output,
+        log=tuple(each.model_dump(mode="json") for each in result.log.entries),
+        outcome=result.outcome,
+        escalation=result.escalation.model_dump(mode="json") if result.escalation else {},
+        memory=result.memory.model_dump(mode="json"),
+        breaks=tuple(map(str, result.breaks)),
+        attempts=result.attempts,
+        tokens=result.tokens,
+        models=tuple(models),
+        consistency=result.consensus.model_dump(mode="json") if result.consensus else {},
+    )

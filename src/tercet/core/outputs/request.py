@@ -1,0 +1,56 @@
+"""What a person is shown before outputs are committed: where each piece comes from, how risky it is, and what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tercet.contracts.documents import ReadText, TokenVerdict
+from tercet.contracts.exit import ExitDecision
+from tercet.contracts.gate import ApprovalRequest
+from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.shape import JsonObject
+from tercet.core.state import State
+from tercet.quality.exit.decision import TRIGGERS, recommend
+from tercet.quality.repair.losses import show_difference
+from tercet.quality.verification.locations import parse_location
+
+MOST_TOKENS = 500
+"""How many values of all texts together are shown; those that are refused come first."""
+
+
+def request_approval(state: State) -> ApprovalRequest:
+    """Return what the person is shown who may accept the outputs."""
+    quality = state.quality
+    decided = ExitDecision.model_validate(quality.exit)
+    verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
+    return ApprovalRequest(
+        output=state.outputs,
+        provenance={
+            "texts": list(_texts(state, verdict)),
+            "judgements": [each.model_dump(mode="json") for each in verdict.judgements] if verdict else [],
+            "diff": show_difference(quality.drafts, state.outputs) if quality.log else "",
+        },
+        quality_scores=quality.diagnosis.get("scores", {}),
+        confidence=decided.confidence,
+        risk_assessment="; ".join(TRIGGERS[each] for each in decided.triggers) or "no risk was found",
+        recommended_action=recommend(decided),
+    )
+
+
+def _texts(state: State, verdict: VerificationVerdict | None) -> Iterator[JsonObject]:
+    """Each text with the source of each piece, the verdict on each value, and why nothing vouches for it."""
+    tokens = sorted(verdict.tokens if verdict else (), key=lambda each: each.status in ("bound", "found"))
+    unjudged = {each.location: each.reason for each in verdict.unjudged} if verdict else {}
+    for read in map(ReadText.model_validate, state.quality.read or ()):
+        own = [each for each in tokens[:MOST_TOKENS] if parse_location(each.location).pointer == read.pointer]
+        yield {
+            "pointer": read.pointer,
+            "pieces": [each.model_dump(mode="json", exclude_defaults=True) for each in read.pieces],
+            "tokens": [_shown(each) for each in own],
+            "unjudged": unjudged.get(read.pointer, ""),
+        }
+
+
+def _shown(found: TokenVerdict) -> JsonObject:
+    shown = {"text": found.token.text, "status": found.status, "location": found.location}
+    return {**shown, "sources": list(found.sources)} if found.sources else shown

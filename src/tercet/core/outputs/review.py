@@ -1,0 +1,263 @@
+"""What is judged: the outputs of a run, what they should be, what they can stand on, and how they were read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from tercet.contracts import pointer
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.documents import KnownValue, ReadText, TextPiece
+from tercet.contracts.evidence import Evidence
+from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.quality import TestResult
+from tercet.contracts.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.repair import Escalation
+from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
+from tercet.contracts.run import Run
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.trust import with_dotted
+from tercet.contracts.verdict import ScoreVerdict
+from tercet.core.config import RunConfig
+from tercet.core.outputs.grounds import find_sources, grounds_of, put_in_order
+from tercet.core.state import State
+from tercet.quality.values import known_values
+from tercet.quality.verification.leaves import Leaf, is_text, leaves
+
+_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]{2,8}){0,3}")
+
+
+class ToRead(NamedTuple):
+    """A text of the outputs that is to be rendered and read."""
+
+    pointer: str
+    text: str
+    author: Literal["pack", "agent"] = "agent"
+    name: str = ""
+    """For a value that is no text: the words of its name, which it is read behind."""
+    source: str = ""
+    """For a value that came by reference from a trusted place: that place. It need not be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputReview:
+    """What is judged."""
+
+    state: State
+    setting: RunConfig
+    run: Run
+    scored: ScoreVerdict
+    """What the evaluators say of the run: its floors no repair can mend."""
+    repairers: int = 0
+    """How many language models can be asked to repair."""
+
+    @property
+    def spec(self) -> DecisionSpec:
+        """The decision."""
+        return self.setting.spec
+
+    @property
+    def rules(self) -> QualityRules:
+        """How the outputs are judged and repaired."""
+        return self.setting.spec.quality or QualityRules()
+
+    @property
+    def sampled(self) -> SelfConsistency:
+        """How samples are compared, in a decision that has any."""
+        if self.rules.consistency is None:
+            raise ValueError(f"decision {self.spec.id} compares no samples")
+        return self.rules.consistency
+
+    @property
+    def outputs(self) -> JsonObject:
+        """The outputs as they are."""
+        return self.state.outputs
+
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the outputs can stand on, with its members in the order of their names, as a session keeps them."""
+        quality = self.state.quality
+        return put_in_order(grounds_of(self.run, quality.drafts, quality.fetched))
+
+    # --- values and texts ---
+
+    @property
+    def locale(self) -> str:
+        """The locale of the outputs: what the request says, if it may, else what the pack says."""
+        rules, said = self.rules, None
+        if rules.locale_from is not None:
+            said = pointer.value_at(self.setting.compiled.input(), rules.locale_from.partition("#")[2])
+        return said if isinstance(said, str) and _LOCALE.fullmatch(said) else rules.locale
+
+    @property
+    def language(self) -> str:
+        """The language of the locale."""
+        return re.split("[_-]", self.locale)[0].lower()
+
+    @cached_property
+    def known(self) -> tuple[KnownValue, ...]:
+        """The values that the outputs may state."""
+        return known_values(
+            self.rules.values,
+            self.evidence,
+            self.setting.compiled.input(),
+            with_dotted(self.spec.untrusted_inputs),
+            self.language,
+        )
+
+    @cached_property
+    def read(self) -> tuple[ReadText, ...]:
+        """The texts of the outputs as they were rendered and read."""
+        return tuple(map(ReadText.model_validate, self.state.quality.read or ()))
+
+    @cached_property
+    def verdict(self) -> VerificationVerdict | None:
+        """What VERIFY said of the outputs as they are."""
+        said = self.state.quality.verdict
+        return VerificationVerdict.model_validate(said) if said else None
+
+    def list_texts(self, outputs: JsonObject) -> tuple[ToRead, ...]:
+        """Return what is to be read: templates of the pack, texts, and other values behind their names."""
+        templates = {
+            each.output: each.template for each in self.rules.documents if self._is_due(each.output, outputs)
+        }
+        sources = find_sources(self.run, self.state.quality.drafts or outputs)
+        found = [ToRead(pointer.join((name,)), template, "pack") for name, template in templates.items()]
+        judged = leaves(self.without_samples(outputs))
+        found += [
+            self._to_read(leaf, sources)
+            for leaf in judged
+            if leaf.place and leaf.place[0] not in templates and leaf.value not in (None, "")
+        ]
+        return tuple(found)
+
+    def _is_due(self, name: str, outputs: JsonObject) -> bool:
+        """Whether a document is to be rendered: once it was changed by a repair, it is no longer the author's."""
+        rendered = self.state.quality.rendered
+        return name not in rendered or outputs.get(name) == rendered[name]
+
+    def _to_read(self, leaf: Leaf, sources: dict[str, str]) -> ToRead:
+        place = pointer.join(leaf.place)
+        if is_text(leaf.value):
+            return ToRead(place, leaf.value)
+        drafted = self.state.quality.drafts or self.outputs
+        is_unchanged = pointer.value_at(drafted, place) == leaf.value
+        source = next((sources[each] for each in _prefixes(place) if each in sources), "")
+        name = next((key for key in reversed(leaf.place) if isinstance(key, str)), "")
+        return ToRead(place, _shown(leaf.value), name=_words(name), source=source if is_unchanged else "")
+
+    # --- the critic's input ---
+
+    @cached_property
+    def tests(self) -> TestResult | None:
+        """What the test commands said, together; None where there are none, or one has said nothing."""
+        said = self.state.quality.tests
+        if not said or any(not each["result"] for each in said):
+            return None
+        results = [TestResult.model_validate(each["result"]) for each in said]
+        return TestResult(
+            passed=sum(each.passed for each in results),
+            failed=sum(each.failed for each in results),
+            errors=tuple(failure for each in results for failure in each.errors),
+        )
+
+    @property
+    def tested(self) -> frozenset[str]:
+        """The places of outputs that declared tests vouch for if they pass."""
+        return frozenset(each.output for each in self.rules.tests if each.vouches)
+
+    @property
+    def executed(self) -> frozenset[str]:
+        """The places of outputs that are judged by running them, and not by the values that they state."""
+        return self.tested | {each.output for each in self.rules.attacks}
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Those of them whose tests have all passed, and at least one of which ran."""
+        said = list(zip(self.rules.tests, self.state.quality.tests, strict=False))
+        results = {
+            place: [
+                _has_passed(each) for command, each in said if command.output == place and command.vouches
+            ]
+            for place in self.tested
+        }
+        wanted = {place: sum(c.vouches and c.output == place for c in self.rules.tests) for place in results}
+        return frozenset(p for p, found in results.items() if all(found) and len(found) == wanted[p])
+
+    @cached_property
+    def rubric(self) -> Rubric:
+        """The rubric, with no minimum below the decision's threshold of that name: what will be missed is a defect."""
+        limits = {str(each.name): each.effective_minimum for each in self.spec.thresholds}
+        lifted = tuple(
+            each.model_copy(update={"minimum": max(each.minimum, limits.get(each.name, 0.0))})
+            for each in self.rules.rubric.dimensions
+        )
+        return self.rules.rubric.model_copy(update={"dimensions": lifted})
+
+    @cached_property
+    def samples(self) -> frozenset[str]:
+        """The outputs of which one was chosen: what they say twice, or each otherwise, is no fault of that one."""
+        wanted = self.rules.consistency
+        return frozenset(wanted.samples) - {wanted.into} if wanted is not None else frozenset()
+
+    @cached_property
+    def critique_input(self) -> CritiqueInput:
+        """All that a critic is given: neither plan nor reasoning nor intermediate results of the run."""
+        request = self.setting.compiled.request
+        required = (each for each in self.spec.required_outputs if each not in self.samples)
+        return CritiqueInput(
+            task=CritiqueTask(
+                description=self.spec.description or (request.intent if request else self.spec.id),
+                input=self.setting.compiled.input(),
+                untrusted_inputs=with_dotted(self.spec.untrusted_inputs),
+                required_outputs=tuple(required),
+                required_sections=self.rules.required_sections,
+                required_values=self.rules.required_values,
+            ),
+            output=self.without_samples(self.outputs),
+            evidence=self.evidence,
+            tokens=self.verdict.tokens if self.verdict else (),
+            missing=self.verdict.missing if self.verdict else (),
+            rubric=self.rubric,
+        )
+
+    def without_samples(self, outputs: JsonObject) -> JsonObject:
+        """Return the outputs that are judged."""
+        return {name: value for name, value in outputs.items() if name not in self.samples}
+
+    @property
+    def is_open_to_repair(self) -> bool:
+        """Whether the run has a repair left, and somebody who may make it."""
+        budget = self.setting.ctx.run_budget
+        left = self.state.quality.escalation
+        may_help = not left or (left["kind"] == Escalation.MODEL_UPGRADE and self.repairers > 1)
+        return self.scored.ok and self.state.used.repairs < budget.max_repairs and may_help
+
+
+def bound_text(asked: ToRead) -> ReadText:
+    """Return the reading of a value that came by reference from a trusted place."""
+    piece = TextPiece(start=0, end=len(asked.text), source="bound", pointer=asked.source)
+    return ReadText(pointer=asked.pointer, text=asked.text, pieces=(piece,))
+
+
+def _has_passed(said: JsonObject) -> bool:
+    result = said["result"]
+    return not said["error"] and not result.get("failed") and bool(result.get("passed"))
+
+
+def _prefixes(place: str) -> list[str]:
+    """A JSON Pointer and those of all that holds it, the longest first."""
+    parts = place.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else f"{value}"
+
+
+def _words(name: str) -> str:
+    return re.sub(r"[_-]+|(?<=[a-z])(?=[A-Z])", " ", name).strip()

@@ -1,0 +1,126 @@
+"""Dates and times in a text. A date without its year stays without it: nothing is read by today's date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from functools import lru_cache
+from typing import NamedTuple
+
+from tercet.locales.plain_text import WEAK
+from tercet.locales.vocabulary import Vocabulary
+from tercet.quality.words import fold
+
+_PIVOT = 70
+"""Two-digit years below it are of this century."""
+_DAY = rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º|ª|\.|-?го|-?е|{WEAK})?"
+_NUMERIC = re.compile(
+    r"(?<![\w.,/-])(?:(?P<iso>\d{4}-\d{2}-\d{2})(?=t\d{2}:\d{2}|(?![\w/-]))"
+    r"|(?P<a>\d{1,2})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<y>\d{4}|\d{2})(?![\w/-]|[.,]\d)"
+    r"|(?P<da>\d{1,2})\.\s?(?P<mo>\d{1,2})\.(?!\d)"
+    r"|(?P<m>0?[1-9]|1[0-2])/(?P<my>(?:19|20)\d{2})(?![\w/-]))"
+)
+_TIME = re.compile(
+    r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:[:h](?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
+    r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b|o'clock)))"
+    r"(?:\s?(?P<half>[ap])(?:m\b|\.m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
+)
+_INVALID = "invalid"
+
+
+class ReadDate(NamedTuple):
+    """A date or time and its place."""
+
+    start: int
+    end: int
+    value: str
+
+
+def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
+    """Find dates in a level text: `2026-05-04`, `--05-04` without a year, `2026-05` without a day."""
+    for match in _NUMERIC.finditer(text):
+        if value := _numeric_value(match, words):
+            yield ReadDate(match.start(), match.end(), value)
+    for pattern in _named_patterns(words):
+        for match in pattern.finditer(text):
+            yield from _named_dates(match, words)
+
+
+def read_times(text: str) -> Iterator[ReadDate]:
+    """Find times of day, as hours and minutes."""
+    for match in _TIME.finditer(text):
+        hour, half = int(match["h"]), match["half"]
+        if half and 1 <= hour <= 12:
+            hour = hour % 12 + (12 if half == "p" else 0)
+        yield ReadDate(match.start(), match.end(), f"{hour:02}:{match['mi'] or match['dm'] or '00'}")
+
+
+def _numeric_value(match: re.Match[str], words: Vocabulary) -> str:
+    if match["iso"]:
+        return match["iso"]
+    if match["my"]:
+        return f"{match['my']}-{int(match['m']):02}"
+    if match["da"]:
+        day, month = int(match["da"]), int(match["mo"])
+        return f"--{month:02}-{day:02}" if 1 <= day <= 31 and 1 <= month <= 12 else ""
+    first, second = int(match["a"]), int(match["b"])
+    is_month_first = words.is_month_first and match["sep"] != "." and first <= 12
+    month, day = (first, second) if is_month_first else (second, first)
+    if month > 12 and day <= 12:
+        month, day = day, month
+    return f"{_year(match['y'])}-{month:02}-{day:02}"
+
+
+def _year(text: str) -> str:
+    return text if len(text) == 4 else f"{20 if int(text) < _PIVOT else 19}{text}"
+
+
+@lru_cache(maxsize=64)
+def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
+    names = "|".join(sorted(map(re.escape, words.months), key=len, reverse=True))
+    days = "|".join(sorted(map(re.escape, words.weekdays), key=len, reverse=True))
+    to = "|".join(map(re.escape, (words.lexicon.to if words.lexicon else "").split()))
+    month = rf"(?P<m>{names})\b(?:\.(?=\s+\d))?"
+    weekday = rf"(?:\b(?P<w>{days})\b\.?,?\s+(?:the\s+|den\s+|dem\s+|le\s+|el\s+)?)?"
+    year = r"(?:,?\s+(?:del?\s+)?(?P<y>(?:19|20)\d{2})(?![\d])(?:\s?г(?:ода|\.)?)?)"
+    ends = (
+        rf"(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s?-\s?|\s(?:{to})\s+(?:the\s+|dem\s+|zum\s+)?))?"
+        if to
+        else r"(?P<from>(?!))?"
+    )
+    return (
+        re.compile(rf"(?<![\w.,]){weekday}{ends}(?<![\d]){_DAY}\s?(?:of\s+|de\s+)?\s?{month}{year}?"),
+        re.compile(rf"{weekday}\b{month}\s(?:the\s+)?{_DAY}(?![\d:%]|[.,]\d)(?:\s?-\s?(?P<till>\d{{1,2}})(?!\d))?{year}?"),
+        re.compile(rf"\b{month}{year}"),
+    )  # fmt: skip
+
+
+def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[ReadDate]:
+    groups = match.groupdict()
+    month = words.months[fold(match["m"]).rstrip(".")]
+    year = groups.get("y") or ""
+    if groups.get("d") is None:
+        yield ReadDate(match.start(), match.end(), f"{year}-{month:02}")
+        return
+    prefix = year or "-"
+    start = match.start()
+    for name in ("from", "till"):
+        if groups.get(name):
+            yield ReadDate(match.start(name), match.end(name), f"{prefix}-{month:02}-{int(groups[name]):02}")
+            start = match.start("d") if name == "from" else start
+    value = f"{prefix}-{month:02}-{int(match['d']):02}"
+    end = match.start("till") - 1 if groups.get("till") else match.end()
+    yield ReadDate(
+        start, end, value if _weekday_agrees(value, groups.get("w"), words) else f"{value} {_INVALID}"
+    )
+
+
+def _weekday_agrees(value: str, weekday: str | None, words: Vocabulary) -> bool:
+    """Whether a date falls on the day of the week that is written with it."""
+    if not weekday or value.startswith("--"):
+        return True
+    try:
+        return date.fromisoformat(value).weekday() == words.weekdays[fold(weekday).rstrip(".")]
+    except ValueError:
+        return False

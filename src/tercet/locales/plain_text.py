@@ -1,0 +1,205 @@
+"""A text as it is read: without hidden characters, with ASCII digits, and with its number words as digits."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+
+from tercet.locales.lexicon import Lexicon, word_set
+from tercet.quality.words import fold
+
+WEAK = "\ue000"
+"""Stands behind a number that was a word which mostly means something else: `one`, `second`."""
+
+ARTICLE = "\ue001"
+"""Stands behind a number that was an article."""
+
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
+_LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
+_DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
+_DISGUISED_AMOUNT = re.compile(r"(?<![\w|])[OoОоΟοlIІΙ|ЗзЅ]{2,12}(?=\s?[€$£¥₽%])")
+_PER = frozenset({"per", "pour", "por"})
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass
+class PlainText:
+    """A text with the range of the original that each of its characters stands for."""
+
+    text: str = ""
+    starts: list[int] = field(default_factory=list[int])
+    ends: list[int] = field(default_factory=list[int])
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the range of the original for a range of this text."""
+        return self.starts[start], self.ends[end - 1]
+
+
+def level(text: str) -> str:
+    """Return a text of the same length without case and accents."""
+    folded = (fold(char) for char in text)
+    return "".join(new if len(new) == 1 else old for new, old in zip(folded, text, strict=True))
+
+
+def read_plain(text: str, decimal_mark: str, lexicon: Lexicon | None) -> PlainText:
+    """Return a text without disguises: hidden characters, foreign digits, lookalikes, number words."""
+    plain = _without_hidden(text, decimal_mark)
+    shown = _DISGUISED.sub(lambda match: match[0].translate(_LOOKALIKES), plain.text)
+    plain.text = _DISGUISED_AMOUNT.sub(lambda match: match[0].translate(_LOOKALIKES), shown)
+    return plain if lexicon is None else _with_digits(plain, lexicon)
+
+
+def _without_hidden(text: str, decimal_mark: str) -> PlainText:
+    plain, parts, last = PlainText(), list[str](), ""
+    for at, char in enumerate(text):
+        shown = char if " " <= char <= "~" or char == "\n" else _shown(char, last, decimal_mark)
+        for each in shown:
+            parts.append(each)
+            plain.starts.append(at)
+            plain.ends.append(at + 1)
+        last = shown[-1:] or last
+    plain.text = "".join(parts)
+    return plain
+
+
+def _shown(char: str, last: str, decimal_mark: str) -> str:
+    """What a reader sees of a character, in ASCII where that has it."""
+    category, value = unicodedata.category(char), unicodedata.numeric(char, None)
+    is_hidden = category in ("Cf", "Cc", "Me") or char in _FILLERS or "\ufe00" <= char <= "\ufe0f"
+    if char in "\t\r\u2028\u2029\x0b\x0c\x85":
+        return "\t" if char == "\t" else "\n" if char in "\u2028\u2029\x85" else " "
+    if is_hidden or "\u0300" <= char <= "\u036f" or (category == "Mn" and last.isdigit()):
+        return ""
+    if category == "Nd":
+        return str(unicodedata.decimal(char))
+    if category == "No" and value is not None:
+        return char if last.isalpha() else _number_sign(value, last, decimal_mark)
+    if category == "Zs":
+        return "\xa0"
+    if category == "Pd" or char == "−":
+        return "-"
+    marks = {"٫": ".", "٬": ",", "٪": "%", "’": "'", "‘": "'", "ʼ": "'", "º": char, "ª": char}
+    return marks.get(char) or unicodedata.normalize("NFKC", char)
+
+
+def _number_sign(value: float, last: str, decimal_mark: str) -> str:
+    """The digits of a sign such as `①` or `½`."""
+    exact = Fraction(value).limit_denominator(1000)
+    if exact.denominator == 1:
+        return str(exact.numerator)
+    if 1000 % exact.denominator:
+        return f"{exact.numerator}/{exact.denominator}"
+    digits = f"{float(exact):.3f}".rstrip("0").partition(".")
+    return f"{'' if last.isdigit() else digits[0]}{decimal_mark}{digits[2]}"
+
+
+def _with_digits(plain: PlainText, lexicon: Lexicon) -> PlainText:
+    read, parts, done = PlainText(), list[str](), 0
+    for start, end, digits in _spelled_numbers(plain.text, lexicon):
+        parts += [plain.text[done:start], digits]
+        read.starts += [*plain.starts[done:start], *[plain.starts[start]] * len(digits)]
+        read.ends += [*plain.ends[done:start], *[plain.ends[end - 1]] * len(digits)]
+        done = end
+    read.text = "".join([*parts, plain.text[done:]])
+    read.starts += plain.starts[done:]
+    read.ends += plain.ends[done:]
+    return read
+
+
+def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, str]]:
+    """The numbers that are written in words, as digits."""
+    weak, articles = word_set(lexicon.weak), word_set(lexicon.articles)
+    times = {fold(word): value for word, value in lexicon.times.items()}
+    words = [(fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(text)]
+    at = 0
+    while at < len(words):
+        word, start, end = words[at]
+        if at and word in lexicon.scales | lexicon.numbers and words[at - 1][0] in _PER:
+            pass  # per cent
+        elif word in times:
+            yield start, end, f"{times[word]}{WEAK} {lexicon.times_word}"
+        elif (length_value := _spelled_number(text, words, at, lexicon)) is not None:
+            length, value = length_value
+            end = words[at + length - 1][2]
+            mark = ARTICLE if word in articles else WEAK if word in weak else ""
+            if not _touches(text, start, end):
+                yield start, end, f"{value}{mark if length == 1 else ''}"
+            at += length - 1
+        elif word in lexicon.ordinal_numbers and not _touches(text, start, end):
+            yield start, end, f"{lexicon.ordinal_numbers[word]}{WEAK}"
+        at += 1
+
+
+def _touches(text: str, start: int, end: int) -> bool:
+    """Whether a word is a part of a name or an address: `one-to-one`, `@two`, `l'un`."""
+    return (
+        text[start - 1 : start] in ("@", "_", "'", "/")
+        or text[end : end + 1] in ("@", "_", "'")
+        or (text[start - 1 : start] == "-" and text[start - 2 : start - 1].isalpha())
+    )
+
+
+def _spelled_number(
+    text: str, words: list[tuple[str, int, int]], at: int, lexicon: Lexicon
+) -> tuple[int, int] | None:
+    """How many words from here on are one number, and its value."""
+    total, current, used, position = 0, -1, 0, at
+    while position < len(words):
+        word, start, _ = words[position]
+        if position > at and text[words[position - 1][2] : start] not in (" ", "-", "\xa0", "\n"):
+            break
+        value = _word_value(word, lexicon)
+        if word in lexicon.scales and (current > 0 or lexicon.hundreds != "hundred" or position > at):
+            scale = lexicon.scales[word]
+            if scale == 100:
+                current = max(current, 1) * 100 if current < 100 else -2
+            else:
+                total, current = total + max(current, 1) * scale, 0
+        elif value is not None and _can_add(max(current, 0), value, current < 0):
+            current = 80 if (current, value, lexicon.joints) == (4, 20, "et") else max(current, 0) + value
+        elif word not in word_set(lexicon.joints) or position == at or current < 20:
+            break
+        else:
+            position += 1
+            continue
+        if current < 0:
+            return None
+        position += 1
+        used = position - at
+    return (used, total + max(current, 0)) if used else None
+
+
+def _can_add(current: int, value: int, is_first: bool) -> bool:  # noqa: FBT001 - a step of the loop above
+    if is_first or current == 0 or (current % 100 == 0 and value < 100):
+        return True
+    tens = current % 100
+    is_french = (
+        (tens in (60, 80) and value < 20) or (tens, value) == (4, 20) or (tens == 10 and 7 <= value <= 9)
+    )
+    return is_french or (tens >= 20 and tens % 10 == 0 and 0 < value < 10)
+
+
+@lru_cache(maxsize=16_384)
+def _compound_value(word: str, joined: tuple[tuple[str, int], ...]) -> int | None:
+    """The value of a German number, which is one word: `einundzwanzig`, `zweihundertfünf`."""
+    numbers = dict(joined)
+    if word in numbers:
+        return numbers[word]
+    for joint, scale in (("tausend", 1000), ("hundert", 100), ("und", 1)):
+        before, found, after = word.partition(joint)
+        if found:
+            first = _compound_value(before, joined) if before else (1 if scale > 1 else None)
+            second = _compound_value(after, joined) if after else (0 if scale > 1 else None)
+            return None if first is None or second is None else first * scale + second
+    return None
+
+
+def _word_value(word: str, lexicon: Lexicon) -> int | None:
+    value = lexicon.numbers.get(word)
+    if value is None and lexicon.hundreds == "hundert" and 6 < len(word) < 60:
+        return _compound_value(word, tuple(lexicon.numbers.items()))
+    return value

@@ -1,0 +1,94 @@
+"""Slots in a text: `{{ order_total }}`, and `{{ frequency | times_per_day }}` to assert the role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from tercet.contracts.documents import KnownValue, SlotFault, TextPiece, TextSource
+from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import Trust
+from tercet.locales.formats import format_value
+from tercet.locales.vocabulary import Units
+from tercet.quality.values import values_by_slot
+
+Author = Literal["pack", "agent"]
+FaultCode = Literal["unknown_slot", "missing_value", "slot_role_mismatch", "untrusted_value"]
+_SLOT = re.compile(r"\{\{(?P<inside>[^{}\n]{0,200})\}\}")
+_INSIDE = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\|\s*(?P<role>[\w-]+)\s*)?")
+
+
+class Rendered(NamedTuple):
+    """A text with its slots filled, who wrote which part of it, and the slots that could not be filled."""
+
+    text: str
+    pieces: tuple[TextPiece, ...]
+    faults: tuple[SlotFault, ...]
+
+
+class _Refusal(NamedTuple):
+    code: FaultCode
+    message: str
+
+
+def render(
+    template: str, known: Sequence[KnownValue], locale: str, units: Units, *, author: Author
+) -> Rendered:
+    """Fill the slots of a text once: what a value holds is text, and is not looked at for slots again."""
+    slots = values_by_slot(known)
+    words: TextSource = "authored" if author == "pack" else "free"
+    parts: list[str] = []
+    pieces: list[TextPiece] = []
+    faults: list[SlotFault] = []
+    length = 0
+    for text, inside in _split(template):
+        value, filled = _fill(inside, slots, locale, units) if inside is not None else (None, text)
+        shown = text if isinstance(filled, _Refusal) else filled
+        if isinstance(filled, _Refusal):
+            fault = SlotFault(start=length, end=length + len(text), code=filled.code, message=filled.message)
+            faults.append(fault)
+        if shown:
+            piece = TextPiece(start=length, end=length + len(shown), source=words)
+            if value is not None and not isinstance(filled, _Refusal):
+                binding = {"source": "bound", "slot": value.name, "pointer": value.pointer}
+                piece = piece.model_copy(update=binding)
+            pieces.append(piece)
+        parts.append(shown)
+        length += len(shown)
+    return Rendered("".join(parts), tuple(pieces), tuple(faults))
+
+
+def _split(template: str) -> Iterator[tuple[str, str | None]]:
+    """The parts of a template: words, and slots with what is between their braces."""
+    done = 0
+    for match in _SLOT.finditer(template):
+        if match.start() > done:
+            yield template[done : match.start()], None
+        yield match[0], match["inside"]
+        done = match.end()
+    if done < len(template):
+        yield template[done:], None
+
+
+def _fill(
+    inside: str, slots: Mapping[str, KnownValue], locale: str, units: Units
+) -> tuple[KnownValue | None, str | _Refusal]:
+    match = _INSIDE.fullmatch(inside)
+    value = slots.get(match["name"]) if match else None
+    if match is None or value is None:
+        return None, _Refusal("unknown_slot", f"there is no value {inside.strip()[:80]!r}")
+    role = match["role"]
+    if role and role not in (value.type, value.unit, value.currency):
+        own = ", ".join(filter(None, (value.type, value.unit, value.currency)))
+        return value, _Refusal("slot_role_mismatch", f"{value.name} is not {role!r} (it is: {own})")
+    if value.value is None:
+        return value, _Refusal("missing_value", f"{value.name} has no value in {value.pointer}")
+    if value.trust is not Trust.TRUSTED and value.type != "text":
+        return value, _Refusal(
+            "untrusted_value", f"{value.name} is a {value.type} that only untrusted sources hold"
+        )
+    try:
+        return value, format_value(value, locale, units)
+    except UsageError as error:
+        return value, _Refusal("missing_value", error.message)

@@ -1,0 +1,256 @@
+"""What a locale calls its units, currencies, months and days, and how it writes numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from typing import Any, cast
+
+from babel import Locale, UnknownLocaleError
+from babel.numbers import get_currency_name, get_currency_symbol
+
+from tercet.contracts.documents import PluralForms
+from tercet.contracts.errors import UsageError
+from tercet.locales.lexicon import LEXICONS, Lexicon
+from tercet.quality.values import CLDR_UNITS
+from tercet.quality.words import fold, same_word, words_of
+
+Units = Mapping[str, Mapping[str, PluralForms]]
+"""The units of a pack: patterns by unit and language."""
+
+_CURRENCIES = [
+    "EUR",
+    "USD",
+    "GBP",
+    "CHF",
+    "JPY",
+    "INR",
+    "RUB",
+    "CNY",
+    "CAD",
+    "AUD",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CZK",
+    "MXN",
+    "BRL",
+    "TRY",
+    "KRW",
+    "ARS",
+    "COP",
+    "UAH",
+    "KZT",
+    "HUF",
+    "ZAR",
+]
+_ONE_LETTER = frozenset("gmlth")
+_EXACT_FORM = {"zero": 0, "one": 1, "two": 2}
+_MAX_DIGITS = 30
+
+
+def parse_locale(name: str) -> Locale:
+    """Return a CLDR locale by its name; raises `UsageError` for one that does not exist."""
+    try:
+        return Locale.parse(name.replace("-", "_"))
+    except (UnknownLocaleError, ValueError) as error:
+        raise UsageError(
+            f"unknown locale {name!r}",
+            code="unknown_locale",
+            remedy='name a CLDR locale such as "de" or "en_GB"',
+        ) from error
+
+
+@dataclass(frozen=True)
+class UnitForm:
+    """One way to write a unit: words before and after the number, or words that hold the number themselves."""
+
+    unit: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    value: int | None = None
+    is_own: bool = False
+
+
+class Vocabulary:
+    """The names of one locale, with the units of a pack and the currencies that matter in it."""
+
+    def __init__(
+        self, locale: Locale, units: Units, currencies: Iterable[str], used_units: Iterable[str]
+    ) -> None:
+        self.locale = locale
+        self.language = locale.language
+        self.lexicon: Lexicon | None = LEXICONS.get(locale.language)
+        symbols = cast("Mapping[str, Any]", locale.number_symbols).get("latn", {})
+        self.decimal = str(symbols.get("decimal", "."))
+        self.has_space_groups = not str(symbols.get("group", ",")).strip() or self.language == "es"
+        self._units, self._currencies = units, tuple(dict.fromkeys((*currencies, *_CURRENCIES)))
+        self._used = tuple(dict.fromkeys((*used_units, *sorted(CLDR_UNITS))))
+
+    # Numbers
+
+    @cached_property
+    def _number_shapes(self) -> tuple[re.Pattern[str], ...]:
+        mark, other = re.escape(self.decimal), re.escape("." if self.decimal == "," else ",")
+        groups = rf"(?:{other}|['\s\xa0])"
+        pairs = cast("Any", self.locale.decimal_formats[None]).grouping[1] == 2
+        first = rf"\d{{1,2}}(?:{groups}\d{{2}})*{groups}\d{{3}}|" if pairs else ""
+        return (
+            re.compile(rf"(?:{first}\d+|[1-9]\d{{0,2}}(?:{groups}\d{{3}})+)(?:{mark}\d+)?"),
+            re.compile(rf"(?:\d+|\d{{1,3}}(?:{mark}\d{{3}})+){other}\d+|\d{{1,3}}(?:{mark}\d{{3}}){{2,}}"),
+        )
+
+    def parse_number(self, text: str) -> Decimal | None:
+        """Return the number that digits and separators mean here; another locale's where they mean nothing here."""
+        own, foreign = self._number_shapes
+        if len(text) > _MAX_DIGITS:
+            return None
+        mark, other = self.decimal, "." if self.decimal == "," else ","
+        if own.fullmatch(text):
+            plain = re.sub(rf"[{other}'\s\xa0]", "", text).replace(mark, ".")
+        elif foreign.fullmatch(text):
+            plain = text.replace(mark, "").replace(other, ".")
+        else:
+            return None
+        return Decimal(plain)
+
+    # Units and currencies
+
+    @cached_property
+    def currency_forms(self) -> dict[str, str]:
+        """The currency of each symbol, code and name, folded; of several, the one that matters most."""
+        forms: dict[str, str] = {}
+        noun = 0 if self.language in ("fr", "es", "it", "pt") else -1
+        for code in self._currencies:
+            names = {code, get_currency_symbol(code, self.locale), get_currency_symbol(code, "en")}
+            names |= {f"{code[:2]}$"} if code.endswith("D") else set()
+            for count in (1, 2, 5, Decimal("1.5")):
+                name = get_currency_name(code, count, self.locale)
+                parts = re.split(r"[\s-]", name)
+                names |= {name, parts[0 if parts[-1].isupper() else noun]}
+            for name in filter(None, names):
+                forms.setdefault(fold(name), code)
+        for symbol, code in {"$": "USD", "£": "GBP", "¥": "JPY", "руб": "RUB", "fr": "CHF"}.items():
+            forms.setdefault(symbol, self._by_symbol(symbol) or code)
+        return forms
+
+    def _by_symbol(self, symbol: str) -> str:
+        local = (code for code in self._currencies if get_currency_symbol(code, "en").endswith(symbol))
+        return next(local, "")
+
+    @cached_property
+    def unit_forms(self) -> dict[str, list[UnitForm]]:
+        """The ways to write units, by the first word behind the number, longest first; those of the pack before CLDR's."""
+        forms: dict[str, list[UnitForm]] = {}
+        for form in sorted(
+            self._all_forms(), key=lambda form: (-form.is_own, -len(form.after), -len(form.before))
+        ):
+            forms.setdefault(form.after[0] if form.after else "", []).append(form)
+        return forms
+
+    @cached_property
+    def whole_forms(self) -> list[UnitForm]:
+        """The ways to write an amount without a number: `once a day`."""
+        return [form for forms in self.unit_forms.values() for form in forms if form.value is not None]
+
+    def _all_forms(self) -> Iterable[UnitForm]:
+        for unit, languages in self._units.items():
+            for category, pattern in languages.get(self.language, {}).items():
+                before, slot, after = pattern.partition("{}")
+                if slot:
+                    yield UnitForm(unit, words_of(before), words_of(after), is_own=True)
+                elif category in _EXACT_FORM:
+                    yield UnitForm(unit, (), words_of(before), _EXACT_FORM[category], is_own=True)
+        patterns = cast("Mapping[str, Any]", cast("Any", self.locale)._data["unit_patterns"])
+        by_name = {name.partition("-")[2]: forms for name, forms in patterns.items()}
+        for unit in self._used:
+            widths = by_name.get(unit, {})
+            names = {
+                words_of(str(pattern).replace("{0}", ""))
+                for width in ("long", "short")
+                for category, pattern in (widths.get(width) or {}).items()
+                if category in ("zero", "one", "two", "few", "many", "other")
+            }
+            yield from (UnitForm(unit, (), name) for name in sorted(names) if _is_unit_name(name))
+        for stem, unit in (self.lexicon.unit_stems if self.lexicon else {}).items():
+            yield UnitForm(unit, (), (f"{stem}*",))
+
+    @cached_property
+    def _long_units(self) -> list[tuple[str, UnitForm]]:
+        return [
+            (word, form)
+            for word, forms in self.unit_forms.items()
+            for form in forms
+            if len(form.after) == 1 and len(word) >= 4 and form.value is None
+        ]
+
+    @lru_cache(maxsize=4_096)  # noqa: B019 - a vocabulary lives as long as the process
+    def forms_after(self, word: str) -> tuple[UnitForm, ...]:
+        """Return the ways to write a unit that may begin with this word, an inflected one last."""
+        found = [form for form in self.unit_forms.get(word, ()) if form.value is None]
+        stems = [
+            form
+            for known, form in self._long_units
+            if (word.startswith(known[:-1]) if known.endswith("*") else same_word(known, word))
+        ]
+        return (*found, *stems)
+
+    # Calendar
+
+    def _calendar(self, name: str) -> dict[str, int]:
+        table = cast("Mapping[str, Any]", getattr(self.locale, name))
+        found: dict[str, int] = {}
+        for context in ("format", "stand-alone"):
+            for width in ("wide", "abbreviated"):
+                for number, word in (table.get(context, {}).get(width) or {}).items():
+                    found.setdefault(fold(str(word)).rstrip("."), int(number))
+        return found
+
+    @cached_property
+    def months(self) -> dict[str, int]:
+        """The number of each month by its folded name."""
+        extra = {"en": {"sept": 9}, "de": {"marz": 3, "mrz": 3, "janner": 1}}.get(self.language, {})
+        return {word: number for word, number in (self._calendar("months") | extra).items() if len(word) > 2}
+
+    @cached_property
+    def weekdays(self) -> dict[str, int]:
+        """The number of each day of the week by its folded name, Monday first."""
+        return self._calendar("days")
+
+    @cached_property
+    def is_month_first(self) -> bool:
+        """Whether 5/4 is a day in May."""
+        pattern = cast("Any", self.locale.date_formats["short"]).pattern
+        return pattern.find("M") < pattern.find("d")
+
+
+def _is_unit_name(name: tuple[str, ...]) -> bool:
+    return bool(name) and name != ("in",) and (len(name[0]) > 1 or name[0] in _ONE_LETTER)
+
+
+@lru_cache(maxsize=64)
+def _cached(
+    locale: str,
+    units: tuple[tuple[str, str, str, str], ...],
+    currencies: tuple[str, ...],
+    used: tuple[str, ...],
+) -> Vocabulary:
+    table: dict[str, dict[str, PluralForms]] = {}
+    for unit, language, category, pattern in units:
+        table.setdefault(unit, {}).setdefault(language, {})[category] = pattern
+    return Vocabulary(parse_locale(locale), table, currencies, used)
+
+
+def vocabulary(locale: str, units: Units, currencies: Iterable[str], used_units: Iterable[str]) -> Vocabulary:
+    """Return the vocabulary of a locale; it is made once for the same arguments."""
+    rows = [
+        (unit, language, category, pattern)
+        for unit, languages in units.items()
+        for language, forms in languages.items()
+        for category, pattern in forms.items()
+    ]
+    return _cached(locale, tuple(rows), tuple(sorted(set(currencies))), tuple(sorted(set(used_units))))

@@ -1,0 +1,126 @@
+"""The parts of a text in which a label names a value: sentences, list items, table cells, lines."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+Range = tuple[int, int]
+
+_ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
+_TITLE = re.compile(r"\s*(?:#{1,6}\s+.*|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*)")
+_RULE = re.compile(r"[\s|:=-]*-[\s|:=-]*")
+_STOP = re.compile(r"[.!?…]+[\"'»”’)\]*_]*\s+(?=[^\sa-zа-яà-ÿ])")
+_ABBREVIATED = re.compile(r"(?:^|[^\w])[^\W\d_]{1,3}$|(?:^|[^\w])[^\W\d_]{1,8}-[^\W\d_]{1,4}$")
+
+
+class Segment(NamedTuple):
+    """A part of a text, and the parts that say what it is about: its row, its column heading, the line before it."""
+
+    start: int
+    end: int
+    row: tuple[Range, ...] = ()
+    column: Range | None = None
+    lead: Range | None = None
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    text: str
+
+
+class Segments:
+    """The segments of a text, found by place."""
+
+    def __init__(self, text: str, tokens: Sequence[Range]) -> None:
+        self._inside = _Inside(tokens)
+        self._found = sorted(self._parse(text))
+        self._starts = [segment.start for segment in self._found]
+
+    def at(self, place: int) -> Segment:
+        """Return the segment that a place is in."""
+        return self._found[max(bisect_right(self._starts, place) - 1, 0)]
+
+    def _parse(self, text: str) -> Iterator[Segment]:
+        yield Segment(0, 0)
+        lead: Range | None = None
+        paragraph: list[_Line] = []
+        table: list[_Line] = []
+        for line in [*_lines(text), _Line(len(text), len(text), "")]:
+            is_row = line.text.count("|") >= 2 or "\t" in line.text.strip()
+            is_item, is_title = bool(_ITEM.match(line.text)), bool(_TITLE.fullmatch(line.text))
+            if table and not is_row:
+                yield from _table_cells(table, lead)
+                table = []
+            if paragraph and (is_row or is_item or is_title or not line.text.strip()):
+                yield from self._sentences(text, (paragraph[0].start, paragraph[-1].end), lead)
+                lead, paragraph = (paragraph[-1].start, paragraph[-1].end), []
+            if is_row:
+                table.append(line)
+            elif is_item:
+                yield from self._sentences(text, (line.start, line.end), lead)
+            elif is_title:
+                yield Segment(line.start, line.end)
+                lead = (line.start, line.end)
+            elif line.text.strip():
+                paragraph.append(line)
+
+    def _sentences(self, text: str, where: Range, lead: Range | None) -> Iterator[Segment]:
+        start = where[0]
+        for match in _STOP.finditer(text, *where):
+            is_word = match[0].startswith(".") and not self._inside.covers(match.start() - 1)
+            is_abbreviated = is_word and _ABBREVIATED.search(text, start, match.start())
+            if (
+                not is_abbreviated
+                and not self._inside.covers(match.start())
+                and not _ITEM.fullmatch(text[start : match.end()])
+            ):
+                yield Segment(start, match.end(), lead=lead)
+                start = match.end()
+        yield Segment(start, where[1], lead=lead)
+
+
+class _Inside:
+    """Whether a place is inside one of some ranges, which do not overlap."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        self._ranges = sorted(ranges)
+        self._starts = [start for start, _ in self._ranges]
+
+    def covers(self, place: int) -> bool:
+        at = bisect_right(self._starts, place) - 1
+        return at >= 0 and place < self._ranges[at][1]
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    start = 0
+    for line in text.splitlines(keepends=True):
+        yield _Line(start, start + len(line), line.rstrip("\r\n"))
+        start += len(line)
+
+
+def _cells(line: _Line) -> list[Range]:
+    """The ranges between the bars of a row; an escaped bar is a part of its cell."""
+    marks = [match.start() for match in re.finditer(r"(?<!\\)[|\t]", line.text)]
+    edges = [-1, *marks, len(line.text)]
+    cells = [(line.start + low + 1, line.start + high) for low, high in pairwise(edges)]
+    return [
+        cell
+        for cell in cells
+        if line.text[cell[0] - line.start : cell[1] - line.start].strip() or cell[0] > line.start
+    ]
+
+
+def _table_cells(lines: Sequence[_Line], lead: Range | None) -> Iterator[Segment]:
+    has_header = len(lines) > 1 and _RULE.fullmatch(lines[1].text) is not None
+    header = _cells(lines[0]) if has_header else []
+    for number, line in enumerate(lines):
+        cells = _cells(line)
+        for at, (start, end) in enumerate(cells):
+            others = tuple(cell for cell in cells[:8] if cell != (start, end))
+            column = header[at] if number and at < len(header) else None
+            yield Segment(start, end, others, column, lead)

@@ -1,0 +1,92 @@
+"""What a repair took away that it must not: items, rows, required sections, and values that were right.
+
+A repair that lost something is taken back, whoever made it. People see what is left of a change as a unified diff.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from tercet.contracts.documents import find_slots
+from tercet.contracts.pointer import value_at
+from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.quality.repair.regions import headings, is_there, text_at, texts
+
+_ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)
+_ROW = re.compile(r"^[ \t]*\|(?![ \t:|-]*$).*$", re.MULTILINE)
+LONGEST_DIFF = 20_000
+
+
+class Stated(NamedTuple):
+    """A value that a text states rightly: it must still state it when it was repaired."""
+
+    pointer: str
+    text: str
+    slot: str = ""
+
+
+def find_loss(
+    before: JsonObject,
+    after: JsonObject,
+    *,
+    sections: Sequence[str] = (),
+    stated: Sequence[Stated] = (),
+    may_drop: bool = False,
+) -> str:
+    """Return what a repair took away, in words; empty if it took nothing. `may_drop` lets whole members go, which the
+    schema does not know."""
+    return next(_losses(before, after, sections, stated, may_drop=may_drop), "")
+
+
+def _losses(
+    before: JsonObject,
+    after: JsonObject,
+    sections: Sequence[str],
+    stated: Sequence[Stated],
+    *,
+    may_drop: bool,
+) -> Iterator[str]:
+    def is_judged(where: str) -> bool:
+        return is_there(after, where) or not may_drop
+
+    for where, count in _list_lengths(before):
+        if is_judged(where) and len(as_list(value_at(after, where)) or ()) < count:
+            yield f"items of {where}"
+    required = {name.casefold() for name in sections}
+    for where in filter(is_judged, texts(before)):
+        old, new = text_at(before, where) or "", text_at(after, where) or ""
+        for name, pattern in (("list item", _ITEM), ("table row", _ROW)):
+            if len(pattern.findall(new)) < len(pattern.findall(old)):
+                yield f"a {name} of {where}"
+        kept = {each.title.casefold() for each in headings(new)}
+        for each in headings(old):
+            if each.title.casefold() in required - kept:
+                yield f"the section {each.title!r} of {where}"
+    for each in stated:
+        if is_judged(each.pointer) and not _is_stated(each, str(value_at(after, each.pointer) or "")):
+            yield f"{each.text[:80]!r} of {each.pointer}"
+
+
+def _list_lengths(value: Any, place: str = "") -> Iterator[tuple[str, int]]:
+    if (items := as_list(value)) is not None:
+        yield place, len(items)
+    members = as_object(value) or dict(enumerate(items or ()))
+    for key, member in members.items():
+        yield from _list_lengths(member, f"{place}/{str(key).replace('~', '~0').replace('/', '~1')}")
+
+
+def _is_stated(value: Stated, text: str) -> bool:
+    return value.text in text or value.slot in {slot.name for slot in find_slots(text)}
+
+
+def show_difference(before: JsonObject, after: JsonObject) -> str:
+    """Return the texts of two outputs as a unified diff; empty where they are the same."""
+    lines: list[str] = []
+    for where in dict.fromkeys((*texts(before), *texts(after))):
+        old, new = (str(value_at(each, where) or "").splitlines() for each in (before, after))
+        lines += unified_diff(old, new, f"{where} as produced", f"{where} as repaired", lineterm="", n=1)
+    shown = "\n".join(lines)
+    return shown if len(shown) <= LONGEST_DIFF else f"{shown[:LONGEST_DIFF]}\n…"

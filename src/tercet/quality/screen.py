@@ -1,0 +1,309 @@
+"""The screen: holds what a text says against what is known. It refuses, and never says that a sentence is right.
+
+A token is `found` where a trusted value equals it in its role: the unit or currency agrees, and of the labels in its
+context the nearest is one of that value's. In a row of a list the name of the row is a label of all its values.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from functools import cache
+
+from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenVerdict, ValueType
+from tercet.contracts.mode import Trust
+from tercet.quality.contexts import Segment, Segments
+from tercet.quality.labels import LabelIndex, NearestLabels, Occurrence, Phrase
+from tercet.quality.values import CLDR_UNITS, NUMERIC
+from tercet.quality.verification.locations import Location
+from tercet.quality.words import alphanumeric, fold, same_word, words_of
+
+_MAX_SOURCES = 10
+_MAX_EQUAL = 256
+"""Known values that equal one token and are weighed; more are copies of each other."""
+_ROW = re.compile(r"(.*/(?:0|[1-9]\d*))/[^/]*(?:/.*)?")
+_TYPES: dict[str, frozenset[ValueType]] = {
+    "number": frozenset((*NUMERIC, "identifier")),
+    "amount": frozenset({"money", "count", "number"}),
+    "percent": frozenset({"percent", "number"}),
+    "date": frozenset({"date"}),
+    "time": frozenset({"date", "text"}),
+    "identifier": frozenset({"identifier", "text"}),
+    "address": frozenset({"identifier", "text"}),
+    "phone": frozenset({"identifier", "text"}),
+    "account": frozenset({"identifier", "text"}),
+    "name": frozenset({"name", "text"}),
+}
+
+
+def screen(read: ReadText, known: Sequence[KnownValue]) -> tuple[TokenVerdict, ...]:
+    """Return a verdict on each token of a text that the pack's author has not written."""
+    values = [value for value in known if value.value is not None]
+    return tuple(_Screening(read, values).verdicts())
+
+
+class _Screening:
+    """One text held against the known values."""
+
+    def __init__(self, read: ReadText, known: Sequence[KnownValue]) -> None:
+        self._read, self._known = read, known
+        spans = [(token.start, token.end) for token in read.tokens]
+        self._segments = Segments(read.text, spans)
+        self._equal = _by_form(known)
+        self._rows = [_row_of(value.pointer) for value in known]
+        self._labelled: dict[Phrase, list[int]] = {}
+        self._row_names: dict[Phrase, set[str]] = {}
+        for at, value in enumerate(known):
+            for label in value.labels:
+                self._labelled.setdefault(words_of(label), []).append(at)
+            if self._rows[at] and value.type in ("text", "name", "identifier"):
+                self._row_names.setdefault(words_of(str(value.value))[:12], set()).add(self._rows[at])
+        language = read.language
+        labels = (" ".join(phrase) for phrase in self._labelled)
+        self._labels = NearestLabels(read.text, LabelIndex(labels, language).find(read.text), read.tokens)
+        names = (" ".join(phrase) for phrase in self._row_names)
+        self._names = NearestLabels(read.text, LabelIndex(names, language).find(read.text), read.tokens)
+        self._fits: Callable[[Phrase, str, str], bool] = cache(self._phrase_fits)
+
+    def verdicts(self) -> Iterator[TokenVerdict]:
+        judged = [(token, self._judge(token)) for token in self._read.tokens if _is_judged(token, self._read)]
+        claimed = Counter((self._segments.at(token.start), verdict.slot) for token, verdict in judged)
+        stated = {
+            (self._segments.at(token.start), source)
+            for token, verdict in judged
+            if verdict.status == "found"
+            for source in verdict.sources
+        }
+        pointers = {value.name: value.pointer for value in self._known if value.name}
+        for token, verdict in judged:
+            where = self._segments.at(token.start)
+            is_taken = claimed[where, verdict.slot] > 1 or (where, pointers.get(verdict.slot)) in stated
+            yield verdict.model_copy(update={"slot": ""}) if verdict.slot and is_taken else verdict
+
+    def _judge(self, token: TextToken) -> TokenVerdict:
+        place = str(Location(self._read.pointer, token.start, token.end))
+        if _is_bound(token, self._read):
+            return TokenVerdict(location=place, token=token, status="bound")
+        equal = self._candidates(token)
+        trusted = [at for at in equal if self._known[at].trust is Trust.TRUSTED]
+        agreeing = [at for at in trusted if _unit_agrees(self._known[at], token)]
+        found = self._in_role(token, agreeing) if agreeing else []
+        status = "found" if found else "elsewhere" if equal else "unknown"
+        sources = dict.fromkeys(self._known[at].pointer for at in found or equal)
+        slot = "" if found else self._named_slot(token)
+        return TokenVerdict(
+            location=place, token=token, status=status, sources=tuple(sources)[:_MAX_SOURCES], slot=slot
+        )
+
+    def _candidates(self, token: TextToken) -> list[int]:
+        """The known values that equal a token."""
+        found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._equal.get(form, ()))
+        kinds = _TYPES[token.kind]
+        return [at for at in found if self._known[at].type in kinds and _is_equal(self._known[at], token)][
+            :_MAX_EQUAL
+        ]
+
+    def _in_role(self, token: TextToken, equal: Sequence[int]) -> list[int]:
+        """Those of some equal values that the context names."""
+        if token.kind == "name" and any(char.isdigit() for char in token.value):
+            return list(equal)  # a quotation of a known text
+        segment = self._segments.at(token.start)
+        rows = self._named_rows(token, segment)
+        nearest = self._nearest(token, segment, rows)
+        labelled = {at for each in nearest for at in self._labelled.get(each.phrase, ())}
+        in_rows = [at for at in equal if self._rows[at] in rows]
+        if in_rows:
+            of_rows = {at for at in labelled if self._rows[at]}
+            return [at for at in in_rows if at in of_rows] if of_rows else in_rows
+        found = [at for at in equal if at in labelled and (not rows or not self._rows[at])]
+        if found or nearest:
+            return found
+        return [at for at in equal if _is_own_unit(self._known[at], token)]
+
+    def _named_rows(self, token: TextToken, segment: Segment) -> set[str]:
+        """The rows whose name is nearest in the sentence, or stands in the row of the table."""
+        own = self._names.nearest(token, (segment.start, segment.end), lambda *_: True)
+        beside = [each for cell in segment.row for each in self._names.inside(cell)]
+        lead = self._names.nearest(token, segment.lead, lambda *_: True) if segment.lead else []
+        return {row for each in own or beside or lead for row in self._row_names[each.phrase]}
+
+    def _nearest(self, token: TextToken, segment: Segment, rows: set[str]) -> list[Occurrence]:
+        """The nearest labels of values that could be the token's."""
+        cells = [*segment.row, segment.column] if not rows else [segment.column]
+        if own := self._labels.nearest(token, (segment.start, segment.end), self._label_fits):
+            return own
+        for cell in cells:
+            if cell and (
+                named := [each for each in self._labels.inside(cell) if self._label_fits(each, token)]
+            ):
+                longest = max(each.end - each.start for each in named)
+                return [each for each in named if each.end - each.start == longest]
+        return self._labels.nearest(token, segment.lead, self._label_fits) if segment.lead else []
+
+    def _label_fits(self, label: Occurrence, token: TextToken) -> bool:
+        return self._fits(label.phrase, token.kind, token.unit)
+
+    def _phrase_fits(self, phrase: Phrase, kind: str, unit: str) -> bool:
+        """Whether a label names a value that a token of this kind and unit could be."""
+        return any(
+            _could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ())[:_MAX_EQUAL]
+        )
+
+    def _named_slot(self, token: TextToken) -> str:
+        """The only listed value of the token's type that its sentence names."""
+        segment = self._segments.at(token.start)
+        parts = [(segment.start, segment.end), *segment.row, *filter(None, (segment.column,))]
+        phrases = {each.phrase for part in parts for each in self._labels.inside(part)}
+        named = {
+            self._known[at].name
+            for phrase in phrases
+            for at in self._labelled.get(phrase, ())[:_MAX_EQUAL]
+            if self._known[at].name and _could_be(self._known[at], token.kind, token.unit)
+        }
+        return named.pop() if len(named) == 1 else ""
+
+
+def _row_of(pointer: str) -> str:
+    match = _ROW.fullmatch(pointer.rpartition("#")[2])
+    return f"{pointer.rpartition('#')[0]}#{match[1]}" if match else ""
+
+
+# Equality
+
+
+def _by_form(known: Sequence[KnownValue]) -> dict[str, list[int]]:
+    """Where values are in the list, by each form that a token may have them in."""
+    found: dict[str, list[int]] = {}
+    for at, value in enumerate(known):
+        for form in dict.fromkeys(_forms_of_value(value)):
+            found.setdefault(form, []).append(at)
+    return found
+
+
+def _forms_of_value(value: KnownValue) -> Iterator[str]:
+    text = str(value.value)
+    if value.type in NUMERIC:
+        yield f"n:{Decimal(text).normalize():f}"
+    elif value.type == "date":
+        yield from (f"d:{text[:10]}", f"d:-{text[4:10]}", f"d:{text[:7]}", f"t:{text[11:16]}")
+    elif value.type == "name":
+        yield from (f"w:{word}" for word in words_of(text))
+    elif value.type in ("identifier", "text"):
+        digits = re.sub(r"\D", "", text)
+        yield from (f"i:{alphanumeric(text)}", f"a:{_address(text)}", f"q:{' '.join(words_of(text))}")
+        if digits == text and not text.startswith("0"):
+            yield f"n:{text}"
+        if len(digits) >= 7:
+            yield f"p:{digits[-6:]}"
+        if re.fullmatch(r"\d{1,2}:\d{2}.*", text):
+            yield f"t:{text[:5].rjust(5, '0')}"
+
+
+def _forms_of_token(token: TextToken) -> Iterator[str]:
+    match token.kind:
+        case "number" | "amount" | "percent":
+            yield f"n:{token.value}"
+            is_signed = token.value.startswith("-") and token.kind != "number"
+            if is_signed and token.unit not in CLDR_UNITS:
+                yield f"n:{token.value[1:]}"  # a discount is often written with a minus
+            if token.kind == "number":
+                yield f"i:{token.value}"
+        case "date":
+            yield f"d:{token.value}"
+        case "time":
+            yield f"t:{token.value}"
+        case "name":
+            yield from (f"w:{word}" for word in token.value.split()[:1])
+            yield f"q:{token.value}"
+        case "address":
+            yield f"a:{_address(token.value)}"
+        case "phone":
+            yield f"p:{token.value[-6:]}"
+        case "identifier" | "account":
+            yield f"i:{token.value}"
+
+
+def _address(text: str) -> str:
+    return re.sub(r"^(?:https?://)?(?:www\.)?|/$", "", fold(text.strip()))
+
+
+def _is_equal(value: KnownValue, token: TextToken) -> bool:
+    """Whether a value with a form of a token is the same: only telephone numbers and names have to be compared more."""
+    if token.kind == "phone":
+        known, said = (re.sub(r"\D", "", text) for text in (str(value.value).replace("(0)", ""), token.value))
+        long, short = max(known, said, key=len), min(known, said, key=len)
+        return known == said or (short.startswith("0") and long.endswith(short[1:]))
+    if token.kind == "name" and value.type == "name":
+        name, said_words = words_of(str(value.value)), tuple(token.value.split())
+        size = len(said_words)
+        parts = {name[at : at + size] for at in range(len(name) - size + 1)} | {(name[0], name[-1])}
+        return said_words in parts
+    return True
+
+
+# Units
+
+
+def _unit_agrees(value: KnownValue, token: TextToken) -> bool:
+    """Whether the unit that is written with a number is the value's; a number alone may have any."""
+    if token.kind not in ("amount", "percent") or not token.unit:
+        return True
+    own = "percent" if value.type == "percent" else value.currency if _is_currency(token.unit) else value.unit
+    if own or value.unit or value.name:
+        return own == token.unit
+    # A member of evidence has no unit but the one in its name: `return_days`.
+    said = words_of(re.sub(r"\d", " ", token.text))
+    return any(same_word(word, part) for label in value.labels for word in words_of(label) for part in said)
+
+
+def _is_currency(unit: str) -> bool:
+    return len(unit) == 3 and unit.isupper()
+
+
+def _is_own_unit(value: KnownValue, token: TextToken) -> bool:
+    """Whether a token is written with a unit of the pack, which says what is counted as a label does."""
+    return bool(token.unit) and value.unit == token.unit and token.unit not in CLDR_UNITS
+
+
+def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
+    """Whether a value can be stated by a token of this kind and unit."""
+    if value.type not in _TYPES[kind]:
+        return False
+    if value.type == "identifier" and kind == "number":
+        return str(value.value).isdigit()
+    if value.type == "text" and kind in ("name", "time"):
+        return False
+    if not unit or value.type == "percent" or unit == "percent":
+        return True
+    if _is_currency(unit):
+        return value.type == "money" or (value.type == "number" and not value.unit)
+    return value.unit == unit or (value.type == "number" and not value.unit and not value.name)
+
+
+# Pieces
+
+
+def _is_judged(token: TextToken, read: ReadText) -> bool:
+    return _sources(token, read) != {"authored"}
+
+
+def _is_bound(token: TextToken, read: ReadText) -> bool:
+    sources = _sources(token, read)
+    return "bound" in sources and "free" not in sources
+
+
+def _sources(token: TextToken, read: ReadText) -> set[str]:
+    """Who wrote the characters of a token, without the space in it."""
+    if not read.pieces:
+        return {"free"}
+    found: set[str] = set()
+    starts = [piece.start for piece in read.pieces]
+    for piece in read.pieces[max(bisect_right(starts, token.start) - 1, 0) :]:
+        if piece.start >= token.end:
+            break
+        if read.text[max(piece.start, token.start) : min(piece.end, token.end)].strip():
+            found.add(piece.source)
+    return found or {"free"}

@@ -1,0 +1,46 @@
+"""The scalars of outputs with their places, and which of them are texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tercet.contracts.references import Place
+from tercet.contracts.shape import as_list, as_object
+
+
+class Leaf(NamedTuple):
+    """A scalar of the outputs with its place."""
+
+    value: Any
+    place: Place
+
+
+def leaves(value: Any, place: Place = ()) -> Iterator[Leaf]:
+    """Yield every scalar of a value, in its order."""
+    if (members := as_object(value)) is not None:
+        for key, member in members.items():
+            yield from leaves(member, (*place, key))
+    elif (items := as_list(value)) is not None:
+        for index, item in enumerate(items):
+            yield from leaves(item, (*place, index))
+    else:
+        yield Leaf(value, place)
+
+
+def names(value: Any, place: Place = ()) -> Iterator[Leaf]:
+    """Yield the name of every member of a value, with the place of that member."""
+    if (members := as_object(value)) is not None:
+        for key, member in members.items():
+            yield Leaf(key, (*place, key))
+            yield from names(member, (*place, key))
+    for index, item in enumerate(as_list(value) or ()):
+        yield from names(item, (*place, index))
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a text rather than a single value: it has sentences or lines."""
+    if not isinstance(value, str):
+        return False
+    words = value.split()
+    return "\n" in value.strip() or len(words) > 8 or (len(words) > 2 and value.rstrip()[-1:] in ".!?")
