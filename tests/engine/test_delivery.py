@@ -18,7 +18,7 @@ from tercet.replay.replay import replay
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
-from .quality_desk import KEY, LEAKY, THRESHOLDS, desk
+from .quality_desk import AUTHORED, KEY, LEAKY, LETTER, THRESHOLDS, desk
 from .test_sagas import refusing
 from .workshop import ADA, ASK, BOB, CLEO, Death, Workshop, events, names, plan, step
 
@@ -351,6 +351,23 @@ def test_what_is_sent_is_what_the_quality_loop_made_of_the_draft(workshop: Works
             found = await events(runtime.journal, result.session_id)
             [accepted] = [event for event in found if isinstance(event, e.OutputsAccepted)]
             assert accepted.digest == digest(result.outputs)
+
+    workshop.run(main())
+
+
+def test_a_letter_that_the_pack_renders_is_sent_as_it_was_rendered(workshop: Workshop) -> None:
+    """The plan does not bind it; all evidence that the plan pins counts for its delivery."""
+    office = PostOffice(workshop)
+    made = desk(workshop, {}, quality=AUTHORED, gates=(EDITOR, SENDER))
+    read = step("read", None, params={"order": "ord_881"}, evidence_refs=("kg:order:881#snapshot_s1",))
+
+    async def main() -> None:
+        async with workshop.runtime(made) as runtime:
+            result = await runtime.run(ASK, plan=plan(read, SEND), actor=ADA)
+            assert result.gate is not None
+            assert [each["id"] for each in result.gate.shown["evidence"]] == ["kg:order:881#snapshot_s1"]
+            result = await settle(runtime, result)
+            assert (result.status, office.texts) == ("completed", [LETTER])
 
     workshop.run(main())
 
