@@ -143,6 +143,7 @@ def test_every_field_of_a_gate_may_be_hostile(kind: GateKind, capsys: pytest.Cap
             {"step": HOSTILE, "note": HOSTILE},
         ],
         "options": ["extend"],
+        "judgement": {"outputs": HOSTILE, "accepted_by": [HOSTILE], "status": HOSTILE, "rationale": HOSTILE},
         "repeats": [{"session": HOSTILE, "step": HOSTILE, "key": HOSTILE, "at": 1}],
         "result_schema": {"type": "object", "properties": {HOSTILE[:-1]: {"const": HOSTILE[:-1]}}},
     }

@@ -707,7 +707,8 @@ def expression_faults(case: Case, text: str, *, own: bool, condition: bool) -> l
 def outputs_can_be_delivered(case: Case) -> Iterator[Finding]:
     """Check 9b: what is taken exists, compensations take it no earlier, and no output waits for its own delivery."""
     late = delivering(case, waits_for(case))
-    there = {*case.plan.outputs, *case.plan.declared_outputs, *case.spec.required_outputs}
+    rendered = [each.output for each in case.spec.quality.documents] if case.spec.quality else []
+    there = {*case.plan.outputs, *case.plan.declared_outputs, *case.spec.required_outputs, *rendered}
     for index in sorted(late):
         step = case.plan.steps[index]
         for part in [*parts_of(step), *parts(step.compensate.params if step.compensate else {})]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.core import events as e
@@ -16,6 +18,7 @@ from tercet.replay.replay import replay
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
+from .quality_desk import AUTHORED, KEY, LEAKY, LETTER, THRESHOLDS, desk
 from .test_sagas import refusing
 from .workshop import ADA, ASK, BOB, CLEO, Death, Workshop, events, names, plan, step
 
@@ -325,6 +328,96 @@ def test_an_acceptance_that_lapsed_is_asked_for_again(workshop: Workshop) -> Non
                     await later.approve(again.gate.id, actor=CLEO)
                     again = await later.resume(result.session_id)
                 assert (again.status, office.texts) == ("completed", ["Dear Ravi"])
+
+    workshop.run(main())
+
+
+def test_what_is_sent_is_what_the_quality_loop_made_of_the_draft(workshop: Workshop) -> None:
+    """A repair took a key out; the draft itself is not sent."""
+    office = PostOffice(workshop)
+    made = desk(
+        workshop,
+        {"letter": LEAKY},
+        gates=(EDITOR, SENDER),
+        decision={"thresholds": THRESHOLDS},
+    )
+    course = plan(step("draft"), SEND, outputs={"letter": {"$from": "draft#/letter"}})
+
+    async def main() -> None:
+        async with workshop.runtime(made) as runtime:
+            result = await settle(runtime, await runtime.run(ASK, plan=course, actor=ADA))
+            assert (result.status, office.texts) == ("completed", [result.outputs["letter"]])
+            assert KEY not in office.texts[0]
+            found = await events(runtime.journal, result.session_id)
+            [accepted] = [event for event in found if isinstance(event, e.OutputsAccepted)]
+            assert accepted.digest == digest(result.outputs)
+
+    workshop.run(main())
+
+
+def test_a_letter_that_the_pack_renders_is_sent_as_it_was_rendered(workshop: Workshop) -> None:
+    """The plan does not bind it; all evidence that the plan pins counts for its delivery."""
+    office = PostOffice(workshop)
+    made = desk(workshop, {}, quality=AUTHORED, gates=(EDITOR, SENDER))
+    read = step("read", None, params={"order": "ord_881"}, evidence_refs=("kg:order:881#snapshot_s1",))
+
+    async def main() -> None:
+        async with workshop.runtime(made) as runtime:
+            result = await runtime.run(ASK, plan=plan(read, SEND), actor=ADA)
+            assert result.gate is not None
+            assert [each["id"] for each in result.gate.shown["evidence"]] == ["kg:order:881#snapshot_s1"]
+            result = await settle(runtime, result)
+            assert (result.status, office.texts) == ("completed", [LETTER])
+
+    workshop.run(main())
+
+
+def test_evidence_behind_an_output_counts_for_its_delivery(workshop: Workshop) -> None:
+    """The gate shows it, and once it has expired the call is not made."""
+    office = PostOffice(workshop)
+    fact = Evidence.model_validate(
+        {
+            "id": "kg:order:o1#snapshot_may",
+            "content": {"text": "Dear Ravi"},
+            "trust": "trusted",
+            "expires_at": datetime.fromtimestamp((workshop.clock.now() + 60_000) / 1000, UTC),
+        }
+    )
+    course = plan(DRAFT, SEND, outputs={"letter": {"$evidence": "kg:order:o1#snapshot_may#/text"}})
+
+    async def main() -> None:
+        async with workshop.runtime(office.pack(evidence=(fact,))) as runtime:
+            result = await runtime.run(ASK, plan=course, actor=ADA)
+            assert result.gate is not None
+            assert [each["id"] for each in result.gate.shown["evidence"]] == [fact.id]
+            await runtime.approve(result.gate.id, actor=BOB)
+            workshop.clock.advance(120_000)
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert (result.gate.kind, office.sent) == ("escalation", [])
+
+    workshop.run(main())
+
+
+def test_a_session_that_delivers_stays_with_its_pack(workshop: Workshop) -> None:
+    """Its outputs were judged by the rules of that pack; one that has not got so far may move, and is judged anew."""
+    office = PostOffice(workshop)
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(office.pack(asks=True), journal) as runtime:
+                result = await runtime.run(ASK, plan=letter(), actor=ADA)
+            async with workshop.runtime(office.pack(asks=True, version="1.1.0"), journal) as later:
+                result = await later.migrate(result.session_id, actor=BOB)
+                assert result.gate is not None
+                await later.approve(result.gate.id, actor=BOB)
+                result = await later.resume(result.session_id)
+                assert result.gate is not None
+                assert result.gate.step == "send"
+            async with workshop.runtime(office.pack(asks=True, version="1.2.0"), journal) as last:
+                with pytest.raises(UsageError) as refused:
+                    await last.migrate(result.session_id, actor=BOB)
+                assert refused.value.code == "outputs_accepted"
 
     workshop.run(main())
 

@@ -203,6 +203,17 @@ def test_a_delivery_begins_only_with_the_text_that_was_accepted() -> None:
     assert delivered > 50
 
 
+def test_other_outputs_than_those_that_were_judged_are_not_accepted() -> None:
+    """The digest is that of the outputs of the run, and they are accepted once."""
+    with pytest.raises(IllegalEvent, match="it is about other outputs"):
+        fold_event(accepting(), e.OutputsAccepted(at=1_000, digest=digest({"x": 2})))
+    state = fold_event(accepting(), e.OutputsAccepted(at=1_000, digest=digest({"x": 1})))
+    with pytest.raises(IllegalEvent):
+        fold_event(state, e.OutputsProduced(at=1_000, outputs={"x": 2}))
+    with pytest.raises(IllegalEvent, match="not delivered yet"):
+        fold_event(accepting(), e.SessionEnded(at=1_000, status="completed", reason="over"))
+
+
 def test_no_event_lets_a_delivery_begin_early() -> None:
     """Whatever happens before the acceptance, the INTENT of a delivery is refused."""
     tried = 0

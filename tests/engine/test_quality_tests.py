@@ -222,3 +222,69 @@ def test_an_operator_can_stop_a_test_command(workshop: Workshop) -> None:
             assert "an operator stopped test.unit" in result.reason
 
     workshop.run(main())
+
+
+def reporting(*reports: str) -> Behave:
+    """A test command that brings one report after the other, and the last one again and again."""
+    left = list(reports)
+
+    async def test(_: ToolContext, __: dict[str, Any]) -> Any:
+        return {"junit": left.pop(0) if len(left) > 1 else left[0]}
+
+    return test
+
+
+def test_a_test_that_vanishes_in_a_later_round_has_failed(workshop: Workshop) -> None:
+    """A repair that makes a failing test go away together with a passing one is not taken for a repair."""
+    workshop.tool("test.unit", reporting(junit(passed=2, failed=True), junit(passed=1)), mode="read_only")
+    done = carried(workshop, rewritten(MENDED), budget={"max_repairs": 1})
+    first, second = of(e.TestsRun, done.found)[:2]
+    assert [each["name"] for each in first.result["errors"]] == ["shop.test_total"]
+    assert [(each["name"], each["actual"]) for each in second.result["errors"]] == [
+        ("shop.test_1", "it did not run")
+    ]
+    assert done.result.status != "completed"
+
+
+@pytest.mark.parametrize(("limit", "status"), [(0.0, "paused"), (0.5, "completed")])
+def test_skipped_tests_do_not_commit(workshop: Workshop, limit: float, status: str) -> None:
+    """Unless the command lets so many of them be skipped."""
+    report = '<testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase></testsuite>'
+    workshop.tool("test.unit", reporting(report), mode="read_only")
+    command = {
+        "tool": "test.unit",
+        "params": {"code": {"$output": "/code"}},
+        "max_skipped": limit,
+        "vouches": True,
+    }
+    done = carried(workshop, tests=[command])
+    assert done.result.status == status
+
+
+@pytest.mark.parametrize(("same_suite", "status"), [(True, "paused"), (False, "completed")])
+def test_later_runs_of_the_class_pass_what_earlier_ones_passed(workshop: Workshop, tmp_path: Any, *, same_suite: bool, status: str) -> None:  # fmt: skip
+    """Where all of them have the same suite, a test that is gone has failed."""
+    workshop.tool("test.unit", reporting(junit(passed=3), junit(passed=2)), mode="read_only")
+    command = {
+        "tool": "test.unit",
+        "params": {"code": {"$output": "/code"}},
+        "same_suite": same_suite,
+        "vouches": True,
+    }
+    pack = desk(
+        workshop,
+        {"code": MENDED},
+        quality={**JUDGED_BY_TESTS, "tests": [command]},
+        decision={
+            "outputs_schema": CODE,
+            "required_outputs": ("code",),
+            "thresholds": ({"name": "test_pass_rate"},),
+        },
+    )
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    first = carry(workshop, pack, url, plan=PLAN)
+    assert first.result.status == "completed"
+    second = carry(workshop, pack, url, plan=PLAN)
+    assert second.result.status == status
+    names = {each["name"] for run in of(e.TestsRun, second.found) for each in run.result["errors"]}
+    assert names == ({"shop.test_2"} if same_suite else set())

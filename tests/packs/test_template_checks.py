@@ -113,6 +113,8 @@ def test_a_sound_template_has_no_problem() -> None:
     steps = (LOOK, PAY | {"compensate": undone, "gates": ["GATE_BOSS"], "evidence_queries": [query]})
     assert found(template(*steps, decision_checkpoints=checkpoints, memory={"n": {"$from": "look"}})) == []
     assert found(paying(params={"account": {"$literal": "a"}, "amount": "${input.cents}"})) == []
+    delivered = PAY | {"params": {"account": {"$from": "outputs#/receipt"}}, "when": "outputs.receipt != ''"}
+    assert found(template(LOOK, delivered, outputs={"receipt": {"$from": "look#/receipt"}})) == []
 
 
 @pytest.mark.parametrize(
@@ -147,6 +149,22 @@ def test_a_sound_template_has_no_problem() -> None:
         ),
         (template(outputs={"reciept": {"$from": "pay"}}), "output_missing", "/outputs", "instead of reciept"),
         (template(memory={"m": {"$from": "pya"}}), "unknown_step", "/memory/m", "did you mean pay?"),
+        (
+            template(
+                LOOK,
+                PAY | {"params": {"account": {"$from": "outputs#/reciept"}}},
+                outputs={"receipt": {"$from": "look#/receipt"}},
+            ),
+            "unknown_output",
+            "/steps/1/params/account",
+            "did you mean receipt?",
+        ),
+        (
+            paying(params={"account": {"$from": "outputs#/receipt"}}),
+            "step_cycle",
+            "/outputs/receipt",
+            "waits for accepted outputs",
+        ),
         (
             paying(params={"account": "a", "amuont": 1}),
             "step_argument",

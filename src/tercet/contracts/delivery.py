@@ -34,7 +34,7 @@ class LateOutput(NamedTuple):
 
 
 def find_unknown_outputs(plan: Plan, required: Collection[str]) -> Iterator[UnknownOutput]:
-    """Yield the references to outputs that neither the plan declares nor its decision requires."""
+    """Yield the references to outputs that neither the plan declares nor its decision requires or renders."""
     known = {*plan.output_names, *required}
     for index in sorted(plan.graph.delivery):
         for place, item in _held(plan.steps[index]):

@@ -61,6 +61,9 @@ class TestResult(Shape):
     passed: int
     failed: int
     errors: tuple[TestFailure, ...] = ()
+    skipped: int = 0
+    passed_tests: tuple[str, ...] = ()
+    """The names of the tests that passed; none of a suite that is too large to keep them."""
 
 
 class StackTraceAnalysis(Shape):

@@ -43,6 +43,11 @@ class TestCommand(Authored):
     """Where the outputs hold what is tested: what a failure is mended in."""
     vouches: bool = False
     """Whether passing is enough for that output: then nobody else is asked about it, and its values are not looked up."""
+    max_skipped: Score = 0.0
+    """The share of the tests that may be skipped; with more, the command has failed."""
+    same_suite: bool = False
+    """Whether every run of the task class is tested by the same suite: then a test that passed in an earlier run which was
+    committed, and is gone or skipped now, has failed. One that passed in an earlier round of the same run always has."""
 
 
 class Attack(Authored):

@@ -22,6 +22,7 @@ from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.critic.compensation import CompensatingStep
+from tercet.critic.reading import pinned
 
 
 def entered_results(state: State) -> tuple[EnteredResult, ...]:
@@ -145,8 +146,11 @@ class _Search:
                         self._add(item)
 
     def _add_outputs(self, plan: Plan, read: Read) -> None:
-        """Add what an output of the run is made of, and the evidence that its repairs have fetched."""
+        """Add what an output of the run is made of, and the evidence that its repairs have fetched. One that the plan does
+        not bind, such as a document that the pack renders, may stand on all evidence that the plan pins."""
         self.evidence.update(dict.fromkeys(self._state.quality.fetched))
+        if not read.place or read.place[0] not in plan.outputs:
+            self.evidence.update(dict.fromkeys(ref for step in plan.steps for ref in pinned(step)))
         for item in plan.found_outputs:
             if overlaps(pointer.join(read.place), item.place):
                 self._add(item)

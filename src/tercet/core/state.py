@@ -319,6 +319,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The outputs that templates of the pack were rendered into, as they came out."""
     tests: tuple[dict[str, Any], ...] = ()
     """What each test command said of the outputs as they are."""
+    passed_tests: dict[str, tuple[str, ...]] = {}
+    """The tests that have passed in any round, by the number of their command."""
     attacks: tuple[dict[str, Any], ...] = ()
     """What each attack on them brought to light."""
     verdict: dict[str, Any] = {}

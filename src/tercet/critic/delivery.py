@@ -36,7 +36,7 @@ def deliveries_are_possible(review: Review) -> Refusals:
 
 
 def _unknown_outputs(review: Review) -> Refusals:
-    required = review.spec.required_outputs
+    required = {*review.spec.required_outputs, *review.spec.rendered_outputs}
     names = ", ".join(sorted({*review.plan.output_names, *required})) or "none"
     for found in find_unknown_outputs(review.plan, required):
         lacks = f"there is no output {found.name!r}" if found.name else "it names none of them"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.quality import TestFailure, TestResult
-from tercet.quality.verification.harness import LEVELS, due, passes
-from tercet.quality.verification.junit import MAX_BYTES, find_comparison, pass_rate, read_junit
+from tercet.quality.verification.harness import LEVELS, due, hold_to, passes
+from tercet.quality.verification.junit import MAX_BYTES, MAX_NAMES, find_comparison, pass_rate, read_junit
 from tercet.quality.verification.traces import analyse, find_frames, find_place
 
 SUITE = """
@@ -239,3 +240,101 @@ def test_when_a_level_passes(level: int, result: TestResult, known: tuple[str, .
 def test_nothing_run_is_nothing_measured() -> None:
     """A pass rate needs tests: without any there is none, rather than a perfect one."""
     assert pass_rate(TestResult(passed=0, failed=0)) is None
+
+
+# ---- totals, skips and what passed before --------------------------------------------------------------------------
+
+CASES = '<testcase name="a"/><testcase name="b"><failure/></testcase><testcase name="c"><skipped/></testcase>'
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        "",
+        'tests="3"',
+        'tests="3" failures="1" errors="0" skipped="1"',
+        'tests="3" failures="0" errors="1"',
+        'failures="7"',  # of which some may be counted as errors, and that is not stated
+    ],
+)
+def test_totals_that_agree_are_taken(totals: str) -> None:
+    """A report may state totals or not; what it states is held against its test cases, also in suites of suites."""
+    suite = f"<testsuite {totals}>{CASES}</testsuite>"
+    for report in (suite, f"<testsuites {totals}>{suite}</testsuites>"):
+        result = read_junit(report)
+        assert (result.passed, result.failed, result.skipped, result.passed_tests) == (1, 1, 1, ("a",))
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        'tests="4"',
+        'tests="2"',
+        'tests="3" failures="0" errors="0"',
+        'failures="1" errors="1"',
+        'skipped="0"',
+    ],
+)
+def test_totals_that_disagree_are_no_report(totals: str) -> None:
+    """A file that was cut off, or edited, does not count; neither does one in which only an inner suite disagrees."""
+    for report in (f"<testsuite {totals}>{CASES}</testsuite>", f"<testsuites><testsuite {totals}>{CASES}</testsuite></testsuites>"):  # fmt: skip
+        with pytest.raises(UsageError) as refused:
+            read_junit(report)
+        assert refused.value.code == "test_totals_disagree"
+
+
+@pytest.mark.parametrize("total", ["-1", "many", "1.5", "9" * 12, ""])
+def test_a_total_is_a_number(total: str) -> None:
+    with pytest.raises(UsageError, match="is not a number of tests"):
+        read_junit(f'<testsuite tests="{total}"/>')
+
+
+def test_a_test_whose_teardown_fails_too_is_counted_as_pytest_counts_it(tmp_path: Path) -> None:
+    """pytest writes it twice and states it once: that is no disagreement."""
+    (tmp_path / "test_twice.py").write_text(
+        "import pytest\n@pytest.fixture\ndef bad():\n    yield\n    raise OSError('no')\n"
+        "def test_it(bad):\n    assert False\ndef test_other(): pass\n",
+        encoding="utf-8",
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--junitxml=r.xml",
+        "test_twice.py",
+    ]
+    subprocess.run(command, cwd=tmp_path, env={"PATH": ""}, capture_output=True, check=False, timeout=600)
+    result = read_junit((tmp_path / "r.xml").read_bytes())
+    assert (result.passed, result.failed) == (1, 2)
+
+
+def test_names_of_a_large_suite_are_not_kept() -> None:
+    cases = "".join(f'<testcase name="t{number}"/>' for number in range(MAX_NAMES + 1))
+    result = read_junit(f"<testsuite>{cases}</testsuite>")
+    assert (result.passed, result.passed_tests) == (MAX_NAMES + 1, ())
+    assert hold_to(result, baseline=("gone",)) == result
+
+
+@pytest.mark.parametrize(
+    ("skipped", "limit", "is_failed"), [(0, 0.0, False), (1, 0.0, True), (1, 0.25, False), (2, 0.25, True), (9, 1.0, False)]
+)  # fmt: skip
+def test_skipped_tests_have_a_limit(skipped: int, limit: float, *, is_failed: bool) -> None:
+    """They count neither as passed nor, within the limit, as failed."""
+    held = hold_to(TestResult(passed=3, failed=0, skipped=skipped), max_skipped=limit)
+    assert (held.failed == 1) is is_failed
+    assert held.passed == 3
+    if is_failed:
+        assert held.errors[0].actual == f"{skipped} of {3 + skipped}"
+
+
+def test_a_test_that_passed_before_and_did_not_run_has_failed() -> None:
+    """One that runs and fails is counted once."""
+    result = TestResult(passed=1, failed=1, errors=(TestFailure(name="b"),), passed_tests=("a",))
+    held = hold_to(result, baseline=("a", "b", "c"))
+    assert [(each.name, each.actual) for each in held.errors] == [("b", ""), ("c", "it did not run")]
+    assert held.failed == 2
+    empty = hold_to(TestResult(passed=0, failed=0), baseline=("a",))
+    assert empty.failed == 1

@@ -30,6 +30,8 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     """How far this run is from those before it; empty where nobody asks."""
     judges: dict[str, Any] = {}
     """How often people refused what each model had called right."""
+    tests: dict[str, tuple[str, ...]] = {}
+    """The tests that passed in the last run that was committed, by their tool."""
 
 
 class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):

@@ -77,7 +77,8 @@ def outputs_accepted(state: State, event: e.OutputsAccepted) -> State:
 
 def experience_drawn(state: State, event: e.ExperienceDrawn) -> State:
     demand(state, event, is_met=not state.quality.drawn, why="it was drawn before")
-    names = ("task_class", "rates", "gain", "weights", "novelty", *(("judges",) if event.judges else ()))
+    names = ["task_class", "rates", "gain", "weights", "novelty"]
+    names += [name for name in ("judges", "tests") if getattr(event, name)]
     drawn = {name: getattr(event, name) for name in names}
     return changed(state, quality=with_quality(state, drawn=drawn))
 
@@ -119,9 +120,13 @@ def tests_run(state: State, event: e.TestsRun) -> State:
     ran = state.quality.tests
     demand(state, event, is_met=event.number == len(ran), why=f"test command {len(ran)} is due")
     said = {"tool": event.tool, "result": event.result, "error": event.error}
+    before = state.quality.passed_tests
+    if names := event.result.get("passed_tests"):
+        number = str(event.number)
+        before = {**before, number: tuple(dict.fromkeys((*before.get(number, ()), *names)))}
     return changed(
         state,
-        quality=with_quality(state, tests=(*ran, said)),
+        quality=with_quality(state, tests=(*ran, said), passed_tests=before),
         used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )
 

@@ -245,7 +245,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         change=None if is_planned else state.change,
         verdict={},
         # Another pack may have other rules, and another kind of task to learn from.
-        quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}),
+        quality=msgspec.structs.replace(afresh(state.quality), drawn={}, control={}, passed_tests={}),
     )
 
 

@@ -161,7 +161,16 @@ class OutputReview:
             passed=sum(each.passed for each in results),
             failed=sum(each.failed for each in results),
             errors=tuple(failure for each in results for failure in each.errors),
+            skipped=sum(each.skipped for each in results),
         )
+
+    def baseline(self, number: int) -> frozenset[str]:
+        """The tests of a command that passed in an earlier round, or in earlier runs of its task class where these have the
+        same suite."""
+        quality, command = self.state.quality, self.rules.tests[number]
+        before = quality.passed_tests.get(str(number), ())
+        known = quality.drawn.get("tests", {}).get(command.tool, ()) if command.same_suite else ()
+        return frozenset((*before, *known))
 
     @property
     def tested(self) -> frozenset[str]:

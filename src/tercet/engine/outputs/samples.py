@@ -11,6 +11,7 @@ for it as for any other.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ from tercet.engine.control import unless_interrupted
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
+from tercet.quality.verification.harness import hold_to
 from tercet.quality.verification.junit import read_junit
 
 OUTPUT = "$output"
@@ -84,7 +86,7 @@ class Trials:
         except PointerError as error:
             return _untested(command, number, now, f"the outputs do not have what is tested: {error}")
         ended = await self.call(matter, command.tool, params, f"tests:{number}")
-        result, error = _read(ended, command.report)
+        result, error = _read(ended, command, matter.baseline(number))
         return e.TestsRun(
             at=self._session.now(),
             number=number,
@@ -111,12 +113,14 @@ def _untested(command: TestCommand, number: int, now: int, why: str) -> e.TestsR
     return e.TestsRun(at=now, number=number, tool=command.tool, error=why, calls=0)
 
 
-def _read(ended: Ended, report: str) -> tuple[dict[str, Any], str]:
-    """What a test command reported, or why there is nothing."""
+def _read(ended: Ended, command: TestCommand, baseline: Collection[str]) -> tuple[dict[str, Any], str]:
+    """What a test command reported, or why there is nothing; `baseline` are the tests that must have run."""
     if not isinstance(ended, Done) or ended.error:
         return {}, ended.error or "it failed"
     try:
-        return read_junit(str(pointer.follow(ended.value, report))).model_dump(mode="json"), ""
+        result = read_junit(str(pointer.follow(ended.value, command.report)))
+        held = hold_to(result, max_skipped=command.max_skipped, baseline=baseline)
+        return held.model_dump(mode="json"), ""
     except (PointerError, UsageError) as error:
         return {}, f"its report cannot be read: {error}"
 

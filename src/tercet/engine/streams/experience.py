@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.contracts.exit import JudgeRecord, OutcomeRow, Weights
+from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.quality import Defect, RepairEntry
 from tercet.contracts.record import FeedbackEntry
@@ -55,6 +56,8 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was measured when a person was asked, and whether they took it."""
     pattern: dict[str, float] = {}
     """How the run looks: names and kinds, no values."""
+    tests: dict[str, tuple[str, ...]] = {}
+    """The tests that passed in a run which was committed, by their tool, where every run of its kind has the same."""
     weights: dict[str, Any] = {}
     """Weights of confidence that somebody fitted and put into force."""
     by: str = ""
@@ -141,6 +144,14 @@ class Experience:
         found = [lesson.weights for lesson in self.lessons if lesson.weights]
         return Weights.model_validate(found[-1]) if found else None
 
+    @property
+    def tests(self) -> dict[str, tuple[str, ...]]:
+        """The tests that passed in the last run that was committed, by their tool."""
+        found: dict[str, tuple[str, ...]] = {}
+        for lesson in self.lessons:
+            found |= lesson.tests
+        return found
+
     def drawn(
         self, task_class: str, pattern: dict[str, float], limit: float | None, now: int
     ) -> e.ExperienceDrawn:
@@ -156,6 +167,7 @@ class Experience:
             weights=weights.model_dump(mode="json") if weights else {},
             novelty=found.model_dump(mode="json") if found else {},
             judges={name: each.model_dump(mode="json") for name, each in self.judges.items()},
+            tests=self.tests,
         )
 
 
@@ -211,7 +223,20 @@ def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Le
         observations=tuple(_observed(events, task_class, session)),
         outcomes=tuple(_outcomes(events)),
         pattern=pattern(run),
+        tests=_passed_tests(state, run),
     )
+
+
+def _passed_tests(state: State, run: Run) -> dict[str, tuple[str, ...]]:
+    """The tests that later runs must pass as well; none where the outputs were not committed."""
+    if state.phase is not Phase.COMMIT or state.partial or run.spec.quality is None:
+        return {}
+    said = zip(run.spec.quality.tests, state.quality.tests, strict=False)
+    return {
+        command.tool: tuple(result["result"].get("passed_tests", ()))
+        for command, result in said
+        if command.same_suite and result["result"]
+    }
 
 
 def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:

@@ -213,7 +213,8 @@ def template_steps_exist(parts: Parts) -> Problems:
 def _deliveries(parts: Parts, plan: Plan) -> Problems:
     """What is wrong with steps that take outputs of the run."""
     decision = decision_of(parts, plan.intent)
-    names = sorted({*plan.output_names, *(decision.required_outputs if decision else ())})
+    required = (*decision.required_outputs, *decision.rendered_outputs) if decision else ()
+    names = sorted({*plan.output_names, *required})
     for found in find_unknown_outputs(plan, names):
         yield parts.problem(
             "unknown_output",

@@ -1,7 +1,10 @@
 """JUnit XML, the report that test commands of most languages write, as data.
 
 The report is other people's text. So it is read by expat, which does no I/O; a document type, and with it every entity of
-its own, is refused; size and depth are bounded.
+its own, is refused; size and depth are bounded. A library such as junitparser was turned down: it reads by lxml or
+ElementTree, which build the whole tree and expand entities, and it believes the totals that a file states.
+
+Totals that a suite states must be those of its test cases: a file that was cut off or edited is no report.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ MAX_BYTES = 5_000_000
 MAX_DEPTH = 64
 MAX_FAILURES = 500
 """More failures are counted, and not listed."""
+MAX_NAMES = 2_000
+"""Of a suite in which more tests passed, no names are kept."""
 MAX_TRACE = 20_000
 
 _SUITES = frozenset({"testsuites", "testsuite"})
@@ -51,8 +56,57 @@ class _Case:
     location: str
     is_skipped: bool = False
     is_failed: bool = False
+    marks: int = 0
+    """How many failures and errors it has: a test may fail, and then its teardown."""
     message: str = ""
     text: list[str] = field(default_factory=list[str])
+
+
+class _Suite:
+    """What a suite states, and what its test cases come to, those of suites inside it included."""
+
+    def __init__(self, attributes: dict[str, str]) -> None:
+        self._stated = {name: _total(name, attributes[name]) for name in _TOTALS if name in attributes}
+        self._cases = self._failed = self._marks = self._skipped = self._again = 0
+        self._broken: set[str] = set()
+
+    def add(self, case: _Case) -> None:
+        """Count a test case."""
+        self._cases += 1
+        self._failed += case.is_failed
+        self._marks += case.marks
+        self._skipped += case.is_skipped and not case.is_failed
+        # pytest writes a test that failed a second time if its teardown fails as well, and counts it once.
+        self._again += case.is_failed and case.name in self._broken
+        if case.is_failed:
+            self._broken.add(case.name)
+
+    def demand_totals(self) -> None:
+        """Raise `UsageError` if the totals that are stated are not those of the test cases."""
+        stated = self._stated
+        failed = [stated[name] for name in ("failures", "errors") if name in stated]
+        self._demand("tests", stated.get("tests"), {self._cases, self._cases - self._again})
+        self._demand("skipped", stated.get("skipped"), {self._skipped})
+        self._demand(
+            "failures and errors", sum(failed) if len(failed) == 2 else None, {self._failed, self._marks}
+        )
+
+    def _demand(self, name: str, stated: int | None, found: set[int]) -> None:
+        if stated is not None and stated not in found:
+            raise UsageError(
+                f"the report states {stated} {name}, and its test cases come to {max(found)}",
+                code="test_totals_disagree",
+                remedy="let the test command write the whole report, and leave it as it is",
+            )
+
+
+_TOTALS = ("tests", "failures", "errors", "skipped")
+
+
+def _total(name: str, text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        _refuse(f"{name}={text[:20]!r} is not a number of tests")
+    return int(text)
 
 
 class _Reader:
@@ -61,8 +115,11 @@ class _Reader:
     def __init__(self) -> None:
         self.passed = 0
         self.failed = 0
+        self.skipped = 0
         self.errors: list[TestFailure] = []
+        self.names: list[str] = []
         self._open: list[str] = []
+        self._suites: list[_Suite] = []
         self._case: _Case | None = None
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -72,10 +129,13 @@ class _Reader:
         if len(self._open) >= MAX_DEPTH:
             _refuse(f"it nests deeper than {MAX_DEPTH}")
         self._open.append(tag)
-        if tag == "testcase":
+        if tag in _SUITES:
+            self._suites.append(_Suite(attributes))
+        elif tag == "testcase":
             self._case = _Case(name=_name(attributes), location=_location(attributes))
         elif self._case is not None and tag in _FAILED:
             self._case.is_failed = True
+            self._case.marks += 1
             self._case.message = self._case.message or attributes.get("message", "")
         elif self._case is not None and tag == "skipped":
             self._case.is_skipped = True
@@ -86,15 +146,23 @@ class _Reader:
 
     def end(self, _tag: str) -> None:
         tag = self._open.pop()
+        if tag in _SUITES:
+            self._suites.pop().demand_totals()
         if tag != "testcase" or self._case is None:
             return
         case, self._case = self._case, None
+        for suite in self._suites:
+            suite.add(case)
         if case.is_failed:
             self.failed += 1
             if len(self.errors) < MAX_FAILURES:
                 self.errors.append(_failure(case))
-        elif not case.is_skipped:
+        elif case.is_skipped:
+            self.skipped += 1
+        else:
             self.passed += 1
+            if len(self.names) <= MAX_NAMES:
+                self.names.append(case.name)
 
 
 def read_junit(report: str | bytes) -> TestResult:
@@ -112,7 +180,13 @@ def read_junit(report: str | bytes) -> TestResult:
         parser.Parse(data, True)  # noqa: FBT003 - expat's own signature: this is all
     except (expat.ExpatError, LookupError, ValueError) as error:
         _refuse(str(error))
-    return TestResult(passed=reader.passed, failed=reader.failed, errors=tuple(reader.errors))
+    return TestResult(
+        passed=reader.passed,
+        failed=reader.failed,
+        errors=tuple(reader.errors),
+        skipped=reader.skipped,
+        passed_tests=tuple(reader.names) if len(reader.names) <= MAX_NAMES else (),
+    )
 
 
 def _refuse(why: str) -> NoReturn:
