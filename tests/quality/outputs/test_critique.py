@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tercet.quality.rubric.faults import Scored
+from tercet.quality.verification.claims import MAX_CLAIMS
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
@@ -27,9 +29,7 @@ from tercet.quality.rubric.critique import (
     severity_of,
     weigh,
 )
-from tercet.quality.rubric.faults import Scored
 from tercet.quality.verification import asking
-from tercet.quality.verification.claims import MAX_CLAIMS
 from tercet.quality.verification.locations import parse_location
 
 from .interviews import interview

@@ -7,13 +7,13 @@ import re
 from typing import Any
 
 import pytest
+from tercet.quality.verification.asking import BATCH, verify_by_model
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.quality import Entailment
 from tercet.contracts.question import ModelFault, Question
-from tercet.quality.verification.asking import BATCH, verify_by_model
 
 from .interviews import interview
 

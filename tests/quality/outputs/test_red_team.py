@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tercet.quality.grounding.judges import Judges
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.encodings import decode_all
@@ -21,7 +22,6 @@ from tercet.contracts.question import ModelFault
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeCase, EdgeOutcome
 from tercet.contracts.shape import as_object
 from tercet.policy import schemas
-from tercet.quality.grounding.judges import Judges
 from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, judge_edge_cases, judge_probes
 from tercet.quality.rubric.credentials import find_any_secrets, find_secrets
 from tercet.quality.rubric.critique import critique, find_unsafe

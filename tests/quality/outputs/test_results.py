@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tercet.quality.verification.claims import is_text
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.quality import Entailment
 from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.tool import ToolSpec
-from tercet.quality.verification.claims import is_text
 from tercet.quality.verification.results import StepResult, evidence_of, results_of
 from tercet.quality.verification.verification import verify_output
 

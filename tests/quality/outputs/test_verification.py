@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tercet.quality.verification.claims import extract
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
@@ -16,7 +17,6 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.pointer import follow
 from tercet.contracts.quality import Entailment, Judgement
 from tercet.contracts.rubric import VerificationSettings
-from tercet.quality.verification.claims import extract
 from tercet.quality.verification.locations import Location, parse_location
 from tercet.quality.verification.verification import verify_output
 
