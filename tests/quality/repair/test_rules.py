@@ -193,10 +193,12 @@ def test_a_missing_section_is_added_where_it_belongs() -> None:
     """Behind the one that it follows, else at the end; its slots are filled when the text is rendered again."""
     found: dict[str, Any] = {"sections": (TEMPLATE,)}
     added = "## Returns\n\nWithin {{ days }} days.\n"
-    assert mended({"t": "# A\n\n## Invoice\n\nx\n\n## Z\n"}, C.INCOMPLETENESS, "/t", description=MISSING, **found) == {
-        "t": f"# A\n\n## Invoice\n\nx\n\n{added}\n## Z\n"
+    assert mended(
+        {"t": "# A\n\n## Invoice\n\nx\n\n## Z\n"}, C.INCOMPLETENESS, "/t", description=MISSING, **found
+    ) == {"t": f"# A\n\n## Invoice\n\nx\n\n{added}\n## Z\n"}
+    assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", description=MISSING, **found) == {
+        "t": f"Hello.\n\n{added}"
     }
-    assert mended({"t": "Hello."}, C.INCOMPLETENESS, "/t", description=MISSING, **found) == {"t": f"Hello.\n\n{added}"}
     assert mended({"t": "## returns\n\nno"}, C.INCOMPLETENESS, "/t", description=MISSING, **found) is None
 
 
@@ -205,7 +207,12 @@ def test_a_section_without_a_place_goes_into_the_text_that_has_sections() -> Non
     found: dict[str, Any] = {"sections": (TEMPLATE,)}
     after = mended({"a": "x", "b": "# B\n\nIt came."}, C.INCOMPLETENESS, description=MISSING, **found)
     assert after == {"a": "x", "b": "# B\n\nIt came.\n\n## Returns\n\nWithin {{ days }} days.\n"}
-    assert mended({"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, description=MISSING, **found) is None
+    assert (
+        mended(
+            {"a": "# A\n\nIt came.", "b": "# B\n\nIt went."}, C.INCOMPLETENESS, description=MISSING, **found
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("text", ["", "...", "# B\n"])
@@ -241,7 +248,9 @@ def test_a_rule_never_fails_and_says_the_same_twice(
     output: JsonObject, cause: RootCauseClass, location: str | None, words: str
 ) -> None:
     """Whatever the output is, a rule proposes edits that can be made, or none, and the same ones again."""
-    materials = Materials(schema=SCHEMA, evidence=(fact({"days": 3}),), sections=(TEMPLATE,), slots={"/t@0-1": "days"})
+    materials = Materials(
+        schema=SCHEMA, evidence=(fact({"days": 3}),), sections=(TEMPLATE,), slots={"/t@0-1": "days"}
+    )
     defect = Defect(dimension="d", severity=DefectSeverity.LOW, description=words, location=location)
     place: Region | None = locate(output, location)
     first = propose(output, defect, cause, place, materials)
