@@ -79,7 +79,7 @@ def test_a_quality_that_is_reached_commits_no_grave_defect(workshop: Workshop) -
     tone, complete = KIND["dimensions"][0], {"name": "sections", "scorer": "complete", "minimum": 0.0}
     both = {**KIND, "dimensions": [{**tone, "weight": 0.9}, {**complete, "weight": 0.1}]}
     rules: JsonObject = {"rubric": both, "required_sections": ["Returns"]}
-    done = steered(workshop, (0.2, 0.6, 1.0, 1.0), {}, quality=rules)
+    done = steered(workshop, (0.2, 0.6, 1.0, 1.0, 1.0, 1.0), {}, quality=rules)
     assert reasons(done)[0] == StopReason.REACHED
     last_look = last(e.OutputsCritiqued, done.found)
     assert [each["dimension"] for each in last_look.diagnosis["defects"]] == ["sections"]

@@ -30,6 +30,7 @@ from .quality_desk import (
     THRESHOLDS,
     TONE,
     WRITE,
+    accept,
     demand_within_bounds,
     desk,
     mended,
@@ -50,7 +51,7 @@ async def nothing(_: str) -> None:
 def opinion(question: Question) -> JsonObject:
     """A critic whose answer depends on the question alone: content once somebody is thanked."""
     if question.purpose == "judge":
-        return {"judgements": []}
+        return {"says": "unsure", "reason": "", "quotes": []}
     return FINE_TONE if "Thank you" in question.messages[0].text else BAD_TONE
 
 
@@ -225,7 +226,7 @@ def test_a_run_can_be_interrupted_while_a_model_is_asked(
             lost = [event for event in of(e.ModelAnswered, found) if event.code]
             assert len(lost) == 1
             before = len([event for event in of(e.ModelAnswered, found) if not event.code])
-            done = await runtime.resume(row.session_id)
+            done = await accept(runtime, await runtime.resume(row.session_id))
             assert (done.status, done.outputs) == ("completed", {"letter": KIND})
             _, found = await demand_within_bounds(journal, row.session_id)
             answered = [event for event in of(e.ModelAnswered, found) if not event.code]
@@ -308,7 +309,7 @@ def test_a_run_can_be_interrupted_while_a_test_command_runs(workshop: Workshop, 
             assert of(e.TestsRun, found) == []
             assert result.status == ("cancelled" if how == "cancel" else "paused")
             if how != "cancel":
-                assert (await runtime.resume(row.session_id)).status == "completed"
+                assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
 
     workshop.run(main())
 
@@ -338,7 +339,7 @@ def test_a_test_command_that_was_cut_off_is_called_again(tmp_path: Path) -> None
                 await asyncio.wait([running])
             (row,) = await journal.sessions("default", limit=9)
             async with workshop.runtime(pack, journal) as second:
-                result = await second.resume(row.session_id)
+                result = await accept(second, await second.resume(row.session_id))
                 assert (result.status, len(tries)) == ("completed", 2)
                 assert len(of(e.TestsRun, await events(journal, row.session_id))) == 1
 
@@ -369,7 +370,7 @@ def test_a_process_that_dies_while_a_model_is_asked_is_replaced(tmp_path: Path, 
             state, _ = await _as_left(journal, row.session_id)
             assert (state.phase, row.status) == (PHASES[purpose], "in_progress")
             async with workshop.runtime(pack, journal, critics=second[:1], repairers=second[1:]) as heir:
-                done = await heir.resume(row.session_id)
+                done = await accept(heir, await heir.resume(row.session_id))
                 assert (done.status, done.outputs) == ("completed", {"letter": KIND})
                 await demand_within_bounds(journal, row.session_id)
 
@@ -442,7 +443,7 @@ def test_a_session_in_the_loop_is_moved_to_another_version_of_its_pack(
                 with pytest.raises(UsageError) as caught:
                     await second.resume(row.session_id)
                 assert caught.value.code == "pack_version_mismatch"
-                done = await second.migrate(row.session_id, actor=BOB)
+                done = await accept(second, await second.migrate(row.session_id, actor=BOB))
                 assert done.status == "completed", done.reason
                 assert "It can be returned within 30 days." in done.outputs["letter"]
                 state, found = await demand_within_bounds(journal, row.session_id)

@@ -106,7 +106,7 @@ def outputs_read(state: State, event: e.OutputsRead) -> State:
     authored = {
         pointer.parts(text["pointer"])[0]: text["text"]
         for text in event.texts
-        if any(piece["source"] == "authored" for piece in text.get("pieces", ()))
+        if all(piece["source"] != "free" for piece in text.get("pieces", ()))
     }
     return changed(
         state,

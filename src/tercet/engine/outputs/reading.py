@@ -15,6 +15,7 @@ from tercet.core.outputs.judging import choose_sample
 from tercet.core.outputs.review import OutputReview, ToRead, bound_text
 from tercet.locales import read_text
 from tercet.quality.repair.regions import Edit, Region, splice
+from tercet.quality.verification.authored import mark_authored
 from tercet.quality.verification.verification import is_within
 
 LONGEST = 400_000
@@ -47,7 +48,8 @@ def _read(review: OutputReview, asked: ToRead) -> ReadText:
     if len(written) > LONGEST or is_within(asked.pointer, review.executed):
         return unread_text(asked.pointer, written)
     rules = review.rules
-    return read_text(asked.pointer, written, review.known, review.locale, rules.units, asked.author)
+    read = read_text(asked.pointer, written, review.known, review.locale, rules.units, asked.author)
+    return mark_authored(read, rules.repair.sections)
 
 
 def _written(asked: ToRead) -> str:

@@ -13,6 +13,7 @@ from tercet.contracts.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.regions import Edit, Region, headings, text_at, texts
+from tercet.quality.verification.authored import section_words
 
 
 def replace_value(
@@ -37,7 +38,7 @@ def add_section(
     if missing is None:
         return ()
     at = _position(text, missing)
-    new = _set_off(text, at, f"{'#' * missing.level} {missing.heading}\n\n{missing.text.strip()}\n")
+    new = _set_off(text, at, section_words(missing))
     return (Edit(region=Region(pointer=where, start=at, end=at), replacement=new),)
 
 
