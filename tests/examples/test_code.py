@@ -19,6 +19,7 @@ import pytest
 from tercet import Actor, Request, Runtime
 from tercet.contracts.question import Message, Question, Reply
 from tercet.core import events as e
+from tercet.models.model import Model
 from tercet.packs import Pack
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ class Overheard:
 
 
 def mend(
-    function: str, *models: Overheard, intent: str = "code.mend"
+    function: str, *models: Model, intent: str = "code.mend"
 ) -> tuple[Any, dict[str, Any], list[e.Event]]:
     """How a run for a function ended, its outputs, and what happened in the quality loop."""
     seen: list[e.Event] = []
