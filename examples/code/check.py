@@ -3,11 +3,14 @@
     echo '{"function": "late_fee", "code": "def late_fee(days): …"}' | python3 -I -B check.py cases.py
     echo '{"function": "late_fee", "code": "…", "arguments": {"days": 0}}' | python3 -I -B check.py
 
-Without tests it calls the function once, and prints what came of it. The source is written into a temporary folder and imported from there, so that traces name it; nothing else is written.
+Without tests it calls the function once, and prints what came of it. The source is written into a temporary folder and
+imported from there, so that traces name it; nothing else is written. Before that the process leaves the network, where the
+system lets it; limits of time, memory and files are set by whoever starts it (`commands.toml`).
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import re
@@ -23,6 +26,18 @@ from xml.etree import ElementTree as ET
 _UNFIT = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd]")
 """What XML has no place for."""
 _FOLDER = re.compile(r'File "[^"\n]*/')
+
+
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+"""CLONE_NEWUSER and CLONE_NEWNET of Linux."""
+
+
+def leave_network() -> bool:
+    """Move this process into a network of its own, in which there is nothing; False where the system does not allow it."""
+    if sys.platform != "linux":
+        return False
+    unshare = ctypes.CDLL(None, use_errno=True).unshare
+    return unshare(_NEW_USER | _NEW_NET) == 0 or unshare(_NEW_NET) == 0
 
 
 class Listed(unittest.TestResult):
@@ -91,12 +106,13 @@ def main(cases: str = "") -> None:
     """Read what is to be tested, test it, and print the report."""
     asked: dict[str, Any] = json.load(sys.stdin)
     function = asked["function"]
+    network = "none" if leave_network() else "shared"
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / f"{function}.py"
         source.write_text(asked["code"], encoding="utf-8")
         if cases:
             report = ET.tostring(check(function, source, Path(cases)), encoding="unicode")
-            json.dump({"junit": report}, sys.stdout)
+            json.dump({"junit": report, "network": network}, sys.stdout)
         else:
             json.dump({"value": call(function, source, asked["arguments"])}, sys.stdout)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
 from importlib import util
@@ -17,6 +19,7 @@ import pytest
 from tercet import Actor, Request, Runtime
 from tercet.contracts.question import Message, Question, Reply
 from tercet.core import events as e
+from tercet.models.model import Model
 from tercet.packs import Pack
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +66,7 @@ class Overheard:
 
 
 def mend(
-    function: str, *models: Overheard, intent: str = "code.mend"
+    function: str, *models: Model, intent: str = "code.mend"
 ) -> tuple[Any, dict[str, Any], list[e.Event]]:
     """How a run for a function ended, its outputs, and what happened in the quality loop."""
     seen: list[e.Event] = []
@@ -227,3 +230,59 @@ def test_the_command_on_the_page_ends_as_it_says(words: str, code: int) -> None:
     assert ran.returncode == code, ran.stdout + ran.stderr
     if not words:
         assert "tests   4 passed, 0 failed\ncompleted:" in ran.stdout
+
+
+def checked(code: str) -> dict[str, Any]:
+    """What the test command says of a source of late_fee."""
+    command = [sys.executable, "-I", "-B", "check.py", "cases.py"]
+    asked = json.dumps({"function": "late_fee", "code": code})
+    done = subprocess.run(
+        command, cwd=CODE, input=asked, capture_output=True, text=True, check=True, timeout=600
+    )
+    return json.loads(done.stdout)
+
+
+def test_code_under_test_has_no_network_where_the_platform_allows_it() -> None:
+    """A listener on loopback is out of reach; where the process could not leave the network, it says so."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        code = f"import socket\nsocket.create_connection(('127.0.0.1', {port}), timeout=5)\ndef late_fee(days): return 0\n"
+        said = checked(code)
+    is_reached = "create_connection" not in said["junit"]
+    assert is_reached == (said["network"] == "shared")
+    if sys.platform == "linux" and can_leave_network():
+        assert said["network"] == "none"
+
+
+def can_leave_network() -> bool:
+    """Whether this system lets a process have a network namespace of its own."""
+    found = shutil.which("unshare")
+    return (
+        found is not None
+        and subprocess.run([found, "-rn", "true"], check=False, capture_output=True).returncode == 0
+    )
+
+
+class Hog:
+    """A model that answers with code which takes more memory than it may."""
+
+    name = "scripted:hog"
+
+    def price(self, question: Question) -> int:
+        """Nothing."""
+        del question
+        return 0
+
+    async def ask(self, question: Question) -> Reply:
+        """Bring the code, whole or as the part that is asked for."""
+        code = "blob = bytearray(2**30)\ndef late_fee(days, daily): return len(blob)\n"
+        kind = (question.answer_schema or {})["properties"]["replacement"].get("type")
+        part = {"function": "late_fee", "code": code} if kind == "object" else code
+        return Reply(text=json.dumps({"replacement": part}), model=self.name)
+
+
+def test_code_under_test_has_limits() -> None:
+    """What takes more memory than it may is a failure of the code, and not of the machine."""
+    _, _, events = mend("late_fee", Hog())
+    ran = [event for event in events if isinstance(event, e.TestsRun)]
+    assert "MemoryError" in str(ran[1].result)
