@@ -35,6 +35,7 @@ def test_every_extra_that_is_asked_for_is_declared() -> None:
         "mcp",
         "documents",
         "embeddings",
+        "locales",
         "models",
     }
     assert named <= declared.keys()

@@ -979,8 +979,7 @@ def _letters(intent: str, honest_exit: int) -> Desk:
     )
 
 
-LETTERS = _letters("letters.write", 0)
-SIGNED = _letters("letters.sign", 4)
+LETTERS = _letters("letters.write", 4)
 
 # ---- http -----------------------------------------------------------------------------------------------------------
 
@@ -1484,4 +1483,4 @@ MORE: tuple[tuple[Desk, tuple[Attack, ...]], ...] = (
     ),
 )
 
-DESKS = (REFUNDS, GREENHOUSE, RUNBOOK, WELCOME, GOODBYE, LETTERS, SIGNED, REMIND, PARCELS, LOANS, CODE)
+DESKS = (REFUNDS, GREENHOUSE, RUNBOOK, WELCOME, GOODBYE, LETTERS, REMIND, PARCELS, LOANS, CODE)

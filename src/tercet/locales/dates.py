@@ -83,7 +83,7 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
     to = "|".join(map(re.escape, (words.lexicon.to if words.lexicon else "").split()))
     month = rf"(?P<m>{names})\b(?:\.(?=\s+\d))?"
     weekday = rf"(?:\b(?P<w>{days})\b\.?,?\s+(?:the\s+|den\s+|dem\s+|le\s+|el\s+)?)?"
-    year = r"(?:,?\s+(?:del?\s+)?(?P<y>(?:19|20)\d{2})(?![\d])(?:\s?г(?:ода|\.)?)?)"
+    year = r"(?:,?\s+(?:del?\s+)?(?P<y>\d{4})(?!\d)(?:\s?г(?:ода|\.)?)?)"
     ends = (
         rf"(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?:\s?-\s?|\s(?:{to})\s+(?:the\s+|dem\s+|zum\s+)?))?"
         if to

@@ -97,7 +97,7 @@ class Vocabulary:
     def _number_shapes(self) -> tuple[re.Pattern[str], ...]:
         mark, other = re.escape(self.decimal), re.escape("." if self.decimal == "," else ",")
         groups = rf"(?:{other}|['\s\xa0])"
-        pairs = cast("Any", self.locale.decimal_formats[None]).grouping[1] == 2
+        pairs = self.locale.decimal_formats[None].grouping[1] == 2
         first = rf"\d{{1,2}}(?:{groups}\d{{2}})*{groups}\d{{3}}|" if pairs else ""
         return (
             re.compile(rf"(?:{first}\d+|[1-9]\d{{0,2}}(?:{groups}\d{{3}})+)(?:{mark}\d+)?"),
@@ -138,6 +138,15 @@ class Vocabulary:
             forms.setdefault(symbol, self._by_symbol(symbol) or code)
         return forms
 
+    @lru_cache(maxsize=4_096)  # noqa: B019 - a vocabulary lives as long as the process
+    def currency_named(self, name: str) -> str:
+        """Return the currency of a folded symbol, code or name, also in an inflected form; else nothing."""
+        plain = name.replace("\xa0", " ").rstrip(".")
+        if plain in self.currency_forms or len(plain) < 4 or not plain.isalpha():
+            return self.currency_forms.get(plain, "")
+        similar = (form for form in self.currency_forms if len(form) > 3 and same_word(form, plain))
+        return next((self.currency_forms[form] for form in similar), "")
+
     def _by_symbol(self, symbol: str) -> str:
         local = (code for code in self._currencies if get_currency_symbol(code, "en").endswith(symbol))
         return next(local, "")
@@ -168,11 +177,11 @@ class Vocabulary:
         patterns = cast("Mapping[str, Any]", cast("Any", self.locale)._data["unit_patterns"])
         by_name = {name.partition("-")[2]: forms for name, forms in patterns.items()}
         for unit in self._used:
-            widths = by_name.get(unit, {})
+            widths = _table(by_name.get(unit))
             names = {
                 words_of(str(pattern).replace("{0}", ""))
                 for width in ("long", "short")
-                for category, pattern in (widths.get(width) or {}).items()
+                for category, pattern in _table(widths.get(width)).items()
                 if category in ("zero", "one", "two", "few", "many", "other")
             }
             yield from (UnitForm(unit, (), name) for name in sorted(names) if _is_unit_name(name))
@@ -206,7 +215,7 @@ class Vocabulary:
         found: dict[str, int] = {}
         for context in ("format", "stand-alone"):
             for width in ("wide", "abbreviated"):
-                for number, word in (table.get(context, {}).get(width) or {}).items():
+                for number, word in _table(_table(table.get(context)).get(width)).items():
                     found.setdefault(fold(str(word)).rstrip("."), int(number))
         return found
 
@@ -224,8 +233,13 @@ class Vocabulary:
     @cached_property
     def is_month_first(self) -> bool:
         """Whether 5/4 is a day in May."""
-        pattern = cast("Any", self.locale.date_formats["short"]).pattern
+        pattern = str(self.locale.date_formats["short"].pattern)
         return pattern.find("M") < pattern.find("d")
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    """A table of CLDR data, for which Babel has no types; an empty one where it is missing."""
+    return cast("Mapping[str, Any]", value or {})
 
 
 def _is_unit_name(name: tuple[str, ...]) -> bool:

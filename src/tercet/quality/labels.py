@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from tercet.contracts.documents import TextToken
 from tercet.quality.contexts import Range
-from tercet.quality.words import COMPOUNDING, compound_part, same_word, word_ranges, words_of
+from tercet.quality.words import COMPOUNDING, compound_part, same_word, word_ranges
 
 Phrase = tuple[str, ...]
 
-_LOOKED_AT = 24
+_LOOKED_AT = 8
 """Labels on each side of a token that are weighed."""
+MAX_INSIDE = 16
 _MAX_SIMILAR = 64
 """Labels with the same beginning that are compared with a word; with more, a word has to be equal."""
-_MAX_PHRASE = 12
+MAX_PHRASE = 12
 _ENDINGS = ("", "s", "e", "n", "en", "es")
 _BELONGS_TO_OTHER = 6
 _BEHIND = 2
 _RIVALS = 4
-_FAR = 2_000
-_ASIDE = re.compile(r"\([^()]*\)")
+_ASIDE = re.compile(r"\([^()]{0,500}\)")
 _BREAK = re.compile(r"[,;()\n–—]|[.!?](?=\s)")
 
 
@@ -43,13 +44,13 @@ Fits = Callable[[Occurrence, TextToken], bool]
 class LabelIndex:
     """Labels, found in a text by their words: in any case, with other endings, in German also in compounds."""
 
-    def __init__(self, labels: Iterable[str], language: str) -> None:
+    def __init__(self, phrases: Iterable[Phrase], language: str) -> None:
         self._is_compounding = language in COMPOUNDING
         self._single: set[str] = set()
         self._longer: dict[tuple[str, str], list[Phrase]] = {}
         self._by_start: dict[str, set[str]] = {}
         self._by_end: dict[str, set[str]] = {}
-        for phrase in sorted({words_of(label)[:_MAX_PHRASE] for label in labels} - {()}):
+        for phrase in sorted({phrase for phrase in phrases if 0 < len(phrase) <= MAX_PHRASE}):
             if len(phrase) == 1:
                 self._single.add(phrase[0])
             else:
@@ -122,12 +123,13 @@ class NearestLabels:
         self._starts = [each.start for each in self._found]
         self._tokens = sorted(tokens, key=lambda token: token.start)
         self._token_starts = [token.start for token in self._tokens]
+        self._weights = _Weights(text, self._token_starts)
 
     def inside(self, where: Range) -> list[Occurrence]:
-        """Return the labels in a range, the first of many."""
+        """Return the labels in a range, the first `MAX_INSIDE` of many."""
         low = bisect_left(self._starts, where[0])
         high = bisect_left(self._starts, where[1])
-        return self._found[low : min(high, low + 2 * _LOOKED_AT)]
+        return self._found[low : min(high, low + MAX_INSIDE)]
 
     def nearest(self, token: TextToken, where: Range, fits: Fits) -> list[Occurrence]:
         """Return the fitting labels in a range with the least between them and the token; none inside a longer one."""
@@ -136,35 +138,56 @@ class NearestLabels:
         around = self._found[max(low, middle - _LOOKED_AT) : min(high, middle + _LOOKED_AT)]
         fitting = [each for each in around if not _overlap(each, token) and fits(each, token)]
         whole = [each for each in fitting if not any(_contains(other, each) for other in fitting)]
-        costs = [(self._cost(token, each), each) for each in whole]
+        distances = [(self._distance(each, token), each) for each in whole]
+        reach = min((far for far, _ in distances), default=0) + _BELONGS_TO_OTHER + _BEHIND
+        costs = [(self._cost(token, each, far), each) for far, each in distances if far <= reach]
         least = min((cost for cost, _ in costs), default=0)
         return [each for cost, each in costs if cost == least]
 
-    def _cost(self, token: TextToken, label: Occurrence) -> int:
+    def _cost(self, token: TextToken, label: Occurrence, distance: int) -> int:
         """How far a label is from a token; most stand before it, so one behind it counts as further."""
-        own = self._distance(label, token)
-        has_rival = any(self._distance(label, other) <= own for other in self._rivals(label, token))
-        return own + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * _BEHIND
+        has_rival = any(self._distance(label, other) <= distance for other in self._rivals(label, token))
+        return distance + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * _BEHIND
 
     def _rivals(self, label: Occurrence, token: TextToken) -> Iterator[TextToken]:
-        """Tokens like this one around a label."""
+        """The tokens like this one that are next to a label, before and behind it."""
         at = bisect_left(self._token_starts, label.start)
-        for other in self._tokens[max(at - _RIVALS, 0) : at + _RIVALS]:
-            is_like = (other.kind, other.unit) == (token.kind, token.unit)
-            if is_like and other is not token and not _overlap(label, other):
-                yield other
+        for side in (self._tokens[max(at - _RIVALS, 0) : at][::-1], self._tokens[at : at + _RIVALS]):
+            for other in side:
+                is_like = (other.kind, other.unit) == (token.kind, token.unit) and other is not token
+                if is_like and not _overlap(label, other):
+                    yield other
+                    break
 
     def _distance(self, label: Occurrence, token: TextToken) -> int:
-        """Words between a token and a label; a comma or another token counts as several, an aside in brackets not at all."""
-        low, high = (label.end, token.start) if label.end <= token.start else (token.end, label.start)
-        if high - low > _FAR:
-            return high - low
-        low += self._text[low : low + 1] == "." and low == label.end  # an abbreviation: Tel. 123
-        between = _ASIDE.sub(lambda match: " " * len(match[0]), self._text[low:high])
-        first, last = bisect_left(self._token_starts, low), bisect_left(self._token_starts, high)
-        tokens = sum(not between[each.start - low].isspace() for each in self._tokens[first:last])
-        breaks = sum(3 if match[0] not in ".!?" else 8 for match in _BREAK.finditer(between))
-        return len(word_ranges(between)) + 3 * tokens + breaks
+        if token.end <= label.start:
+            return self._weights.between(token.end, label.start)
+        is_abbreviated = self._text[label.end : label.end + 1] == "."  # Tel. 123
+        return self._weights.between(label.end + is_abbreviated, token.start)
+
+
+class _Weights:
+    """What is between two places: words, and for several words each a comma or a token; not what stands in brackets."""
+
+    def __init__(self, text: str, token_starts: Sequence[int]) -> None:
+        marks = [(start, 1) for _, start, _ in word_ranges(text)]
+        marks += [(match.start(), 3 if match[0] not in ".!?" else 8) for match in _BREAK.finditer(text)]
+        marks += [(start, 3) for start in token_starts]
+        marks.sort()
+        self._places = [place for place, _ in marks]
+        self._sums = [0, *accumulate(weight for _, weight in marks)]
+        asides = [match.span() for match in _ASIDE.finditer(text)]
+        self._aside_starts, self._aside_ends = [start for start, _ in asides], [end for _, end in asides]
+        self._aside_sums = [0, *accumulate(self._sum(start, end) for start, end in asides)]
+
+    def between(self, low: int, high: int) -> int:
+        """Return the weight of a range."""
+        first, last = bisect_left(self._aside_starts, low), bisect_right(self._aside_ends, high)
+        aside = self._aside_sums[last] - self._aside_sums[first] if last > first else 0
+        return self._sum(low, high) - aside
+
+    def _sum(self, low: int, high: int) -> int:
+        return self._sums[bisect_left(self._places, high)] - self._sums[bisect_left(self._places, low)]
 
 
 def _overlap(label: Occurrence, token: TextToken) -> bool:

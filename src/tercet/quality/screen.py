@@ -9,21 +9,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
+from typing import NamedTuple
 
-from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenVerdict, ValueType
+from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenKind, TokenVerdict, ValueType
 from tercet.contracts.mode import Trust
 from tercet.quality.contexts import Segment, Segments
-from tercet.quality.labels import LabelIndex, NearestLabels, Occurrence, Phrase
+from tercet.quality.labels import MAX_INSIDE, MAX_PHRASE, LabelIndex, NearestLabels, Occurrence, Phrase
 from tercet.quality.values import CLDR_UNITS, NUMERIC
 from tercet.quality.verification.locations import Location
 from tercet.quality.words import alphanumeric, fold, same_word, words_of
 
 _MAX_SOURCES = 10
-_MAX_EQUAL = 256
-"""Known values that equal one token and are weighed; more are copies of each other."""
+Names = frozenset[Phrase]
 _ROW = re.compile(r"(.*/(?:0|[1-9]\d*))/[^/]*(?:/.*)?")
 _TYPES: dict[str, frozenset[ValueType]] = {
     "number": frozenset((*NUMERIC, "identifier")),
@@ -51,88 +51,113 @@ class _Screening:
     def __init__(self, read: ReadText, known: Sequence[KnownValue]) -> None:
         self._read, self._known = read, known
         spans = [(token.start, token.end) for token in read.tokens]
+        self._piece_starts = [piece.start for piece in read.pieces]
         self._segments = Segments(read.text, spans)
-        self._equal = _by_form(known)
+        self._forms = _by_form(known)
         self._rows = [_row_of(value.pointer) for value in known]
+        self._phrases = [frozenset(map(words_of, value.labels)) for value in known]
         self._labelled: dict[Phrase, list[int]] = {}
-        self._row_names: dict[Phrase, set[str]] = {}
+        self._row_names: dict[Phrase, list[str]] = {}
         for at, value in enumerate(known):
-            for label in value.labels:
-                self._labelled.setdefault(words_of(label), []).append(at)
+            for phrase in self._phrases[at]:
+                self._labelled.setdefault(phrase, []).append(at)
             if self._rows[at] and value.type in ("text", "name", "identifier"):
-                self._row_names.setdefault(words_of(str(value.value))[:12], set()).add(self._rows[at])
-        language = read.language
-        labels = (" ".join(phrase) for phrase in self._labelled)
-        self._labels = NearestLabels(read.text, LabelIndex(labels, language).find(read.text), read.tokens)
-        names = (" ".join(phrase) for phrase in self._row_names)
-        self._names = NearestLabels(read.text, LabelIndex(names, language).find(read.text), read.tokens)
+                self._row_names.setdefault(words_of(str(value.value))[:MAX_PHRASE], []).append(self._rows[at])
+        self._row_labels = {
+            phrase for at, row in enumerate(self._rows) if row for phrase in self._phrases[at]
+        }
+        self._labels = self._find_labels(self._labelled)
+        self._names = self._find_labels(self._row_names)
+        # Hostile texts repeat themselves: what depends on words alone is looked up once.
         self._fits: Callable[[Phrase, str, str], bool] = cache(self._phrase_fits)
+        self._equal: Callable[[TokenKind, str, str, str], _Equal] = cache(self._find_equal)
+        self._in_role: Callable[[_Equal, Names, Names], tuple[int, ...]] = cache(self._find_in_role)
+        self._slots: Callable[[Phrase, str, str], frozenset[str]] = cache(self._find_slots)
+
+    def _find_labels(self, phrases: Iterable[Phrase]) -> NearestLabels:
+        index = LabelIndex(phrases, self._read.language)
+        return NearestLabels(self._read.text, index.find(self._read.text), self._read.tokens)
 
     def verdicts(self) -> Iterator[TokenVerdict]:
-        judged = [(token, self._judge(token)) for token in self._read.tokens if _is_judged(token, self._read)]
-        claimed = Counter((self._segments.at(token.start), verdict.slot) for token, verdict in judged)
+        written_by = [(token, self._authors(token)) for token in self._read.tokens]
+        judged = [(token, self._judge(token, by)) for token, by in written_by if by != {"authored"}]
+        claimed = Counter((self._segments.at(token.start).start, verdict.slot) for token, verdict in judged)
         stated = {
-            (self._segments.at(token.start), source)
+            (self._segments.at(token.start).start, source)
             for token, verdict in judged
             if verdict.status == "found"
             for source in verdict.sources
         }
         pointers = {value.name: value.pointer for value in self._known if value.name}
         for token, verdict in judged:
-            where = self._segments.at(token.start)
+            where = self._segments.at(token.start).start
             is_taken = claimed[where, verdict.slot] > 1 or (where, pointers.get(verdict.slot)) in stated
             yield verdict.model_copy(update={"slot": ""}) if verdict.slot and is_taken else verdict
 
-    def _judge(self, token: TextToken) -> TokenVerdict:
+    def _authors(self, token: TextToken) -> set[str]:
+        """Who wrote the characters of a token, without the space in it."""
+        found: set[str] = set()
+        for piece in self._read.pieces[max(bisect_right(self._piece_starts, token.start) - 1, 0) :]:
+            if piece.start >= token.end:
+                break
+            if self._read.text[max(piece.start, token.start) : min(piece.end, token.end)].strip():
+                found.add(piece.source)
+        return found or {"free"}
+
+    def _judge(self, token: TextToken, authors: set[str]) -> TokenVerdict:
         place = str(Location(self._read.pointer, token.start, token.end))
-        if _is_bound(token, self._read):
+        if "free" not in authors:
             return TokenVerdict(location=place, token=token, status="bound")
-        equal = self._candidates(token)
-        trusted = [at for at in equal if self._known[at].trust is Trust.TRUSTED]
-        agreeing = [at for at in trusted if _unit_agrees(self._known[at], token)]
-        found = self._in_role(token, agreeing) if agreeing else []
-        status = "found" if found else "elsewhere" if equal else "unknown"
-        sources = dict.fromkeys(self._known[at].pointer for at in found or equal)
+        equal = self._equal(token.kind, token.value, token.unit, token.text)
+        found = self._in_role(equal, *self._names_around(token)) if equal.agreeing else ()
+        status = "found" if found else "elsewhere" if equal.values else "unknown"
+        sources = dict.fromkeys(self._known[at].pointer for at in found or equal.values[:_MAX_SOURCES])
         slot = "" if found else self._named_slot(token)
-        return TokenVerdict(
-            location=place, token=token, status=status, sources=tuple(sources)[:_MAX_SOURCES], slot=slot
-        )
+        return TokenVerdict(location=place, token=token, status=status, sources=tuple(sources), slot=slot)
 
-    def _candidates(self, token: TextToken) -> list[int]:
-        """The known values that equal a token."""
-        found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._equal.get(form, ()))
-        kinds = _TYPES[token.kind]
-        return [at for at in found if self._known[at].type in kinds and _is_equal(self._known[at], token)][
-            :_MAX_EQUAL
-        ]
+    def _find_equal(self, kind: TokenKind, value: str, unit: str, text: str) -> _Equal:
+        """The known values that equal a token, and those that could be meant by it."""
+        token = TextToken(start=0, end=0, text=text, kind=kind, value=value, unit=unit)
+        found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._forms.get(form, ()))
+        known = {at: self._known[at] for at in found if self._known[at].type in _TYPES[kind]}
+        equal = [at for at, each in known.items() if _is_equal(each, token)]
+        trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
+        own_unit = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
+        is_quotation = kind == "name" and any(char.isdigit() for char in value)
+        return _Equal(tuple(equal), tuple(trusted), tuple(own_unit), is_quotation)
 
-    def _in_role(self, token: TextToken, equal: Sequence[int]) -> list[int]:
-        """Those of some equal values that the context names."""
-        if token.kind == "name" and any(char.isdigit() for char in token.value):
-            return list(equal)  # a quotation of a known text
+    def _find_in_role(self, equal: _Equal, row_names: Names, labels: Names) -> tuple[int, ...]:
+        """Those of some equal values that the context names; of many the first."""
+        if equal.is_quotation:
+            return equal.agreeing[:_MAX_SOURCES]
+        rows = {row for name in row_names for row in self._row_names[name]}
+        in_rows = [at for at in equal.agreeing if self._rows[at] in rows]
+        columns = labels & self._row_labels
+        if in_rows:
+            return tuple(at for at in in_rows if not columns or columns & self._phrases[at])[:_MAX_SOURCES]
+        found = [at for at in equal.agreeing if labels & self._phrases[at] and not (rows and self._rows[at])]
+        # A unit of the pack says what is counted, as a label does.
+        return tuple(found if found or labels else equal.own_unit)[:_MAX_SOURCES]
+
+    def _names_around(self, token: TextToken) -> tuple[Names, Names]:
+        """The names of rows that a token belongs to, and the labels nearest to it."""
         segment = self._segments.at(token.start)
         rows = self._named_rows(token, segment)
-        nearest = self._nearest(token, segment, rows)
-        labelled = {at for each in nearest for at in self._labelled.get(each.phrase, ())}
-        in_rows = [at for at in equal if self._rows[at] in rows]
-        if in_rows:
-            of_rows = {at for at in labelled if self._rows[at]}
-            return [at for at in in_rows if at in of_rows] if of_rows else in_rows
-        found = [at for at in equal if at in labelled and (not rows or not self._rows[at])]
-        if found or nearest:
-            return found
-        return [at for at in equal if _is_own_unit(self._known[at], token)]
+        nearest = self._nearest(token, segment, is_in_row=bool(rows))
+        return frozenset(each.phrase for each in rows), frozenset(each.phrase for each in nearest)
 
-    def _named_rows(self, token: TextToken, segment: Segment) -> set[str]:
-        """The rows whose name is nearest in the sentence, or stands in the row of the table."""
-        own = self._names.nearest(token, (segment.start, segment.end), lambda *_: True)
-        beside = [each for cell in segment.row for each in self._names.inside(cell)]
-        lead = self._names.nearest(token, segment.lead, lambda *_: True) if segment.lead else []
-        return {row for each in own or beside or lead for row in self._row_names[each.phrase]}
+    def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
+        """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
+        own = self._names.nearest(token, (segment.start, segment.end), _any_label)
+        beside = [] if own else [each for cell in segment.row for each in self._names.inside(cell)]
+        is_led = segment.lead and not own and not beside
+        return (
+            self._names.nearest(token, segment.lead, _any_label) if segment.lead and is_led else own or beside
+        )
 
-    def _nearest(self, token: TextToken, segment: Segment, rows: set[str]) -> list[Occurrence]:
+    def _nearest(self, token: TextToken, segment: Segment, *, is_in_row: bool) -> list[Occurrence]:
         """The nearest labels of values that could be the token's."""
-        cells = [*segment.row, segment.column] if not rows else [segment.column]
+        cells = [segment.column] if is_in_row else [*segment.row, segment.column]
         if own := self._labels.nearest(token, (segment.start, segment.end), self._label_fits):
             return own
         for cell in cells:
@@ -148,22 +173,37 @@ class _Screening:
 
     def _phrase_fits(self, phrase: Phrase, kind: str, unit: str) -> bool:
         """Whether a label names a value that a token of this kind and unit could be."""
-        return any(
-            _could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ())[:_MAX_EQUAL]
-        )
+        return any(_could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ()))
 
     def _named_slot(self, token: TextToken) -> str:
         """The only listed value of the token's type that its sentence names."""
         segment = self._segments.at(token.start)
         parts = [(segment.start, segment.end), *segment.row, *filter(None, (segment.column,))]
-        phrases = {each.phrase for part in parts for each in self._labels.inside(part)}
-        named = {
-            self._known[at].name
-            for phrase in phrases
-            for at in self._labelled.get(phrase, ())[:_MAX_EQUAL]
-            if self._known[at].name and _could_be(self._known[at], token.kind, token.unit)
-        }
+        labels = [self._labels.inside(part) for part in parts]
+        if any(len(part) == MAX_INSIDE for part in labels):
+            return ""  # there may be more, and with them another value
+        phrases = {each.phrase for part in labels for each in part}
+        named = {name for phrase in phrases for name in self._slots(phrase, token.kind, token.unit)}
         return named.pop() if len(named) == 1 else ""
+
+    def _find_slots(self, phrase: Phrase, kind: str, unit: str) -> frozenset[str]:
+        values = (self._known[at] for at in self._labelled.get(phrase, ()))
+        return frozenset(value.name for value in values if value.name and _could_be(value, kind, unit))
+
+
+class _Equal(NamedTuple):
+    """Where the values that equal a token are in the list of known values."""
+
+    values: tuple[int, ...]
+    agreeing: tuple[int, ...]
+    """Those that are trusted, in a unit that agrees."""
+    own_unit: tuple[int, ...]
+    """Those whose unit is the pack's own, and is written with the token."""
+    is_quotation: bool
+
+
+def _any_label(*_: object) -> bool:
+    return True
 
 
 def _row_of(pointer: str) -> str:
@@ -263,11 +303,6 @@ def _is_currency(unit: str) -> bool:
     return len(unit) == 3 and unit.isupper()
 
 
-def _is_own_unit(value: KnownValue, token: TextToken) -> bool:
-    """Whether a token is written with a unit of the pack, which says what is counted as a label does."""
-    return bool(token.unit) and value.unit == token.unit and token.unit not in CLDR_UNITS
-
-
 def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
     """Whether a value can be stated by a token of this kind and unit."""
     if value.type not in _TYPES[kind]:
@@ -281,29 +316,3 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
     if _is_currency(unit):
         return value.type == "money" or (value.type == "number" and not value.unit)
     return value.unit == unit or (value.type == "number" and not value.unit and not value.name)
-
-
-# Pieces
-
-
-def _is_judged(token: TextToken, read: ReadText) -> bool:
-    return _sources(token, read) != {"authored"}
-
-
-def _is_bound(token: TextToken, read: ReadText) -> bool:
-    sources = _sources(token, read)
-    return "bound" in sources and "free" not in sources
-
-
-def _sources(token: TextToken, read: ReadText) -> set[str]:
-    """Who wrote the characters of a token, without the space in it."""
-    if not read.pieces:
-        return {"free"}
-    found: set[str] = set()
-    starts = [piece.start for piece in read.pieces]
-    for piece in read.pieces[max(bisect_right(starts, token.start) - 1, 0) :]:
-        if piece.start >= token.end:
-            break
-        if read.text[max(piece.start, token.start) : min(piece.end, token.end)].strip():
-            found.add(piece.source)
-    return found or {"free"}

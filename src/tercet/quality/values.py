@@ -212,8 +212,9 @@ def _look_up(path: str, sources: Iterable[_Source]) -> _Found:
 
 def _sum(rule: DocumentValue, sources: Sequence[_Source]) -> _Found:
     rows = _look_up(rule.sum_of or "", sources)
-    products = [_product(row, rule.fields) for row in as_list(rows.value) or [None]]
-    if any(each is None for each in products):
+    items = as_list(rows.value)
+    products = [_product(row, rule.fields) for row in items or ()]
+    if items is None or None in products:
         return _Found()
     total = sum((each for each in products if each is not None), Decimal(0))
     return _Found(_rounded(total, rule.type), trust=rows.trust)

@@ -9,7 +9,10 @@ from functools import lru_cache
 COMPOUNDING = frozenset({"de", "nl", "sv", "da", "nb", "nn", "no", "fi"})
 """Languages that write compounds as one word."""
 
-_WORD = re.compile(r"[^\W_]+")
+# Characters that nobody sees do not end a word: soft hyphens, zero-width and bidirectional marks, accents of their own.
+_HIDDEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufe00-\ufe0f\u0300-\u036f"
+_HIDDEN_MARKS = re.compile(f"[{_HIDDEN}]")
+_WORD = re.compile(rf"[^\W_][^\W_{_HIDDEN}]*(?:[{_HIDDEN}]+[^\W_{_HIDDEN}]*)*")
 _SHORT_ENDINGS = frozenset({"s", "e", "n", "en", "es", "em", "er", "x"})
 _SHORTEST_PART = 5
 
@@ -17,7 +20,9 @@ _SHORTEST_PART = 5
 @lru_cache(maxsize=65_536)
 def fold(text: str) -> str:
     """Return a text without case, accents and compatibility forms: `Straße` and `STRASSE` are equal."""
-    spread = unicodedata.normalize("NFKD", text.casefold())
+    spread = unicodedata.normalize(
+        "NFKD", _HIDDEN_MARKS.sub("", unicodedata.normalize("NFC", text)).casefold()
+    )
     return "".join(char for char in spread if not unicodedata.combining(char))
 
 

@@ -11,13 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.documents import DocumentValue
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
 from tercet.contracts.pointer import follow
 from tercet.contracts.quality import CritiqueDiagnosis, DefectSeverity
+from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.question import ModelFault
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension, usual_rubric
+from tercet.locales import read_text
 from tercet.quality.rubric.critique import (
     SYSTEM,
     ask_about,
@@ -27,10 +31,11 @@ from tercet.quality.rubric.critique import (
     severity_of,
     weigh,
 )
-from tercet.quality.rubric.faults import Scored
-from tercet.quality.verification import asking
-from tercet.quality.verification.claims import MAX_CLAIMS
+from tercet.quality.rubric.scorers import Scored
+from tercet.quality.values import known_values
+from tercet.quality.verification import judge
 from tercet.quality.verification.locations import parse_location
+from tercet.quality.verification.verification import verify_output
 
 from .interviews import interview
 
@@ -45,9 +50,23 @@ ORDER = Evidence(
     },
     trust=Trust.TRUSTED,
 )
+VALUES = (
+    DocumentValue.model_validate(
+        {
+            "name": "order_total",
+            "from": "order#/total",
+            "type": "money",
+            "currency": "INR",
+            "labels": {"en": ["total"]},
+        }
+    ),
+    DocumentValue.model_validate(
+        {"name": "order_id", "from": "order#/order_id", "type": "identifier", "labels": {"en": ["order"]}}
+    ),
+)
 KEY = "sk-proj-AbCdEf0123456789abcdefXYZ"
 LETTER = (
-    "Dear Ms. Rao,\n\n## Your order\n\nYour order ord_881 was delivered on 5 May 2026.\n"
+    "Hello,\n\n## Your order\n\nYour order ord_881 was delivered on 5 May 2026.\n"
     "The total of the order is 25,400 INR.\nYou also receive a voucher of EUR 25.\n\n"
     f"Our key is {KEY}.\n\nKind regards"
 )
@@ -65,11 +84,20 @@ MODEL = Rubric(
 
 
 def given_letter(letter: str = LETTER, rubric: Rubric | None = None, **task: Any) -> CritiqueInput:
-    """The input of a critic for a letter."""
+    """The input of a critic for a letter, as it is verified."""
+    wanted = TASK.model_copy(update=task)
+    known = known_values(VALUES, (ORDER,), {}, (), "en")
+    spec = DecisionSpec(
+        id="letter", quality=QualityRules(values=VALUES, required_sections=wanted.required_sections)
+    )
+    read = read_text("/letter", letter, known, "en", {}, "agent")
+    verdict = verify_output(spec, {"letter": letter}, [read], known)
     return CritiqueInput(
-        task=TASK.model_copy(update=task),
+        task=wanted,
         output={"letter": letter},
         evidence=(ORDER,),
+        tokens=verdict.tokens,
+        missing=verdict.missing,
         rubric=rubric or usual_rubric(),
     )
 
@@ -84,8 +112,8 @@ def in_dimension(diagnosis: CritiqueDiagnosis, name: str) -> list[str]:
 
 @pytest.mark.req("R180")
 def test_there_is_no_place_for_the_generators_reasoning() -> None:
-    """A critic's input has four fields, and nothing can be added to any part of it."""
-    assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "rubric"}
+    """A critic's input has six fields, and nothing can be added to any part of it."""
+    assert set(CritiqueInput.model_fields) == {"task", "output", "evidence", "tokens", "missing", "rubric"}
     whole = given_letter().model_dump()
     for name in ("reasoning", "chain_of_thought", "plan", "rationale", "transcript", "state", "messages"):
         for part in (whole, whole["task"], whole["rubric"]):
@@ -99,24 +127,20 @@ def test_there_is_no_place_for_the_generators_reasoning() -> None:
 
 
 @pytest.mark.req("R179", "R180")
-@pytest.mark.parametrize(("facts", "unsaid"), [((), {"required_facts"}), (("order#/total",), set[str]())])
-def test_what_a_model_is_told_is_the_input_and_nothing_else(facts: tuple[str, ...], unsaid: set[str]) -> None:
-    """A question is one message without a history, and all its data is the task, the output and the evidence.
-
-    What must be stated is there where something must: a task of before is asked about in the same bytes.
-    """
-    source = given_letter(rubric=MODEL, required_facts=facts)
+def test_what_a_model_is_told_is_the_input_and_nothing_else() -> None:
+    """A question is one message without a history, and all its data is the task, the output and the evidence."""
+    source = given_letter(rubric=MODEL)
     question = ask_about(source, source.rubric.dimensions[0])
     (message,) = question.messages
     fenced = re.compile(r"^(\w+):\n<data-(\w{8})>\n(.*?)\n</data-\2>$", re.MULTILINE | re.DOTALL)
     data = {match[1]: json.loads(match[3]) for match in fenced.finditer(message.text)}
     assert data == {
-        "Task": source.task.model_dump(mode="json", exclude=unsaid),
+        "Task": source.task.model_dump(mode="json"),
         "Output": source.output,
         "Evidence": [{"id": ORDER.id, "content": ORDER.content}],
     }
     assert fenced.sub("", message.text).strip() == "Dimension: tone. Is it friendly?\nIts minimum is 0.7."
-    assert question.system == SYSTEM != asking.SYSTEM
+    assert question.system == SYSTEM != judge.SYSTEM
 
 
 @pytest.mark.req("R179")
@@ -228,11 +252,12 @@ def test_a_bad_letter_is_diagnosed() -> None:
     """A wrong total, a voucher from nowhere, a missing section and a key: each has its dimension, place and hint."""
     source = given_letter()
     diagnosis = critique(source)
-    wrong, made_up = in_dimension(diagnosis, "correctness")[:2]
-    assert "25,400 INR" in wrong
-    assert "is contradicted" in wrong
-    assert f"say what {ORDER.id} says at /total" in diagnosis.repair_hints[0].hint
-    assert "'EUR 25' is nowhere in the evidence" in made_up
+    assert in_dimension(diagnosis, "correctness")[:3] == [
+        "'25,400 INR' is ungrounded: no known value equals it",
+        "'EUR 25' is ungrounded: no known value equals it",
+        "'[model provider key]' is ungrounded: no known value equals it",
+    ]
+    assert diagnosis.repair_hints[0].hint == "write {{ order_total }}"
     assert in_dimension(diagnosis, "completeness") == ["the section 'Next steps' is missing"]
     assert in_dimension(diagnosis, "safety") == [
         "it holds something that must not go out: model provider key"
@@ -253,8 +278,7 @@ def test_a_location_leads_to_the_words() -> None:
         place = parse_location(defect.location or "")
         cut[defect.description] = follow(source.output, place.pointer)[place.start : place.end]
     assert cut["it holds something that must not go out: model provider key"] == KEY
-    assert "The total of the order is 25,400 INR." in cut.values()
-    assert "You also receive a voucher of EUR 25." in cut.values()
+    assert {"25,400 INR", "EUR 25"} <= set(cut.values())
 
 
 def test_a_diagnosis_does_not_repeat_a_secret() -> None:
@@ -279,7 +303,7 @@ def test_a_good_letter_passes() -> None:
     [
         ("TODO", "'TODO' stands for something that is missing"),
         ("Dear [insert name],\nhello.", "'[insert name]' stands for something that is missing"),
-        ("", "the required output 'letter' is empty"),
+        ("", "the required output 'letter' is missing"),
     ],
 )
 def test_what_is_incomplete(letter: str, description: str) -> None:
@@ -311,59 +335,18 @@ def test_plain_words_are_no_defects() -> None:
     assert diagnosis.scores["correctness"] == 1.0
 
 
-def test_a_value_that_the_schema_lists_is_a_choice() -> None:
-    """What the schema lists is no claim, unless the evidence has another word for it."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "tier": {"$ref": "#/$defs/tier"},
-            "status": {"enum": ["delivered", "cancelled"]},
-            "tags": {"type": "array", "items": {"const": "Q4-9"}},
-        },
-        "$defs": {"tier": {"enum": ["Tier 1", "Tier 22"]}},
-    }
-
-    def defects(output: dict[str, Any], schema: dict[str, Any] | None) -> list[str | None]:
-        task = CritiqueTask(outputs_schema=schema)
-        found = critique(CritiqueInput(task=task, output=output, evidence=(ORDER,)))
-        return [defect.location for defect in found.defects]
-
-    output = {"tier": "Tier 22", "tags": ["Q4-9"], "status": "delivered"}
-    assert defects(output, None) == ["/tier", "/tags/0"]
-    assert defects(output, schema) == []
-    assert defects({**output, "status": "cancelled"}, schema) == []
-    broken = {"properties": {"tier": {"$ref": "#/nowhere"}}}
-    assert defects({"tier": "Tier 22"}, broken) == ["/tier"]
-
-
 @pytest.mark.req("R184")
 def test_one_wrong_claim_among_many_is_a_defect() -> None:
-    """In a long letter it costs little of the score, and is grave all the same: trusted evidence says otherwise."""
+    """In a long letter it costs little of the score, and is grave all the same."""
     long = "\n".join(["Your order ord_881 was delivered on 5 May 2026."] * 9)
     source = given_letter(
         f"## Your order\n\n{long}\nThe total of the order is 25,400 INR.\n\n## Next steps\n\nCall us."
     )
     diagnosis = critique(source)
-    assert diagnosis.scores["correctness"] == 0.9
+    assert diagnosis.scores["correctness"] == round(1 - 1 / 19, 6)
     assert [(defect.dimension, defect.severity) for defect in diagnosis.defects] == [
         ("correctness", DefectSeverity.HIGH)
     ]
-
-
-def test_claims_that_nothing_settles_are_a_gap_of_evidence() -> None:
-    """Under a stricter minimum they are not taken for made up: what is missing is evidence."""
-    strict = Rubric(
-        dimensions=(RubricDimension(name="correctness", weight=1, minimum=0.9, scorer="grounded"),)
-    )
-    source = CritiqueInput(
-        task=CritiqueTask(),
-        output={"letter": "Our agent likes ord_881 a lot."},
-        evidence=(ORDER,),
-        rubric=strict,
-    )
-    (defect,) = critique(source).defects
-    assert defect.description == "insufficient evidence: nothing settles 1 of 1 claims"
-    assert critique(source.model_copy(update={"rubric": usual_rubric()})).defects == ()
 
 
 def test_a_model_is_heard_only_where_its_dimension_falls_short() -> None:
@@ -373,33 +356,6 @@ def test_a_model_is_heard_only_where_its_dimension_falls_short() -> None:
     assert [defect.dimension for defect in heard.result.defects] == ["safety"]
 
 
-def test_a_line_that_goes_on_is_one_claim() -> None:
-    """A sentence that was broken for its length is judged, and located, as a whole."""
-    text = "We are glad to say that your order with the number ord_881\nwas delivered on 9 June 2026. Bye for now."
-    source = given_letter(text, required_sections=())
-    (defect,) = critique(source).defects
-    place = parse_location(defect.location or "")
-    assert text[place.start : place.end] == text.partition(" Bye")[0]
-
-
-def test_totals_of_the_output_itself() -> None:
-    """A text is held against the items beside it; a total that the evidence states counts before them."""
-    lines = [{"name": "lamp", "amount": 40}, {"name": "shade", "amount": 58}]
-    task = CritiqueTask()
-
-    def defects(output: dict[str, Any], *evidence: Evidence) -> list[str | None]:
-        found = critique(CritiqueInput(task=task, output=output, evidence=evidence))
-        return [defect.location for defect in found.defects]
-
-    prices = Evidence(id="kg:prices:1#snapshot_s", content=[{"lamp": 40}, {"shade": 58}], trust=Trust.TRUSTED)
-    lines_known = {"lines": lines}
-    assert defects({**lines_known, "text": "The total is 98 EUR."}, prices) == []
-    assert defects({**lines_known, "text": "The total is 99 EUR."}, prices) == ["/text#char=0,20"]
-    rebate = Evidence(id="kg:order:1#snapshot_s", content={"total": 90}, trust=Trust.TRUSTED)
-    assert defects({**lines_known, "total": 90}, prices, rebate) == []
-    assert set(defects({**lines_known, "total": 98}, prices, rebate)) == {"/total"}
-
-
 def incoherent(output: dict[str, Any]) -> list[str]:
     """What is incoherent in an output."""
     strict = Rubric(dimensions=(RubricDimension(name="coherence", weight=1, minimum=1, scorer="coherent"),))
@@ -407,33 +363,10 @@ def incoherent(output: dict[str, Any]) -> list[str]:
     return in_dimension(critique(source), "coherence")
 
 
-def test_an_output_may_not_contradict_itself() -> None:
-    """Two sentences that cannot both be right are both named."""
-    found = incoherent({"letter": "The refund is 40 EUR. We wish you well in all. The refund is 45 EUR."})
-    assert len(found) == 2
-    assert all("is at odds with" in text for text in found)
-    assert incoherent({"letter": "The refund is 40 EUR. The shipping fee is 5 EUR."}) == []
-
-
 def test_an_output_may_not_say_the_same_twice() -> None:
     """A paragraph that stands there twice is named once."""
     paragraph = "We are happy to tell you that the parcel has left our house."
     assert len(incoherent({"letter": f"{paragraph}\n\nMore of it.\n\n{paragraph}"})) == 1
-
-
-@pytest.mark.parametrize(
-    ("invoice", "wrong"),
-    [
-        ({"lines": [{"price": 40, "quantity": 2}, {"price": 3, "quantity": 6}], "total": 98}, False),
-        ({"lines": [{"price": 40, "quantity": 2}, {"price": 3, "quantity": 6}], "total": 89}, True),
-        ({"lines": [{"amount": 0.1}, {"amount": 0.2}], "total": 0.3}, False),
-        ({"lines": [{"amount": 10}], "total": 12, "tax": 2}, False),
-        ({"lines": [{"name": "lamp"}], "total": 12}, False),
-    ],
-)
-def test_totals_add_up(invoice: dict[str, Any], wrong: bool) -> None:
-    """A total beside its items is their sum, unless something else may belong to it."""
-    assert bool(incoherent(invoice)) is wrong
 
 
 # ---- a model as scorer ---------------------------------------------------------------------------------------------
@@ -482,14 +415,3 @@ def test_the_same_input_gives_the_same_bytes(output: dict[str, Any], contents: l
     source = CritiqueInput(task=TASK, output=output, evidence=evidence)
     first = critique(source).model_dump_json()
     assert critique(CritiqueInput.model_validate_json(source.model_dump_json())).model_dump_json() == first
-
-
-def test_more_claims_than_are_judged_are_not_borne_out() -> None:
-    """A wrong claim behind very many right ones is nobody's finding, so what has so many is not correct."""
-    order = Evidence(id="kg:order:1#snapshot_s1", content={"total": 245}, trust=Trust.TRUSTED)
-    rows = [{"total": 245} for _ in range(MAX_CLAIMS)]
-    scores = [
-        critique(CritiqueInput(task=CritiqueTask(), output={"rows": given}, evidence=(order,))).scores
-        for given in (rows, [*rows, {"total": 999}])
-    ]
-    assert [each["correctness"] for each in scores] == [1.0, 0.0]

@@ -18,22 +18,25 @@ from tercet.quality.verification.consistency import vote_by_similarity, vote_exa
 from tercet.quality.verification.traces import analyse
 from tercet.quality.verification.verification import verify_output
 
-from .test_critique import LETTER, ORDER, given_letter
-from .test_grounding_set import judge, rows
+from .test_critique import LETTER, given_letter
 from .test_test_reports import PYTHON
-from .test_verification import MAIL, SPEC
+from .test_verification import BAD, GOOD, KNOWN, read, spec
 
 TESTS = Path(__file__).resolve().parents[2]
+SOURCE = given_letter()
+READ = [read(f"{GOOD} {BAD} Paragraph {number}.") for number in range(40)]
+"""Texts as they were read: a fact, which is judged without the library that reads them."""
 
 
 def judgements() -> Iterator[BaseModel]:
     """One of each kind of judgement."""
-    source = given_letter()
+    source = SOURCE
     diagnosis = critique(source, besides=judge_probes(PROBES, {"letter": PROBES[0].canary}))
     yield diagnosis
     yield weigh(source.rubric, diagnosis.scores)
-    yield verify_output(SPEC, {"letter": LETTER}, [ORDER, MAIL])
-    yield verify_output(SPEC, {"letter": 3}, [ORDER])
+    for each in READ:
+        yield verify_output(spec(), {"letter": each.text}, [each], KNOWN)
+    yield verify_output(spec(), {"letter": 3}, [], KNOWN)
     yield vote_by_similarity([LETTER, LETTER.replace("25", "26"), "No."])
     yield vote_exactly([1, 2, 2])
     if (analysis := analyse(PYTHON)) is not None:
@@ -41,9 +44,8 @@ def judgements() -> Iterator[BaseModel]:
 
 
 def everything() -> str:
-    """All judgements, and the label of every pair of the grounding set, as text."""
-    labels = [judge(row) for name in ("claims.jsonl", "claims_fresh.jsonl") for row in rows(name)]
-    return "\n".join([*labels, *(item.model_dump_json() for item in judgements())])
+    """All judgements, as text."""
+    return "\n".join(item.model_dump_json() for item in judgements())
 
 
 def answer() -> None:
@@ -84,7 +86,7 @@ def test_the_same_facts_give_the_same_bytes_in_any_process() -> None:
     assert here == asked(
         "answer", PYTHONHASHSEED="4242", TZ="Asia/Kolkata", LANG="tr_TR.UTF-8", LC_ALL="tr_TR.UTF-8"
     )
-    assert here.count("\n") > 450
+    assert here.count("\n") > 40
 
 
 @pytest.mark.req("R81")

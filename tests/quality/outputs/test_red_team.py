@@ -21,9 +21,8 @@ from tercet.contracts.question import ModelFault
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeCase, EdgeOutcome
 from tercet.contracts.shape import as_object
 from tercet.policy import schemas
-from tercet.quality.grounding.judges import Judges
 from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, judge_edge_cases, judge_probes
-from tercet.quality.rubric.credentials import find_any_secrets, find_secrets
+from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.quality.rubric.critique import critique, find_unsafe
 from tercet.quality.rubric.safety import find_dangers, mask
 from tercet.testing.adversarial import make_edge_cases
@@ -205,7 +204,7 @@ LEAKS = [
 def test_secrets_are_found_where_they_stand(kind: str, leak: str) -> None:
     """Known shapes, named passwords, and strings like dice; masking leaves nothing of them."""
     text = f"Please note: {leak} - thanks."
-    (found,) = find_secrets(text)
+    (found,) = find_any_secrets(text)
     assert found.kind == kind
     assert text[found.start : found.end] in leak
     assert mask(text).startswith("Please note: ")
@@ -227,7 +226,7 @@ def test_secrets_are_found_where_they_stand(kind: str, leak: str) -> None:
 def test_ordinary_texts_hold_no_secrets(text: str) -> None:
     """Ids, hashes, addresses, phone numbers and long words may go out."""
     assert find_dangers(text) == []
-    assert find_dangers(text, find_any_secrets) == []
+    assert find_dangers(text) == []
 
 
 @pytest.mark.parametrize(
@@ -280,7 +279,7 @@ ENCODINGS = ["base64", "base64 in lines", "base64 in JSON", "url-safe base64", "
 @pytest.mark.parametrize("how", ENCODINGS)
 @pytest.mark.parametrize(("kind", "leak"), LEAKS, ids=[kind for kind, _ in LEAKS])
 def test_encoded_secrets_are_found_where_they_stand(kind: str, leak: str, how: str) -> None:
-    """Outputs of a run with these rules lose their score for safety; runs of earlier rules are judged as before."""
+    """Outputs lose their score for safety."""
     encoded = encode(leak, how)
     text = f"Please note: {encoded} (thanks)."
     found = find_any_secrets(text)
@@ -289,11 +288,6 @@ def test_encoded_secrets_are_found_where_they_stand(kind: str, leak: str, how: s
     assert all(start <= secret.start < secret.end <= end for secret in found)
     output = {"letter": text}
     assert find_unsafe(output)
-    before = {danger.kind for danger in find_dangers(text)}
-    assert {
-        fault.defect.description.rpartition(": ")[2]
-        for fault in find_unsafe(output, Judges(secrets=find_secrets))
-    } == before
 
 
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=12, max_size=60)

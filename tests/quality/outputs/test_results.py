@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.quality import Entailment
 from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.tool import ToolSpec
-from tercet.quality.verification.claims import is_text
+from tercet.quality.values import known_values
+from tercet.quality.verification.leaves import is_text
 from tercet.quality.verification.results import StepResult, evidence_of, results_of
-from tercet.quality.verification.verification import verify_output
 
-SPEC = DecisionSpec(id="letter", required_outputs=("letter",))
 CLAIM = "The total of order ord_881 is 74.00 EUR."
 ORDER = {"order_id": "ord_881", "total": 74, "currency": "EUR", "note": "The parcel was damaged by rain."}
 
@@ -29,15 +26,15 @@ def entry(step: str, tool: str, value: Any, outcome: Outcome = Outcome.DONE) -> 
 
 
 @pytest.mark.req("R166", "R167")
-@pytest.mark.parametrize(("trust", "factual"), [(Trust.TRUSTED, 1.0), (Trust.UNTRUSTED, 0.0)])
-def test_a_result_is_worth_what_it_was_worth_in_the_run(trust: Trust, factual: float) -> None:
-    """A trusted result makes a fact of a claim; an untrusted one bears it out, and no more."""
+@pytest.mark.parametrize("trust", [Trust.TRUSTED, Trust.UNTRUSTED])
+def test_a_result_is_worth_what_it_was_worth_in_the_run(trust: Trust) -> None:
+    """Its values are known, and as trusted as it is."""
     facts = evidence_of([StepResult("s1", "shop.order", ORDER, trust)])
     assert [(fact.id, fact.trust, fact.source) for fact in facts] == [
         ("kg:result:s1#snapshot_run", trust, "shop.order")
     ]
-    verdict = verify_output(SPEC, {"letter": CLAIM}, facts)
-    assert (verdict.claims[0].label, verdict.factual) == (Entailment.ENTAIL, factual)
+    known = {each.value: each.trust for each in known_values((), facts, {}, (), "en")}
+    assert known["74"] is trust
 
 
 def test_marked_fields_are_a_fact_of_their_own() -> None:
@@ -67,7 +64,7 @@ def test_a_draft_does_not_bear_itself_out() -> None:
     order = StepResult("s1", "shop.order", ORDER, Trust.TRUSTED)
     facts = evidence_of([order, draft], drafts={"letter": wrong})
     assert [fact.source for fact in facts] == ["shop.order"]
-    assert verify_output(SPEC, {"letter": wrong}, facts).semantic == 0.0
+    assert "1074" not in {each.value for each in known_values((), facts, {}, (), "en")}
     told = evidence_of([order], drafts={"letter": f"Dear Ms. Rao,\n\n{ORDER['note']}"})
     assert told[0].content == {key: value for key, value in ORDER.items() if key != "note"}
 

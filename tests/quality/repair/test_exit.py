@@ -120,8 +120,8 @@ def test_the_decision_is_that_of_the_truth_table() -> None:
 
 @pytest.mark.req("R143")
 def test_what_asks_for_a_person_is_mechanical() -> None:
-    """Each of the six conditions is listed exactly when it holds, whatever else does."""
-    for low, irreversible, flagged, novel, partial, unsafe in product((True, False), repeat=6):
+    """Each of the seven conditions is listed exactly when it holds, whatever else does."""
+    for low, irreversible, flagged, novel, partial, unsafe, free in product((True, False), repeat=7):
         facts = ExitFacts(
             thresholds=(Threshold(name="safety"),),
             measured={"safety": 0.9 if unsafe else 1.0},
@@ -131,15 +131,34 @@ def test_what_asks_for_a_person_is_mechanical() -> None:
             is_partial=partial,
             is_irreversible=irreversible,
             requires_approval=flagged,
+            is_unjudged=free,
             novelty=Novelty(distance=float(novel), limit=0.5),
         )
         # A partial output needs a person where the budget is gone and something is still missed.
-        holds = (low, irreversible, flagged, novel, partial and unsafe, unsafe)
+        holds = (low, irreversible, flagged, novel, partial and unsafe, unsafe, free)
         listed = [trigger for trigger, is_so in zip(HumanTrigger, holds, strict=True) if is_so]
         decided = exit_decision(facts)
         assert list(decided.triggers) == listed
         assert (decided.outcome == "COMMIT") == (not listed)
         assert decided.needs_approval == (bool(listed) and not unsafe)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.0, 0.8, 1.0])
+def test_words_that_nothing_vouches_for_go_to_a_person_whatever_confidence_says(
+    confidence: float | None,
+) -> None:
+    """They are a disposition: no repair is spent on them, and neither a high nor a low confidence decides instead."""
+    facts = ExitFacts(
+        thresholds=(),
+        measured={},
+        bands=ConfidenceBands(),
+        confidence=confidence,
+        can_repair=True,
+        is_unjudged=True,
+    )
+    decided = exit_decision(facts)
+    assert (decided.outcome, decided.disposition) == ("ESCALATE", Disposition.HUMAN_REVIEW)
+    assert decided.needs_approval
 
 
 @pytest.mark.req("R243")

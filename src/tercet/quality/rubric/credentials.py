@@ -1,15 +1,15 @@
 """Secrets in outputs: the shapes of known keys, passwords beside their names, and strings that look like dice.
 
-A small list of our own, so that the core needs no other package; `FindsSecrets` takes a larger one in its place.
+A small list of our own, so that the core needs no other package.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import log2
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tercet.contracts.encodings import decode_all
 
@@ -49,19 +49,6 @@ class Secret(NamedTuple):
     kind: str
     start: int
     end: int
-
-
-class FindsSecrets(Protocol):
-    """Finds what looks like a secret in a text; the same text gives the same findings."""
-
-    def __call__(self, text: str, /) -> Iterable[Secret]:
-        """The secrets of a text."""
-        ...
-
-
-def find_secrets(text: str, /) -> list[Secret]:
-    """Return what looks like a secret in a text as it stands, in its order; what lies inside another is left out."""
-    return _without_overlaps([*_find_shapes(text), *_find_random(text)])
 
 
 def find_any_secrets(text: str, /) -> list[Secret]:

@@ -1,0 +1,109 @@
+"""Known texts, identifiers and names in a text, word by word; and names that are unknown where one is expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tercet.contracts.documents import KnownValue, TokenKind
+from tercet.locales.lexicon import word_set
+from tercet.locales.scan import Scan
+from tercet.quality.words import alphanumeric, same_word, words_of
+
+_LONGEST = 300
+_MAX_NAME_WORDS = 8
+_MAX_SIMILAR = 200
+_JOINTS = "-_/."
+_CAPITALISED = r"[^\W\d_a-zа-яß-ÿ][\w'’-]{1,40}"
+_Words = tuple[str, ...]
+
+
+def read_known_texts(scan: Scan, known: Iterable[KnownValue]) -> None:
+    """Find texts and identifiers that hold digits, before their digits are read as numbers."""
+    texts: dict[_Words, TokenKind] = {}
+    sizes: dict[str, set[int]] = {}
+    for value in known:
+        text = value.value if isinstance(value.value, str) else ""
+        if value.type not in ("text", "name", "identifier") or len(text) > _LONGEST or text.isdigit():
+            continue
+        parts = words_of(text)
+        if any(char.isdigit() for part in parts for char in part):
+            texts[parts] = "identifier" if value.type == "identifier" else texts.get(parts, "name")
+            sizes.setdefault(parts[0], set()).add(len(parts))
+    for at, (word, start, _) in enumerate(scan.words):
+        for size in sorted(sizes.get(word, ()), reverse=True):
+            ranges = scan.words[at : at + size]
+            parts = tuple(part for part, _, _ in ranges)
+            if parts in texts and _stands_alone(scan.text, start, ranges[-1][2]):
+                kind = texts[parts]
+                value = alphanumeric(" ".join(parts)) if kind == "identifier" else " ".join(parts)
+                has_plus = scan.text[start - 1 : start] == "+"
+                scan.add(start - has_plus, ranges[-1][2], kind, value)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether a range is not a part of a longer identifier, as `INV-20` is of `INV-20-7`."""
+    before, after = text[max(start - 2, 0) : start], text[end : end + 2]
+    is_continued = after[:1] != "" and after[:1] in _JOINTS and after[1:].isalnum()
+    return not is_continued and not (len(before) == 2 and before[1] in _JOINTS and before[0].isalnum())
+
+
+def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Find known names, whole or in part, and unknown ones behind a greeting."""
+    names = {words_of(str(value.value)) for value in known if value.type == "name" and value.value}
+    if not names:
+        return
+    parts = {part for name in names for part in _name_parts(name)}
+    single = sorted(word for name in names for word in name if len(word) > 1)
+    lexicon = scan.vocabulary.lexicon
+    small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
+    run: list[tuple[str, int, int]] = []
+    for word, start, end in [*scan.words, ("", 0, 0)]:
+        is_inside = bool(run)  # `van` in a name, which nobody writes with a capital
+        spelled = _spelled(word, parts, single) if is_inside or scan.text[start : start + 1].isupper() else ""
+        gap = scan.text[run[-1][2] : start] if run else ""
+        if run and (
+            not spelled or gap.strip(" \xa0-.'") or (*(each[0] for each in run), spelled) not in parts
+        ):
+            if len(run) > 1 or run[0][0] not in small:
+                scan.add(run[0][1], run[-1][2], "name", " ".join(each[0] for each in run))
+            run = []
+        if spelled and (run or scan.text[start].isupper()):
+            run.append((spelled, start, end))
+    _read_addressees(scan, known)
+
+
+def _name_parts(name: _Words) -> Iterable[_Words]:
+    """The words that stand side by side in a name, and its first and last together."""
+    short = name[:_MAX_NAME_WORDS]
+    yield (name[0], name[-1])
+    for start in range(len(short)):
+        for end in range(start + 1, len(short) + 1):
+            yield short[start:end]
+
+
+def _spelled(word: str, parts: set[_Words], single: Sequence[str]) -> str:
+    """The word of a name that a word is; a Russian one may be declined."""
+    if (word,) in parts and len(word) > 1:
+        return word
+    is_declined = bool(word) and "а" <= word[0] <= "я" and len(single) <= _MAX_SIMILAR
+    return next((part for part in single if same_word(part, word)), "") if is_declined else ""
+
+
+def _read_addressees(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Find names that are unknown where a name is expected: `Dear Ms Smith,`."""
+    lexicon = scan.vocabulary.lexicon
+    labels = {label for value in known if value.type == "name" for label in value.labels if len(label) < 80}
+    if lexicon is None or not labels:
+        return
+    spelled = "|".join(sorted(map(re.escape, labels), key=len, reverse=True))
+    title = "|".join(re.escape(word) for word in lexicon.titles.split())
+    pattern = re.compile(
+        rf"(?<!\w)(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
+        rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
+    )
+    anybody = word_set(lexicon.anybody) | word_set(lexicon.titles)
+    for match in pattern.finditer(scan.text):
+        name = words_of(match["name"])
+        if not anybody & set(name):
+            scan.add(match.start("name"), match.end("name"), "name", " ".join(name))

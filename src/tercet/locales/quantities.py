@@ -1,0 +1,205 @@
+"""Numbers in a text, with the unit, currency or percent sign that is written with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tercet.contracts.documents import KnownValue, TokenKind
+from tercet.locales.lexicon import word_set
+from tercet.locales.plain_text import ARTICLE, WEAK
+from tercet.locales.scan import MAX_TOKENS, Scan
+from tercet.locales.vocabulary import UnitForm
+from tercet.quality.values import NUMERIC
+from tercet.quality.words import alphanumeric, fold, same_word, word_ranges, words_of
+
+_DIGITS = r"\d+(?:[.,']\d+)*"
+_SCALES = {"k": 3, "tsd": 3, "тыс": 3, "mio": 6, "mn": 6, "m": 6, "млн": 6, "million": 6, "millions": 6, "millionen": 6,
+           "millones": 6, "миллиона": 6, "миллионов": 6, "mrd": 9, "bn": 9, "billion": 9, "млрд": 9}  # fmt: skip
+_SCALE = re.compile(r"[ \xa0]?([^\W\d_]+)\b\.?")
+_ORDINAL = re.compile(r"-?(?:st|nd|rd|th|er|re|e|eme|ere|º|ª|o|a|и|я|е|го|ыи|ои|ая|ое|м)(?!\w)")
+_NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
+_PERCENT = re.compile(r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b")
+_NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
+_MONEY_BEFORE = re.compile(r"([^\W\d_]{0,3}[$€£¥₽₹]|[^\W\d_]{1,20}\.?)[ \xa0]?-?$")
+_MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
+_MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
+_RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
+_REACH = 200
+"""Characters on each side of a number that may belong to its identifier."""
+
+
+class _Quantity(NamedTuple):
+    start: int
+    end: int
+    kind: TokenKind
+    unit: str
+
+
+def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Find every number that is left, and the identifiers that hold one."""
+    _read_whole_forms(scan)
+    labels = {
+        word for value in known if value.type in NUMERIC for label in value.labels for word in words_of(label)
+    }
+    spaces = r"[ \xa0]" if scan.vocabulary.has_space_groups else r"\xa0"
+    grouped = re.compile(rf"\d{{1,3}}(?:{spaces}\d{{3}})+(?!\d)(?:[.,]\d+)?|{_DIGITS}")
+    at = 0
+    while (match := grouped.search(scan.flat, at)) is not None:
+        start, end = match.span()
+        if len(scan.found) > MAX_TOKENS:
+            scan.unread = start
+            return
+        taken = scan.taken.find(1, start, end)
+        if taken >= 0:  # read what is left of it
+            at = taken + 1 if taken > start else start + 1
+            if taken > start:
+                _read_number(scan, start, taken, labels)
+            continue
+        at = end
+        run = _identifier_around(scan, start, end)
+        if run is not None:
+            scan.add(*run, "identifier", alphanumeric(scan.flat[run[0] : run[1]]))
+            at = max(run[1], end)
+        else:
+            _read_number(scan, start, end, labels)
+
+
+def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | None:
+    """The run of letters and digits that a number is a part of, if it is more than a number with a unit."""
+    flat, low, high = scan.flat, start, end
+    least, most = max(start - _REACH, 0), min(end + _REACH, len(flat))
+    while low > least and not scan.taken[low - 1] and _joins(flat[low - 1], flat[low - 2 : low - 1], "-_/."):
+        low -= 1
+    while high < most and not scan.taken[high] and _joins(flat[high], flat[high + 1 : high + 2], "-_/"):
+        high += 1
+    before, number, after = flat[low:start], flat[start:end], flat[end:high]
+    if any(char.isalpha() for char in before):
+        is_abbreviation = before[-1] == "." and len(before) <= 5  # No.12
+        is_currency = before in scan.vocabulary.currency_forms and not after  # EUR74.00
+        return None if is_abbreviation or is_currency else (low, high)
+    if not any(char.isdigit() for char in before + after):
+        is_code = len(number) > 1 and number.startswith("0") and number.isdigit()
+        return (low, high) if is_code else None
+    is_range = _RANGE.fullmatch(after) or (not after.strip("-/") and re.fullmatch(r"\d{1,4}[-/]", before))
+    return None if is_range else (low, high)
+
+
+def _joins(char: str, beyond: str, joints: str) -> bool:
+    return char.isalnum() or (char in joints and beyond.isalnum())
+
+
+def _read_whole_forms(scan: Scan) -> None:
+    """Find amounts that a unit of the pack writes without a number: `once a day`."""
+    forms: dict[str, list[UnitForm]] = {}
+    for form in scan.vocabulary.whole_forms:
+        forms.setdefault(form.after[0], []).append(form)
+    for at, (word, start, _) in enumerate(scan.words):
+        for form in forms.get(word, ()):
+            ranges = scan.words[at : at + len(form.after)]
+            if tuple(part for part, _, _ in ranges) == form.after:
+                scan.add(start, ranges[-1][2], "amount", str(form.value), form.unit)
+
+
+def _read_number(scan: Scan, start: int, end: int, labels: set[str]) -> None:
+    flat = scan.flat
+    value = scan.vocabulary.parse_number(flat[start:end])
+    if value is None:
+        scan.add(start, end, "identifier", alphanumeric(flat[start:end]))
+        return
+    mark = flat[end] if flat[end : end + 1] in (WEAK, ARTICLE) else ""
+    end += len(mark)
+    if ordinal := _ORDINAL.match(flat, end):
+        end = ordinal.end()
+    elif _is_dotted_ordinal(scan, start, end):
+        end += 1
+    elif (scale := _SCALE.match(flat, end)) and (power := _SCALES.get(scale[1])):
+        is_unit = len(scale[1]) == 1 and scale[0] != scale[1]  # 5 m, but 5m people
+        value, end = (value, end) if is_unit else (value.scaleb(power), scale.end())
+    sign = _sign(flat, start)
+    shown = f"{sign}{value.normalize():f}"
+    for read in (_percent, _currency, _unit):
+        if (found := read(scan, start, end)) is not None:
+            first = found.start - (len(sign) if found.start == start else 0)
+            scan.add(first, found.end, found.kind, shown, found.unit)
+            return
+    if not mark or (mark == WEAK and _is_beside(flat, start, end, labels)):
+        scan.add(start - len(sign), end, "number", shown)
+
+
+def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
+    """Whether a number with a stop is an ordinal, as in `die 2. Mahnung`, rather than the end of a sentence."""
+    lexicon = scan.vocabulary.lexicon
+    if scan.vocabulary.language != "de" or end - start > 2 or lexicon is None:
+        return False
+    following = _NOUN.match(scan.text, end)
+    return following is not None and fold(following[1]) not in word_set(lexicon.small_words)
+
+
+def _sign(flat: str, start: int) -> str:
+    """A minus before a number, which no other number stands before as in a range."""
+    before = flat[max(start - 3, 0) : start]
+    if before[-1:] != "-":
+        return ""
+    return "-" if len(before) == 1 or (before[-2] in " \n(\xa0|:\t€$£" and not before[:1].isdigit()) else ""
+
+
+def _is_beside(flat: str, start: int, end: int, labels: set[str]) -> bool:
+    """Whether one of these words stands directly before or after a number."""
+    before, after = words_of(flat[max(start - 40, 0) : start])[-1:], words_of(flat[end : end + 40])[:1]
+    return any(same_word(label, word) for word in (*before, *after) for label in labels)
+
+
+def _percent(scan: Scan, start: int, end: int) -> _Quantity | None:
+    sign = _PERCENT.match(scan.flat, end)
+    lexicon = scan.vocabulary.lexicon
+    if sign is None and lexicon and (word := _NEXT_WORD.match(scan.flat, end)):
+        sign = word if any(same_word(each, word[1]) for each in word_set(lexicon.percent)) else None
+    return _Quantity(start, sign.end(), "percent", "percent") if sign else None
+
+
+def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
+    """A currency before the number that no other number has taken, or behind it."""
+    flat, forms = scan.flat, scan.vocabulary.currency_forms
+    before = _MONEY_BEFORE.search(flat, max(start - 24, 0), start)
+    if before and (code := forms.get(before[1].rstrip("."))) and scan.is_free(before.start(), start):
+        return _Quantity(before.start(), end, "amount", code)
+    tail = _MONEY_TAIL.match(flat, end)
+    begin = tail.end() if tail else end
+    behind = _MONEY_BEHIND.match(flat, begin)
+    for name in _shorter(behind[0] if behind else ""):
+        following = flat[begin + len(name) : begin + len(name) + 1]
+        if (code := scan.vocabulary.currency_named(name)) and not following.isalnum():
+            return _Quantity(start, begin + len(name), "amount", code)
+    return None
+
+
+def _shorter(text: str) -> Iterator[str]:
+    """A phrase, and its first word or sign."""
+    yield text
+    head = re.match(r"[^\W\d_]+|[^\w\s]", text)
+    if head and head[0] != text:
+        yield head[0]
+
+
+def _unit(scan: Scan, start: int, end: int) -> _Quantity | None:
+    """A unit behind the number, or words of the pack's before it."""
+    behind = scan.flat[end : end + 80].split("\n\n")[0]
+    ranges = word_ranges(behind)[:8]
+    if ranges and not behind[: ranges[0][1]].strip(" \xa0-\n°"):
+        names = tuple(word for word, _, _ in ranges)
+        for form in scan.vocabulary.forms_after(names[0]):
+            size = len(form.after)
+            is_same = len(names) >= size and all(map(same_word, form.after[1:], names[1:size]))
+            if is_same and _has_words_before(scan.flat, start, form):
+                return _Quantity(start, end + ranges[size - 1][2], "amount", form.unit)
+    for form in scan.vocabulary.unit_forms.get("", ()):
+        if form.before and _has_words_before(scan.flat, start, form):
+            return _Quantity(start, end, "amount", form.unit)
+    return None
+
+
+def _has_words_before(flat: str, start: int, form: UnitForm) -> bool:
+    size = len(form.before)
+    return not size or words_of(flat[max(start - 60, 0) : start])[-size:] == form.before
