@@ -61,6 +61,11 @@ class TestResult(Shape):
     passed: int
     failed: int
     errors: tuple[TestFailure, ...] = ()
+
+
+class TestReport(TestResult):
+    """The same as it was read from a report, with what a result does not tell."""
+
     skipped: int = 0
     passed_tests: tuple[str, ...] = ()
     """The names of the tests that passed; none of a suite that is too large to keep them."""

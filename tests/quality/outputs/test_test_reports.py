@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import TestFailure, TestResult
+from tercet.contracts.quality import TestFailure, TestReport, TestResult
 from tercet.quality.verification.harness import LEVELS, due, hold_to, passes
 from tercet.quality.verification.junit import MAX_BYTES, MAX_NAMES, find_comparison, pass_rate, read_junit
 from tercet.quality.verification.traces import analyse, find_frames, find_place
@@ -323,7 +323,7 @@ def test_names_of_a_large_suite_are_not_kept() -> None:
 )  # fmt: skip
 def test_skipped_tests_have_a_limit(skipped: int, limit: float, *, is_failed: bool) -> None:
     """They count neither as passed nor, within the limit, as failed."""
-    held = hold_to(TestResult(passed=3, failed=0, skipped=skipped), max_skipped=limit)
+    held = hold_to(TestReport(passed=3, failed=0, skipped=skipped), max_skipped=limit)
     assert (held.failed == 1) is is_failed
     assert held.passed == 3
     if is_failed:
@@ -332,9 +332,9 @@ def test_skipped_tests_have_a_limit(skipped: int, limit: float, *, is_failed: bo
 
 def test_a_test_that_passed_before_and_did_not_run_has_failed() -> None:
     """One that runs and fails is counted once."""
-    result = TestResult(passed=1, failed=1, errors=(TestFailure(name="b"),), passed_tests=("a",))
+    result = TestReport(passed=1, failed=1, errors=(TestFailure(name="b"),), passed_tests=("a",))
     held = hold_to(result, baseline=("a", "b", "c"))
     assert [(each.name, each.actual) for each in held.errors] == [("b", ""), ("c", "it did not run")]
     assert held.failed == 2
-    empty = hold_to(TestResult(passed=0, failed=0), baseline=("a",))
+    empty = hold_to(TestReport(passed=0, failed=0), baseline=("a",))
     assert empty.failed == 1

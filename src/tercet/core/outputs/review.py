@@ -161,7 +161,6 @@ class OutputReview:
             passed=sum(each.passed for each in results),
             failed=sum(each.failed for each in results),
             errors=tuple(failure for each in results for failure in each.errors),
-            skipped=sum(each.skipped for each in results),
         )
 
     def baseline(self, number: int) -> frozenset[str]:

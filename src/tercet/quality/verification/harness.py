@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tercet.contracts.quality import TestFailure, TestResult
+from tercet.contracts.quality import TestFailure, TestReport, TestResult
 from tercet.contracts.rubric import TestLevel, TestLevelName, TestTrigger
 
 LEVELS: tuple[TestLevel, ...] = (
@@ -38,7 +38,7 @@ def due(trigger: TestTrigger, levels: Collection[TestLevel] = LEVELS) -> tuple[T
     return tuple(level for level in levels if level.trigger == trigger)
 
 
-def hold_to(result: TestResult, *, max_skipped: float = 1.0, baseline: Collection[str] = ()) -> TestResult:
+def hold_to(result: TestReport, *, max_skipped: float = 1.0, baseline: Collection[str] = ()) -> TestReport:
     """Return a result in which too many skipped tests, and tests of the baseline that did not run, have failed."""
     found: list[TestFailure] = []
     count = result.passed + result.failed + result.skipped

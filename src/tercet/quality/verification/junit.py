@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import TestFailure, TestResult
+from tercet.contracts.quality import TestFailure, TestReport, TestResult
 from tercet.quality.verification.traces import find_place
 
 MAX_BYTES = 5_000_000
@@ -165,7 +165,7 @@ class _Reader:
                 self.names.append(case.name)
 
 
-def read_junit(report: str | bytes) -> TestResult:
+def read_junit(report: str | bytes) -> TestReport:
     """The result that a JUnit report tells; raises `UsageError` if it is none."""
     data = report.encode(errors="replace") if isinstance(report, str) else report
     if len(data) > MAX_BYTES:
@@ -180,7 +180,7 @@ def read_junit(report: str | bytes) -> TestResult:
         parser.Parse(data, True)  # noqa: FBT003 - expat's own signature: this is all
     except (expat.ExpatError, LookupError, ValueError) as error:
         _refuse(str(error))
-    return TestResult(
+    return TestReport(
         passed=reader.passed,
         failed=reader.failed,
         errors=tuple(reader.errors),
