@@ -430,7 +430,7 @@ def letters(world: World) -> Scene:
 
 def judged_letters(world: World) -> Scene:
     """Letters whose tone a model judges and another one repairs."""
-    quality: dict[str, Any] = {"rubric": TONE, "judge": world.one("judge", ("grounding", "model"))}
+    quality: dict[str, Any] = {"rubric": TONE, "judge": world.one("judge", ("none", "model"))}
     if world.chance("anew", 0.3):
         quality["repair"] = {"many_defects": 1}
     thresholds = ({"name": "schema"}, {"name": "policy"}, {"name": "safety"})

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from critics.bench import Scripted, act, counted
-from engine.quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, TONE, WRITE, desk, model
+from engine.quality_desk import BAD_TONE, FINE_TONE, GOOD, LEAKY, TONE, WRITE, desk, model, run_accepted
 from engine.quality_desk import mended as rewriting
 from engine.test_runs import Script
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
@@ -178,10 +178,11 @@ async def mended(workshop: Workshop, journal: Journal) -> str:
 async def criticised(workshop: Workshop, journal: Journal) -> str:
     """A draft whose tone a model does not like, and another one mends."""
     pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE, "judge": "model"})
-    critic_model = model({"judgements": []}, BAD_TONE, {"judgements": []}, FINE_TONE, name="scripted:critic")
+    unsure = {"says": "unsure", "reason": "", "quotes": []}
+    critic_model = model(unsure, BAD_TONE, unsure, FINE_TONE, name="scripted:critic")
     hand = model(rewriting(f"Thank you. {GOOD}"), name="scripted:hand")
     async with runtime(workshop, pack, journal, critics=[critic_model], repairers=[hand]) as running:
-        return (await running.run(ASK, plan=WRITE, actor=ADA)).session_id
+        return (await run_accepted(running)).session_id
 
 
 STORIES: dict[str, Callable[[Workshop, Journal], Awaitable[str]]] = {

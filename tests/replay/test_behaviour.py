@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.quality_desk import FACT, GOOD, WRITE, desk, last, of
+from engine.quality_desk import FACT, GOOD, KEY, WRITE, desk
 from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.outputs import judging as quality
 from tercet.engine import checkpoint
 from tercet.engine.session_reader import restore
 from tercet.journal.memory import MemoryJournal
@@ -127,13 +126,17 @@ def test_a_rule_of_a_later_version_is_not_guessed(
     assert told.value.code == "newer_rules"
 
 
+OLDER = tuple(number for number in CURRENT if number != Behaviour.OUTPUTS_SCREENED)
+EARLIER = "outputs judged by rules before 6"
+
+
 @pytest.mark.req("R271", "R273")
-@pytest.mark.parametrize(("rules", "is_bounded"), [((1,), False), (CURRENT, True)])
-def test_evidence_is_bounded_only_by_the_rule(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, rules: tuple[int, ...], is_bounded: bool
+@pytest.mark.parametrize("rules", [OLDER, CURRENT])
+def test_judgements_by_rules_that_are_gone_are_facts_and_counted(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, rules: tuple[int, ...]
 ) -> None:
-    """Before rule 3 all evidence was read, however much: such a run is judged again without the finding of too much."""
-    monkeypatch.setattr(quality, "MAX_READ", 2)
+    """Before rule 6 a judge vouched for texts that no longer exists: what it said is taken as it was recorded, and the
+    report says how often. By rule 6 every judgement follows again, and a changed one is found."""
     framed = Pack.run_context
 
     def frame(self: Pack, **given: Any) -> Any:
@@ -141,41 +144,20 @@ def test_evidence_is_bounded_only_by_the_rule(
 
     with monkeypatch.context() as older:
         older.setattr(Pack, "run_context", frame)
-        recording = judged(workshop, GOOD, FACT)
-    found = [codec.decode(each) for each in recording.events]
-    told = [each["description"] for each in of(e.OutputsCritiqued, found)[0].diagnosis["defects"]]
-    assert told == (["the evidence has more than the 2 statements that are read"] if is_bounded else [])
-    assert replay_recording(recording).difference is None
-
-
-@pytest.mark.req("R271", "R273")
-def test_of_members_that_bear_a_claim_out_alike_a_replay_names_the_same(workshop: Workshop) -> None:
-    """By rule 3 it does not matter in which order the author of the evidence has written them."""
-    fact = FACT.model_copy(update={"content": {"z_weight": 5, "a_weight": 5}})
-    recording = judged(workshop, "The weight is 5.", fact)
-    verified = last(e.OutputsVerified, map(codec.decode, recording.events))
-    assert verified.verdict["claims"][0]["support"][0]["pointer"] == "/a_weight"
-    assert replay_recording(recording).difference is None
-
-
-@pytest.mark.parametrize("is_strict", [False, True])
-def test_encoded_secrets_are_found_only_by_the_rule(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, is_strict: bool
-) -> None:
-    """Before rule 5 only secrets in clear were found: a run of that time is judged again without the finding."""
-    rules = CURRENT if is_strict else tuple(each for each in CURRENT if each != Behaviour.STRICT_CALLS)
-    framed = Pack.run_context
-
-    def frame(self: Pack, **given: Any) -> Any:
-        return framed(self, **given).model_copy(update={"behaviour": rules})
-
-    with monkeypatch.context() as older:
-        older.setattr(Pack, "run_context", frame)
-        recording = judged(workshop, f"{GOOD} {b'AKIAIOSFODNN7EXAMPLE'.hex(':')}", FACT)
-    found = [codec.decode(each) for each in recording.events]
-    told = [each["description"] for each in of(e.OutputsCritiqued, found)[0].diagnosis["defects"]]
-    assert ("it holds something that must not go out: AWS access key" in told) is is_strict
-    assert replay_recording(recording).difference is None
+        recording = judged(workshop, f"{GOOD} Sign in with {KEY}.", FACT)
+    report = replay_recording(recording)
+    assert report.difference is None
+    taken = {each.event: each.count for each in report.facts if each.reason == EARLIER}
+    judgements = {"outputs_verified": 2, "outputs_critiqued": 2, "outputs_repaired": 1, "run_reported": 1}
+    assert taken == (judgements if rules == OLDER else {})
+    events = [codec.decode(each) for each in recording.events]
+    at = next(n for n, each in enumerate(events) if isinstance(each, e.OutputsVerified))
+    verified = events[at]
+    assert isinstance(verified, e.OutputsVerified)
+    forged = msgspec.structs.replace(verified, verdict={**verified.verdict, "unjudged": []})
+    changed = (*recording.events[:at], codec.encode(forged), *recording.events[at + 1 :])
+    found = replay_recording(msgspec.structs.replace(recording, events=changed)).difference
+    assert (found is not None and found.event == "outputs_verified") is (rules == CURRENT)
 
 
 def judged(workshop: Workshop, letter: str, fact: Evidence) -> Recording:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine.quality_desk import GOOD, THRESHOLDS, TONE, WRITE, desk, model
-from engine.workshop import ADA, ASK, Workshop
+from engine.quality_desk import GOOD, THRESHOLDS, TONE, desk, model, run_accepted
+from engine.workshop import Workshop
 from tercet.contracts.shape import JsonObject
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
@@ -39,7 +39,7 @@ def written(workshop: Workshop) -> Recording:
     async def main() -> Recording:
         critics = [model(*[TONES] * 9, name="scripted:critic")]
         async with workshop.runtime(pack, journal, critics=critics) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            result = await run_accepted(runtime)
             assert result.status == "completed"
         return await load(journal, "default", result.session_id)
 
