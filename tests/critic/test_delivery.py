@@ -12,6 +12,7 @@ from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.verdict import Verdict
+from tercet.critic.order import find_uncertain
 
 from .houses import INBOX, SHOP, look_up, plan, refused, step, takes, ticket, tool
 
@@ -174,3 +175,10 @@ def test_an_untrusted_output_does_not_decide_whether_a_step_runs() -> None:
     course = mailing(send(), ticket(depends_on=("send",), when="outputs.text == 'yes'"))
     assert HOUSE.review(course).code == "unbound_argument"
     assert INBOX.adapter == "mcp"
+
+
+def test_a_delivery_of_what_may_not_be_there_may_not_run() -> None:
+    """An optional step may leave the output out, and then there is nothing to send."""
+    first = step("draft", "inbox.read", params={}, optional=True)
+    course = plan(first, send(), look_up(), outputs={"text": {"$from": "draft#/text"}})
+    assert find_uncertain(course, HOUSE.compiled.surface) == {"draft", "send"}

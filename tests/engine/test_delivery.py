@@ -19,6 +19,7 @@ from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
 
 from .quality_desk import AUTHORED, KEY, LEAKY, LETTER, THRESHOLDS, desk
+from .test_runs import Script
 from .test_sagas import refusing
 from .workshop import ADA, ASK, BOB, CLEO, Death, Workshop, events, names, plan, step
 
@@ -27,6 +28,7 @@ SENDER = Gate(name="SENDER", roles=("boss",))
 TEXT = {"$from": "outputs#/letter"}
 DRAFT = step("draft", "write.it", params={"text": "Dear Ravi"})
 SEND = step("send", "send.it", params={"to": {"$from": "request#/order"}, "body": TEXT})
+ALSO = step("also", "write.it", params={"text": "PS"})
 OUTPUTS = {"letter": {"$from": "draft#/text"}}
 
 
@@ -259,6 +261,24 @@ async def settle_calls(runtime: Runtime, result: RunResult) -> RunResult:
     return result
 
 
+def test_no_planner_is_asked_again_once_outputs_are_accepted(workshop: Workshop) -> None:
+    """Neither the critic nor a person has another plan made: it could bring another text, or send this one twice."""
+    office = PostOffice(workshop, send=refusing())
+    planner = Script(letter(), letter(ALSO))
+
+    async def main() -> None:
+        async with workshop.runtime(office.pack()) as runtime:
+            result = await settle_calls(runtime, await runtime.run(ASK, planner=planner, actor=ADA))
+            assert result.gate is not None
+            assert (result.gate.kind, "replan" in result.gate.shown["options"]) == ("escalation", False)
+            with pytest.raises(UsageError) as refused:
+                await runtime.decide(result.gate.id, "replan", actor=BOB)
+            assert refused.value.code == "outputs_accepted"
+            assert (await runtime.state(result.session_id)).revision == 1
+
+    workshop.run(main())
+
+
 def test_a_delivery_that_failed_can_be_accepted_as_partial(workshop: Workshop) -> None:
     """The record says that it was not delivered."""
     office = PostOffice(workshop, send=refusing())
@@ -418,6 +438,28 @@ def test_a_session_that_delivers_stays_with_its_pack(workshop: Workshop) -> None
                 with pytest.raises(UsageError) as refused:
                     await last.migrate(result.session_id, actor=BOB)
                 assert refused.value.code == "outputs_accepted"
+
+    workshop.run(main())
+
+
+def test_an_acceptance_is_settled_once_its_delivery_has_begun(workshop: Workshop) -> None:
+    """What was sent cannot be asked about again, whoever has lost a role since."""
+    office = PostOffice(workshop)
+
+    async def main() -> None:
+        async with workshop.journal("memory:") as journal:
+            async with workshop.runtime(office.pack(asks=True, actors=(BOB, CLEO)), journal) as runtime:
+                result = await runtime.run(ASK, plan=letter(), actor=ADA)
+                assert result.gate is not None
+                await runtime.approve(result.gate.id, actor=BOB)
+                result = await runtime.resume(result.session_id)
+                assert result.gate is not None
+                assert result.gate.step == "send"
+            async with workshop.runtime(office.pack(asks=True, actors=(CLEO,)), journal) as later:
+                await later.approve(result.gate.id, actor=CLEO)
+                result = await later.resume(result.session_id)
+                assert (result.status, office.texts) == ("completed", ["Dear Ravi"])
+                assert "acceptance_lapsed" not in names(await events(journal, result.session_id))
 
     workshop.run(main())
 
