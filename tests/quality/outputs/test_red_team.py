@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tercet.quality.grounding.judges import Judges
 
 from tercet.contracts.canonical import canonical
 from tercet.contracts.encodings import decode_all
