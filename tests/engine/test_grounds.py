@@ -23,7 +23,13 @@ ORDERS = tuple(
 )
 FIRST = ORDERS[0].id
 VALUES = (
-    {"name": "total", "from": "order#/total", "type": "money", "currency": "EUR", "labels": {"en": ["total"]}},
+    {
+        "name": "total",
+        "from": "order#/total",
+        "type": "money",
+        "currency": "EUR",
+        "labels": {"en": ["total"]},
+    },
 )
 
 
@@ -36,7 +42,11 @@ def judged(letter: str, *pinned: str) -> list[e.OutputsVerified]:
 
     workshop.tool("do.it", write, mode="read_only")
     pack = workshop.pack(
-        decision={"required_outputs": ("letter",), "description": "Write a letter.", "quality": {"values": VALUES}},
+        decision={
+            "required_outputs": ("letter",),
+            "description": "Write a letter.",
+            "quality": {"values": VALUES},
+        },
         evidence=ORDERS,
     )
 
