@@ -32,12 +32,17 @@ def is_inert(text: str) -> bool:
 def test_a_run_tells_every_phase(studio: Studio) -> None:
     """What was verified, each defect with its place, each attempt with its cause and success, and each limit."""
     answer = studio.write("letter", "bad")
-    assert answer.code == 0
+    assert answer.code == 4
     lines = [line.strip() for line in answer.out.splitlines()]
     for told in (
         "· task class letter: no run before it has taught anything",
-        "critical safety: it holds something that must not go out: payment provider key  /letter#char=141,169",
-        "✓ repair: 3 of 3 attempts helped",
+        "· read 1 text in en",
+        "critical safety: it holds something that must not go out: payment provider key  /letter#char=99,127",
+        "critical correctness: '9 May 2026' is ungrounded: no known value equals it  /letter#char=47,57",
+        "✓ repair: 2 of 3 attempts helped, 1 to be looked at again",
+        "✓ verified 1: 3 values: 2 bound, 1 found; 1 text unjudged",
+        "? nothing vouches for these words  /letter",
+        "? it has words that nothing and nobody vouches for",
     ):
         assert told in lines
     for told in (
@@ -46,7 +51,7 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
         "high completeness: the section 'Returns' is missing",
         "1 repair foreseen for",
         "✓ MINIMAL_EDIT by rule, SAFETY_VIOLATION: safety: it holds something that must not go out",
-        "redact: changed /letter#char=141,169",
+        "redact: changed /letter#char=105,133",
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS: completeness: the section 'Returns' is missing",
         "no defects",
         "✓ schema 1 ≥ 1, ✓ policy 1 ≥ 1, ✓ safety 1 ≥ 0.98, ✓ correctness ",
@@ -59,39 +64,41 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
 
 
 def test_only_what_failed_is_shown_as_failed(studio: Studio) -> None:
-    """A low score of VERIFY is a sign, and a critique names the dimension that is too low, with its score."""
+    """VERIFY fails by what it refuses, and a critique names the dimension that is too low, with its score."""
     answer = studio.write("letter", "bad")
-    assert answer.text.count("· verified 0.") == 2
-    assert "✗ verified" not in answer.text
-    assert "under their minimum: correctness 0.5, completeness 0.5, safety 0" in answer.text
+    assert answer.text.count("✗ verified 0.33: 3 values: 1 found, 2 unknown; 1 missing") == 1
+    assert answer.text.count("✓ verified 1: ") == 1
+    assert "under their minimum: correctness 0.33, completeness 0.5, safety 0" in answer.text
 
 
 def test_a_session_is_shown_with_what_became_of_its_outputs(studio: Studio) -> None:
     """By `show` and by `watch`, in the words of the run; JSON has every phase as it was recorded."""
-    told = studio.write("letter", "bad", "--json").json
+    gate = studio.waiting("bad", "letter")
+    assert studio.say("editor_1", "gates", "approve", gate).code == 0
+    told = studio.resume(gate, "--json").json
     session = told["session_id"]
     shown = studio.tercet("sessions", "show", session)
     for line in (
         "1 repair of 3",
-        "✓ repair: 3 of 3 attempts helped",
-        "✓ exit COMMIT: every threshold holds",
+        "✓ repair: 2 of 3 attempts helped",
+        "? exit ESCALATE: a person must say yes: unjudged",
         "✓ coherence 1 ≥ 0.8",
     ):
         assert line in shown.text
     watched = studio.tercet("sessions", "watch", session)
-    assert "✓ repair: 3 of 3 attempts helped" in watched.text
+    assert "✓ repair: 2 of 3 attempts helped" in watched.text
     assert "critical safety: it holds something that must not go out" in watched.text
     quality = studio.tercet("sessions", "show", session, "--json").json["quality"]
     assert quality == told["quality"]
     assert [phase["type"] for phase in quality["phases"]] == [
         "experience_drawn",
-        *("tests_run", "outputs_verified", "outputs_critiqued"),
+        *("outputs_read", "tests_run", "outputs_verified", "outputs_critiqued"),
         "outputs_repaired",
-        *("tests_run", "outputs_verified", "outputs_critiqued"),
+        *("outputs_read", "tests_run", "outputs_verified", "outputs_critiqued"),
     ]
-    assert (quality["repairs"], quality["exit"]["outcome"], quality["left"]) == (1, "COMMIT", None)
+    assert (quality["repairs"], quality["exit"]["outcome"], quality["left"]) == (1, "ESCALATE", None)
     assert len(quality["course"]) == 2
-    assert quality["phases"][4]["log"][0]["root_cause"] == "SAFETY_VIOLATION"
+    assert quality["phases"][5]["log"][1]["root_cause"] == "SAFETY_VIOLATION"
 
 
 @pytest.mark.req("R165")
@@ -99,7 +106,7 @@ def test_a_broken_form_is_told_and_goes_to_repair(studio: Studio) -> None:
     """Each fault with its place; no critique stands between them."""
     answer = studio.write("letter", "form")
     lines = [line.strip() for line in answer.out.splitlines()]
-    broken = lines.index("✗ verified 0: the form is broken, so no claim is looked at")
+    broken = lines.index("✗ verified 0: the form is broken, so nothing else is looked at")
     assert lines[broken + 1].startswith("✗ 7 is not of type")
     assert lines[broken + 1].endswith("/letter")
     assert lines[broken + 2] == "✓ repair: 1 of 1 attempt helped"
@@ -115,7 +122,8 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
         "the rest goes to FAIL_WITH_DIAGNOSIS",
         "✗ left: tests: the test letter.it_says_when fails (",
         "✗ test_pass_rate 0 < 1",
-        "✗ escalated: test_pass_rate is 0.0, below 1.0",
+        "✗ escalated: ",
+        "test_pass_rate is 0.0, below 1.0",
     ):
         assert told in answer.text
     gate = studio.tercet("gates", "list", "--json").json["gates"][0]["id"]
@@ -124,7 +132,7 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
         "the outputs were judged: 3 defects",
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS",
         "✗ test_pass_rate 0 < 1",
-        "left ✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
+        "✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
         "│ ## Returns",
         "gates decide",
     ):
@@ -139,7 +147,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
     lines = [line.strip() for line in page.out.splitlines()]
     for line in (
         "? shall what this run produced be accepted? (GATE_EDITOR)",
-        "why       a person must say yes: low_confidence, required, novel",
+        "why       a person must say yes: low_confidence, required, novel, unjudged",
         "advice    approve it: every limit holds",
         "limits    ✓ schema 1 ≥ 1",
         "✓ safety 1 ≥ 0.98",
@@ -322,7 +330,7 @@ def test_what_is_as_it_was_is_not_told_twice(studio: Studio) -> None:
     assert sum(line.startswith("✗ tests letters.proofread: 2 of 2 tests failed") for line in lines) == 3
     assert sum(line.endswith(", as before") for line in lines) == 2
     again = next(number for number, line in enumerate(lines) if line == "    the same as before")
-    assert lines[again - 1].startswith("✗ critique 1, confidence ")
+    assert lines[again - 1].startswith("✗ critique 0.")
 
 
 def test_why_a_run_escalates_is_told_once(studio: Studio) -> None:

@@ -1,28 +1,33 @@
-"""Lines that go on in the next one, and lines that do not."""
+"""Words and numbers as people write them."""
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from tercet.contracts.prose import goes_on
+from tercet.contracts.prose import is_blank, is_only_headings, key_words, to_decimal
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_one"),
-    [
-        ("the lamp was shipped", "on 4 May", True),
-        ("the lamp that you have bought from us was shipped on", "4 May and comes soon", True),
-        ("Total: 74.00 EUR", "Paid: 10.00 EUR", False),
-        ("It was shipped.", "then it came", False),
-        ("Dear Ms. Okafor:", "thank you", False),
-        ("the lamp that you have bought from us and also the shade", "- an item", False),
-        ("# A heading that is rather long and has no stop at its end", "Words", False),
-        ("", "words", False),
-        ("words", "", False),
-    ],
+    ("name", "words"),
+    [("price_eur", ("price", "eur")), ("priceEur", ("price", "eur")), ("IBAN", ("iban",)), ("", ())],
 )
-def test_a_line_goes_on_in_the_next(before: str, after: str, *, is_one: bool) -> None:
-    """Where no stop ends it, and the next begins small or it was broken for its length."""
-    text = f"{before}\n{after}"
-    assert goes_on(text, len(before)) is is_one
-    assert goes_on(f"First.\n{text}\nlast", len(before) + 7) is is_one
+def test_the_words_of_a_name(name: str, words: tuple[str, ...]) -> None:
+    """However they are joined."""
+    assert key_words(name) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [("12.50", Decimal("12.50")), (3, Decimal(3)), (True, None), ("1,5", None), (None, None), ("NaN", None)],
+)
+def test_a_number_is_read_as_it_is_written(value: object, number: Decimal | None) -> None:
+    """Nothing else is one."""
+    assert to_decimal(value) == number
+
+
+@pytest.mark.parametrize(("text", "blank", "bare"), [("...", True, True), ("# A\n", False, True), ("a", False, False)])
+def test_what_says_nothing(text: str, *, blank: bool, bare: bool) -> None:
+    """Marks alone, or headings alone."""
+    assert (is_blank(text), is_only_headings(text)) == (blank, bare)

@@ -17,6 +17,7 @@ from tercet.contracts import (
     context,
     control,
     decision,
+    documents,
     evidence,
     gate,
     invocation,
@@ -247,15 +248,27 @@ SAMPLES: list[BaseModel] = [
         schema_valid=True,
         score=1.0,
         schema_faults=(quality.SchemaFault(pointer="/a", keyword="type", message="m"),),
-        claims=(
-            quality.ClaimVerdict(
-                claim=quality.Claim(text="t", location="/a#char=0,1"),
-                label=quality.Entailment.ENTAIL,
-                support=(quality.Support(evidence=REF, pointer="/n"),),
+        tokens=(
+            documents.TokenVerdict(
+                location="/a#char=0,1",
+                token=documents.TextToken(start=0, end=1, text="5", kind="number", value="5"),
+                status="unknown",
             ),
         ),
+        missing=(documents.MissingPart(kind="value", name="n", message="m"),),
+        unjudged=(documents.UnjudgedText(location="/a", reason="free"),),
+        judgements=(quality.TextJudgement(location="/a", says="unsure"),),
     ),
-    quality.Judgement(label=quality.Entailment.NEUTRAL, missing=("5",)),
+    documents.ReadText(
+        pointer="/a",
+        text="5",
+        pieces=(documents.TextPiece(start=0, end=1, source="free"),),
+        faults=(documents.SlotFault(start=0, end=1, code="unknown_slot", message="m"),),
+    ),
+    documents.DocumentValue(name="n", source="order#/n"),
+    documents.Document(output="letter", template="{{ n }}"),
+    documents.KnownValue(pointer="request#/n", columns=(documents.TableColumn(name="n"),)),
+    exits.JudgeRecord(passed=2, refused=1),
     quality.Consensus(
         output=1, index=0, consistency=1.0, mean_similarity=1.0, method="exact", verdict="PASS"
     ),

@@ -177,6 +177,8 @@ def _verifies(state: State, at: int) -> Iterator[e.Event]:
     yield from _asks(state, at, "verify")
     if state.asking is None:
         result = {"passed": 1, "failed": 0}
+        if quality.read is None:
+            yield e.OutputsRead(at=at, locale="en", texts=({"pointer": "/x", "text": "1"},), outputs={"x": 1})
         yield e.TestsRun(at=at, number=len(quality.tests), tool="test.it", result=result, cost=3)
         yield from [_verified(following, at) for following in ("critique", "repair", "exit")]
 
@@ -505,6 +507,7 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
     ),
     st.builds(e.EffectsKept, at=_TIMES, by=_PEOPLE),
     st.builds(e.ExperienceDrawn, at=_TIMES, task_class=_WORDS),
+    st.builds(e.OutputsRead, at=_TIMES, locale=_WORDS),
     st.builds(e.TestsRun, at=_TIMES, number=_NUMBERS, tool=_WORDS, cost=_NUMBERS),
     st.builds(_verified, st.sampled_from(["critique", "repair", "exit"]), _TIMES),
     st.builds(_critiqued, st.sampled_from(["repair", "exit"]), _TIMES),

@@ -19,7 +19,7 @@ The order can be returned within 30 days.
 BAD = f"""\
 # Your order ord_881
 
-The order was shipped on 4 May 2026. The shop won the Logistics Prize of 2024.
+The order was shipped on 9 May 2026.
 
 ## Questions
 

@@ -83,6 +83,8 @@ class Open:
     """Whether another repair changed its place, so that it may be gone."""
     seen: JsonObject | None = None
     """The output in which it was looked for once more, since nothing fits it."""
+    is_deferred: bool = False
+    """Whether it waits for the repairs of others, since nothing fits it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +246,10 @@ def _next(state: RepairState) -> RepairState:
         return replace(state, has_fetched=True, memory=memory, command=command)
     options = [option for option in _options(state, first) if option.key not in first.tried]
     option = choose(options, state.rules.least_chance)
-    if option is None and first.seen is not state.output and state.output is not state.case.output:
+    if option is None and not first.is_deferred and any(not each.is_deferred for each in state.open[1:]):
+        return replace(state, open=(*state.open[1:], replace(first, is_deferred=True)))
+    may_be_gone = first.defect.dimension not in state.case.unseen and state.output is not state.case.output
+    if option is None and may_be_gone and first.seen is not state.output:
         # Repairs of others may have mended it too: a value that was missing stands where a wrong one was.
         first = replace(first, is_touched=True, seen=state.output)
         return replace(state, open=(first, *state.open[1:]))
