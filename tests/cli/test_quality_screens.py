@@ -133,7 +133,6 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS",
         "✗ test_pass_rate 0 < 1",
         "✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
-        "│ ## Returns",
         "gates decide",
     ):
         assert told in page.text
