@@ -297,7 +297,7 @@ def test_each_event_of_the_loop_is_a_sentence() -> None:
     assert "the outputs are verified at 0.84, 2 values refused, 1 missing, 1 text unjudged; critique follows" in what
     scored = "the critic scores the outputs 0.89, 3 defects, too low: correctness, completeness; repair follows"
     assert scored in what
-    assert "not all is repaired, 1 of 1 repair made: 1 defect left, fail with diagnosis" in what
+    assert "not all is repaired, 0 of 1 repair made: 1 defect left, fail with diagnosis" in what
     waiting = [each.what for each in tell(letter()).happenings]
     assert "the outputs wait for GATE_EDITOR to accept them" in waiting
     assert any(each.startswith("the outputs hold, and a person is asked") for each in waiting)
