@@ -39,7 +39,7 @@ def find_slots(text: str) -> tuple[Slot, ...]:
 class DocumentValue(Authored):
     """A value that outputs may state: where it comes from, how it is written, and the words that name it."""
 
-    model_config = ConfigDict(populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     source: str | None = Field(default=None, alias="from")

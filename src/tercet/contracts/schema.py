@@ -13,6 +13,7 @@ from tercet.contracts import (
     context,
     control,
     decision,
+    documents,
     evidence,
     gate,
     invocation,
@@ -41,7 +42,7 @@ from tercet.contracts.shape import TYPE_VERSION
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
-    buckets, control, rubric, repair, exits,
+    buckets, control, rubric, repair, exits, documents,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

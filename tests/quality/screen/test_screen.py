@@ -28,6 +28,7 @@ from .scenarios import UNITS, known_in, screened
         ("The total is 75 EUR. The discount is 11 EUR.", ["order_total", "discount"]),
         ("| | Amount |\n|---|---|\n| Total | 75 EUR |", ["order_total"]),
         ("Dear Ms Smith,", ["customer"]),
+        (f"The {'total ' * 20}less the discount is 75 EUR.", [""]),
     ],
 )
 def test_a_repair_may_use_the_only_value_that_a_sentence_names(text: str, slots: list[str]) -> None:

@@ -26,7 +26,7 @@ from tercet.replay.report.wording import LEFT_OUT, secrets_of
 
 from .runs import letter, sign_with_a_change
 
-FOUR = ("total", "claim", "key", "section")
+THREE = ("total", "key", "section")
 KEY = "sk_live_"
 
 
@@ -44,9 +44,9 @@ def told(lines: Sequence[Line]) -> list[str]:
     ]
 
 
-def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
+def test_a_letter_with_three_slips_is_told_turn_by_turn() -> None:
     """Scores stand against their minimum, each defect with its place and hint, each repair with its cause and means."""
-    page = tell(letter(*FOUR))
+    page = tell(letter(*THREE))
     part = loop_of(page)
     first, second = part.turns
     assert first.critiqued is not None
@@ -58,7 +58,8 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
     }
     assert [(each.dimension, each.severity.text) for each in first.critiqued.defects] == [
         ("correctness", "high"),
-        ("correctness", "medium"),
+        ("correctness", "high"),
+        ("completeness", "high"),
         ("completeness", "high"),
         ("safety", "critical"),
     ]
@@ -67,23 +68,26 @@ def test_a_letter_with_four_slips_is_told_turn_by_turn() -> None:
     rows = [{row.label: row.text for row in card.rows} for card in first.repaired.attempts]
     assert [(each["cause"], each["how"]) for each in rows] == [
         ("safety violation", "minimal edit, by a rule"),
-        ("factual error", "minimal edit, by a rule"),
-        ("incompleteness", "section rewrite, by a rule"),
         ("hallucination", "minimal edit, by a rule"),
+        ("incompleteness", "section rewrite, by a rule"),
     ]
     assert {card.result.text for card in first.repaired.attempts} == {"mended"}
+    assert first.verified is not None
+    refused = [(each.text, each.status.text) for each in first.verified.tokens if each.status.tone == "bad"]
+    assert refused[0] == ("1,074.00 EUR", "unknown")
+    assert [row.text for row in first.verified.unjudged] == ["nothing vouches for these words"]
     assert (first.next, second.next, second.is_open) == (
-        "4 of 4 repairs helped",
+        "3 of 3 repairs helped",
         "nothing more to mend",
         False,
     )
-    assert {figure.label: figure.number for figure in page.figures}["repairs"] == "4"
+    assert {figure.label: figure.number for figure in page.figures}["repairs"] == "3"
     assert {meter.name: meter.used for meter in page.meters}["repairs"] == "1"
 
 
 def test_scores_of_a_run_that_has_not_kept_its_pack_have_no_minimum_beside_them() -> None:
     """Which of them are too low stands in the record; how much too low, nobody knows any more."""
-    first, _ = loop_of(tell(msgspec.structs.replace(letter(*FOUR), minimums={}))).turns
+    first, _ = loop_of(tell(msgspec.structs.replace(letter(*THREE), minimums={}))).turns
     assert first.critiqued is not None
     assert {(each.limit, each.mark) for each in first.critiqued.grades} == {("", None)}
     assert [each.name for each in first.critiqued.grades if each.tone == "bad"] == [
@@ -95,12 +99,12 @@ def test_scores_of_a_run_that_has_not_kept_its_pack_have_no_minimum_beside_them(
 
 def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     """The last decision stands first: limits with what was measured, and what confidence is made of."""
-    part = loop_of(tell(letter(*FOUR)))
+    part = loop_of(tell(letter(*THREE)))
     assert part.exit is not None
     assert (part.exit.outcome.text, part.exit.reason, part.exit.advice) == (
-        "commit",
-        "every threshold holds",
-        "",
+        "a person is asked",
+        "a person must say yes: unjudged",
+        "accept them: every limit holds",
     )
     assert [each.name for each in part.exit.thresholds] == [
         "schema",
@@ -112,40 +116,40 @@ def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     assert part.exit.confidence is not None
     assert "not measured: self-consistency" in part.exit.confidence_note
     parts = {row.label: row.text for row in part.exit.confidence_parts}
-    assert (parts["to begin with"], parts["repairs so far"]) == ("+1.00", "−1.00")
+    assert (parts["to begin with"], parts["repairs so far"]) == ("+1.00", "−0.50")
 
 
 def test_what_repairs_changed_is_shown_line_by_line_without_the_key() -> None:
     """What went and what came is marked; the line with the key reads as changed, although the key is not shown."""
-    page = tell(letter(*FOUR))
+    page = tell(letter(*THREE))
     (change,) = loop_of(page).changes
     lines = told(change.lines)
-    assert "−The total is <1,074.00> EUR." in lines
-    assert "+The total is <74.00> EUR." in lines
+    assert "−The total is <1,074.00 EUR.>" in lines
+    assert "+The total is <€74.00.>" in lines
     assert "+You may return what you do not like within 30 days." in lines
-    assert f"−Write to us at any time. Our agents look your order up with {LEFT_OUT}." in lines
-    assert "+Write to us at any time." in lines
-    assert any("<Our lamps won the Aurora Design Award in 2025. >" in line for line in lines)
+    (gone,) = [line for line in lines if line.startswith("−Write to us at any time.")]
+    (came,) = [line for line in lines if line.startswith("+Write to us at any time.")]
+    assert LEFT_OUT in gone
+    assert "[redacted]" in came
     assert KEY not in render(page)
 
 
-@pytest.mark.parametrize("intent", ["letters.write", "letters.sign"])
-def test_a_key_that_a_draft_gave_away_stands_nowhere_in_its_report(intent: str) -> None:
+def test_a_key_that_a_draft_gave_away_stands_nowhere_in_its_report() -> None:
     """Neither in the draft of the tool, nor in a claim, a comparison, a gate or an event."""
-    case = letter("key", intent=intent)
+    case = letter("key")
     assert any(KEY in str(event) for event in case.events), "the draft has the key in it"
     assert KEY not in render(tell(case))
 
 
 def test_what_no_rule_can_mend_says_where_it_went() -> None:
     """What is left stands with its cause and why nothing was tried; nobody is advised to send back what cannot be."""
-    part = loop_of(tell(letter("total", "date")))
+    part = loop_of(tell(letter("total", "claim")))
     first, second = part.turns
     assert first.repaired is not None
     assert first.repaired.went.startswith("What is left goes no further, with this diagnosis: nobody is left")
     (left,) = first.repaired.left
-    assert "8 May 2026" in left.text
-    assert left.note == "factual error; no repair was tried: nothing fits it"
+    assert "'2025'" in left.text
+    assert left.note == "hallucination; no repair was tried: nothing fits it"
     assert (second.next, second.tone, second.is_open) == ("no repair is left", "bad", True)
     assert part.exit is not None
     assert (part.exit.outcome.text, part.exit.advice) == ("handed to a person", "")
@@ -153,14 +157,14 @@ def test_what_no_rule_can_mend_says_where_it_went() -> None:
 
 def test_the_controller_is_drawn_with_what_it_foresaw_and_what_came() -> None:
     """Measured and foreseen qualities stand in the drawing, higher ones above, and the aim above all."""
-    curve = loop_of(tell(letter("total", "date"))).curve
+    curve = loop_of(tell(letter("total", "claim"))).curve
     assert curve is not None
-    assert [dot.text for dot in curve.dots if dot.kind == "measured"] == ["0.74", "0.88"]
+    assert [dot.text for dot in curve.dots if dot.kind == "measured"] == ["0.8", "0.97"]
     measured = [dot.y for dot in curve.dots if dot.kind == "measured"]
     foreseen = [dot.y for dot in curve.dots if dot.kind == "foreseen"]
-    assert measured[0] == foreseen[0] > measured[1] > foreseen[1] > foreseen[2] > curve.target_y
+    assert measured[0] == foreseen[0] > foreseen[1] > foreseen[2] > curve.target_y
     assert all(0 < dot.x < curve.width and 0 < dot.y < curve.height for dot in curve.dots)
-    assert curve.caption == "The controller foresaw 2 repairs; quality went from 0.74 to 0.88 in 1 repair."
+    assert curve.caption == "The controller foresaw 2 repairs; quality went from 0.8 to 0.97 in 1 repair."
 
 
 def test_a_broken_form_is_told_with_its_faults_and_no_critique() -> None:
@@ -174,7 +178,7 @@ def test_a_broken_form_is_told_with_its_faults_and_no_critique() -> None:
 
 def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
     """Each gate shows the letter as it stood then, its limits and the advice; the wish stands in the turn it mended."""
-    page = tell(letter("key", intent="letters.sign", answer=sign_with_a_change))
+    page = tell(letter("key", answer=sign_with_a_change))
     wish, yes = page.gates
     assert (wish.state.text, yes.state.text) == ("sent back", "approved")
     assert wish.question == "Shall what this run produced be accepted?"
@@ -182,7 +186,7 @@ def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
     assert yes.produced is not None
     assert "## Warranty" not in wish.produced.outputs[0].text
     assert "## Warranty" in yes.produced.outputs[0].text
-    assert yes.produced.exit.triggers == ("the decision wants a person to accept it",)
+    assert yes.produced.exit.triggers == ("the decision wants a person to accept it", "it has words that nothing and nobody vouches for")
     assert yes.produced.exit.advice == "accept them: every limit holds"
     assert {row.label: row.text for row in yes.replies[0].rows}["note"] == "Good."
     part = loop_of(page)
@@ -192,7 +196,7 @@ def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
 
 def test_outputs_that_wait_for_a_person_say_so_in_the_head() -> None:
     """A run that has stopped after its calls is not told as one that has stopped before one."""
-    page = tell(letter(intent="letters.sign"))
+    page = tell(letter())
     assert (page.standing, page.meaning) == (
         "waiting",
         "What the run has produced waits for a person to accept it.",
@@ -287,14 +291,14 @@ def test_outputs_that_are_not_the_last_are_told_as_such(workshop: Workshop) -> N
 
 def test_each_event_of_the_loop_is_a_sentence() -> None:
     """None is told by the name of its type."""
-    page = tell(letter("total", "date"))
+    page = tell(letter("total", "claim"))
     what = [each.what for each in page.happenings]
     assert "experience of the task class letter: no run before it" in what
-    assert "the outputs are verified at 0.61, below 0.85; critique follows" in what
-    scored = "the critic scores the outputs 0.87, 2 defects, too low: correctness; repair follows"
+    assert "the outputs are verified at 0.84, 2 values refused, 1 missing, 1 text unjudged; critique follows" in what
+    scored = "the critic scores the outputs 0.89, 3 defects, too low: correctness, completeness; repair follows"
     assert scored in what
-    assert "not all is repaired, 1 of 1 repair made: 1 defect left, fail with diagnosis" in what
-    waiting = [each.what for each in tell(letter(intent="letters.sign")).happenings]
+    assert "not all is repaired, 0 of 1 repair made: 1 defect left, fail with diagnosis" in what
+    waiting = [each.what for each in tell(letter()).happenings]
     assert "the outputs wait for GATE_EDITOR to accept them" in waiting
     assert any(each.startswith("the outputs hold, and a person is asked") for each in waiting)
 

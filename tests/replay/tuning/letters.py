@@ -1,4 +1,4 @@
-"""Recorded letters with so many made-up prices, each judged by a rubric, and a pack that takes too many of them."""
+"""Recorded letters that say so many things twice, each judged by a rubric, and a pack that takes too many of them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,22 @@ PRICES = Evidence.model_validate(
 )
 LIMIT = "rubric work threshold correctness"
 LEAK = 100
-"""So many made-up prices stand for none, and a password."""
+"""So many repetitions stand for none, and a password."""
 RUBRIC: dict[str, Any] = {
     "threshold": 0.3,
     "dimensions": [
-        {"name": "correctness", "weight": 0.5, "minimum": 0.1, "scorer": "grounded"},
+        {"name": "correctness", "weight": 0.5, "minimum": 0.1, "scorer": "coherent"},
         {"name": "coherence", "weight": 0.2, "minimum": 0.1, "scorer": "coherent"},
         {"name": "safety", "weight": 0.3, "minimum": 0.95, "scorer": "safe"},
     ],
 }
 DECISION: dict[str, Any] = {
     "required_outputs": ["letter"],
-    "quality": {"rubric": RUBRIC, "verification": {"threshold": 0.3}},
+    "quality": {
+        "rubric": RUBRIC,
+        "verification": {"threshold": 0.3},
+        "tests": [{"tool": "letter.check", "output": "/letter", "vouches": True}],
+    },
     "thresholds": [
         {"name": "schema"},
         {"name": "policy"},
@@ -53,22 +57,24 @@ SURFACES: list[dict[str, Any]] = [
 
 
 async def write(_: ToolContext, params: dict[str, Any]) -> Any:
-    """A letter in which so many prices are those of things that nobody knows; wrong ones would never be committed."""
+    """A letter of ten paragraphs, so many of which say the first one again."""
     wrong = params["wrong"]
-    told = [
-        f"The {each} costs {n * 7 + 13} rupees."
-        if n >= wrong % LEAK
-        else f"The gilded {each} costs {9_000 + n} rupees."
-        for n, each in enumerate(THINGS)
-    ]
+    told = [f"The {each} stands in the window of our shop." for each in THINGS]
+    told = [told[0] if 0 < n <= wrong % LEAK else each for n, each in enumerate(told)]
     secret = " The password is: AKIAIOSFODNN7EXAMPLE." if wrong == LEAK else ""
-    return {"letter": " ".join(told) + secret}
+    return {"letter": "\n\n".join(told) + secret}
+
+
+async def check(_: ToolContext, __: dict[str, Any]) -> Any:
+    """The tests that vouch for a letter, so that its scores alone decide."""
+    return {"junit": '<testsuite><testcase classname="letter" name="it_reads"/></testsuite>'}
 
 
 def writers(workshop: Workshop, surfaces: Iterable[dict[str, Any]] = SURFACES) -> Pack:
     """The pack; nothing is repaired, so that what is judged is what was written."""
     if not workshop.tools:
         workshop.tool("letter.write", write, mode="read_only")
+        workshop.tool("letter.check", check, mode="read_only")
     return workshop.pack(
         evidence=(PRICES,),
         budget={"max_repairs": 0},
@@ -78,14 +84,14 @@ def writers(workshop: Workshop, surfaces: Iterable[dict[str, Any]] = SURFACES) -
 
 
 def record(workshop: Workshop, pack: Pack, wrong: Iterable[int]) -> list[Recording]:
-    """One recorded run for each number of made-up prices."""
+    """One recorded run for each number of repetitions."""
 
     async def main() -> list[Recording]:
         found: list[Recording] = []
-        for number, prices in enumerate(wrong):
+        for number, repeats in enumerate(wrong):
             journal = MemoryJournal()
             written = plan(
-                step("write", "letter.write", params={"wrong": prices}, evidence_refs=(PRICES.id,)),
+                step("write", "letter.write", params={"wrong": repeats}, evidence_refs=(PRICES.id,)),
                 outputs={"letter": {"$from": "write#/letter"}},
             )
             async with workshop.runtime(pack, journal) as runtime:

@@ -54,7 +54,7 @@ def test_fifty_seeds_find_the_planted_setting_and_never_the_tempting_one() -> No
 
 @pytest.mark.req("R280", "R283")
 def test_fifty_seeds_find_the_limit_that_people_would_have_set() -> None:
-    """Letters with two made-up prices or more were corrected, and one that a person wanted had leaked a password: the limit
+    """Letters with two repetitions or more were corrected, and one that a person wanted had leaked a password: the limit
     rises to where those end, and the leak stays refused."""
     workshop = Workshop()
     pack = writers(workshop, SURFACES[:2])

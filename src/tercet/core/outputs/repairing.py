@@ -85,6 +85,7 @@ def _case(review: OutputReview) -> RepairCase:
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
+        unseen=_unseen(review),
         told_later=_told_later(review),
         draws=(rules.consistency.draws if rules.consistency else None) or 1,
         history=RepairLog(entries=tuple(_history(review))),
@@ -167,20 +168,24 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
 # ---- whether a defect is gone -------------------------------------------------------------------------------------
 
 
+def _unseen(review: OutputReview) -> frozenset[str]:
+    """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
+    asked = {each.name for each in review.rules.rubric.dimensions if each.scorer == "model"}
+    return frozenset({*asked, TESTS, FEEDBACK, *({EDGE_CASES} if review.rules.attacks else ())})
+
+
 def _told_later(review: OutputReview) -> frozenset[str]:
-    """The dimensions of which only a model, a test, a person, or reading the text again can tell whether a defect is gone."""
-    later = {each.name for each in review.rules.rubric.dimensions if each.scorer in ("model", "grounded")}
-    tried = {EDGE_CASES} if review.rules.attacks else set[str]()
-    return frozenset(later | tried | {TESTS, FEEDBACK, CORRECTNESS})
+    """Those, and the dimensions for which the text has to be read again."""
+    read = {each.name for each in review.rules.rubric.dimensions if each.scorer == "grounded"}
+    return _unseen(review) | read | {CORRECTNESS}
 
 
 def _is_gone(review: OutputReview) -> IsGone:
     """Whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
     gone if its place has changed: VERIFY and CRITIQUE look at it again."""
     form = form_of(review.spec)
-    asked = {each.name for each in review.rules.rubric.dimensions if each.scorer == "model"}
-    told = {*asked, TESTS, FEEDBACK, *({EDGE_CASES} if review.rules.attacks else ())}
-    rubric = _without(review.rubric, told)
+    unseen = _unseen(review)
+    rubric = _without(review.rubric, unseen)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         before = review.critique_input
@@ -198,7 +203,7 @@ def _is_gone(review: OutputReview) -> IsGone:
     def is_gone(outputs: JsonObject, defect: Defect) -> bool:
         if defect.dimension == SCHEMA:
             return is_form_mended(form, outputs, defect)
-        if defect.dimension in told:
+        if defect.dimension in unseen:
             return outputs != review.outputs
         return by_rubric(outputs, defect)
 

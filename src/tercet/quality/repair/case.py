@@ -27,6 +27,8 @@ class RepairCase:
     rules: RepairRules = field(default_factory=RepairRules)
     rates: SuccessRates = field(default_factory=SuccessRates)
     resources: Resources = field(default_factory=Resources)
+    unseen: frozenset[str] = frozenset()
+    """Dimensions of which REPAIR itself cannot see whether a defect is gone, other than by a change of its place."""
     told_later: frozenset[str] = frozenset()
     """Dimensions of which only a model, a test or a person can tell whether a defect is gone: such repairs stay pending."""
     draws: int = 1

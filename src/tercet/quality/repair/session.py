@@ -248,7 +248,8 @@ def _next(state: RepairState) -> RepairState:
     option = choose(options, state.rules.least_chance)
     if option is None and not first.is_deferred and any(not each.is_deferred for each in state.open[1:]):
         return replace(state, open=(*state.open[1:], replace(first, is_deferred=True)))
-    if option is None and first.seen is not state.output and state.output is not state.case.output:
+    may_be_gone = first.defect.dimension not in state.case.unseen and state.output is not state.case.output
+    if option is None and may_be_gone and first.seen is not state.output:
         # Repairs of others may have mended it too: a value that was missing stands where a wrong one was.
         first = replace(first, is_touched=True, seen=state.output)
         return replace(state, open=(first, *state.open[1:]))

@@ -65,6 +65,8 @@ def _judged(event: e.Event) -> Told:
             return f"there are not enough samples to compare: {event.error}", "bad"
         case e.SamplesDrawn():
             return _sampled(event)
+        case e.OutputsRead():
+            return f"{count(len(event.texts), 'text')} of the outputs are read in {event.locale}", "quiet"
         case e.TestsRun() if event.error:
             return f"tests {event.tool} could not be run: {event.error}", "bad"
         case e.TestsRun():
@@ -102,8 +104,14 @@ def _verified(event: e.OutputsVerified) -> Told:
     if not verdict.get("schema_valid"):
         faults = count(len(verdict.get("schema_faults", ())), "fault")
         return f"the form of the outputs is broken, {faults}; {_then(event.next)}", "bad"
-    held = "" if verdict.get("passed") else f", below {verdict.get('threshold', 0):g}"
-    told = f"the outputs are verified at {score(float(verdict['score']))}{held}; {_then(event.next)}"
+    score_told = f"the outputs are verified at {score(float(verdict['score']))}"
+    refused = sum(each["status"] in ("elsewhere", "unknown") for each in verdict.get("tokens", ()))
+    counts = (
+        count(refused, "value") + " refused" if refused else "",
+        f"{len(verdict['missing']):,} missing" if verdict.get("missing") else "",
+        count(len(verdict["unjudged"]), "text") + " unjudged" if verdict.get("unjudged") else "",
+    )
+    told = f"{joined((score_told, *counts))}; {_then(event.next)}"
     return told, "good" if verdict.get("passed") else "wait"
 
 
