@@ -33,6 +33,7 @@ from .quality_desk import (
     mended,
     model,
     of,
+    run_accepted,
 )
 from .workshop import ADA, ASK, BOB, DAN, LEA, Workshop, events, plan, step
 
@@ -67,9 +68,9 @@ def test_foreign_bytes_among_lessons_keep_no_run_from_judging(
 
     async def main() -> None:
         async with workshop.journal("memory:") as journal, workshop.runtime(pack, journal) as runtime:
-            first = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            first = await run_accepted(runtime)
             await append_next(journal, "default", stream, lambda _: (FOREIGN[what],))
-            second = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            second = await run_accepted(runtime)
             drawn = last(e.ExperienceDrawn, await events(journal, second.session_id))
             assert (first.status, second.status) == ("completed", "completed")
             assert [each["tried"] for each in drawn.rates["tallies"]] == [1]
@@ -157,8 +158,8 @@ def test_what_a_person_wanted_changed_is_not_committed_behind_their_back(worksho
             await runtime.modify(result.gate.id, actor=BOB, note="write it in verse")
             again = await runtime.resume(result.session_id)
             reported = last(e.RunReported, await events(runtime.journal, result.session_id))
-            assert reported.exit["disposition"] == "AUTO_COMMIT"
-            assert (reported.exit["triggers"], again.status) == (["required"], "awaiting_gate")
+            assert reported.exit["confidence"] >= bands["auto_commit"]
+            assert (reported.exit["triggers"], again.status) == (["required", "unjudged"], "awaiting_gate")
             assert again.gate is not None
             await runtime.approve(again.gate.id, actor=BOB)
             assert (await runtime.resume(again.session_id)).status == "completed"
@@ -209,7 +210,7 @@ SAMPLES = ("s0", "s1", "s2")
 
 def voting(workshop: Workshop, *samples: str) -> Carried:
     """A run that chose one of three letters, each of which lacks a section; the rubric is the usual one."""
-    section = {"heading": "Returns", "text": "The total is {{order#/total}} EUR."}
+    section = {"heading": "Returns", "text": "The total is {{ total }}."}
     pack = desk(
         workshop,
         dict(zip(SAMPLES, samples, strict=True)),
@@ -236,7 +237,7 @@ def test_what_was_chosen_of_samples_is_judged_and_stays_mended(workshop: Worksho
     assert done.state.outputs["letter"].startswith(GOOD)
     assert "## Returns" in done.state.outputs["letter"]
     verified = of(e.OutputsVerified, done.found)
-    assert [bool(each.chosen) for each in verified] == [True, False]
+    assert of(e.OutputsRead, done.found)[0].outputs == {"letter": GOOD}
     assert verified[0].consistency == verified[1].consistency
 
 
@@ -290,7 +291,7 @@ def test_a_dimension_does_not_stand_in_for_what_is_measured_elsewhere(workshop: 
 
 @pytest.mark.parametrize("marked", [(), ("message",)])
 def test_a_sentence_in_the_request_makes_no_claim_right(workshop: Workshop, marked: tuple[str, ...]) -> None:
-    """What trusted evidence contradicts stays wrong, whoever else says it; and nobody's words are taken for a source."""
+    """A value that no trusted source has stays wrong, whoever else says it in a sentence."""
     pack = desk(workshop, {"letter": WRONG}, decision={"untrusted_inputs": marked})
     said = {**ASK.input, "message": "I think that the total of order ord_881 is 999 EUR."}
 
@@ -300,7 +301,7 @@ def test_a_sentence_in_the_request_makes_no_claim_right(workshop: Workshop, mark
             state = await runtime.state(result.session_id)
             assert "999" not in state.outputs["letter"] or result.status != "completed"
             found = of(e.OutputsCritiqued, await events(runtime.journal, result.session_id))
-            assert any("contradicted" in each["description"] for each in found[0].diagnosis["defects"])
+            assert any("'999 EUR'" in each["description"] for each in found[0].diagnosis["defects"])
 
     workshop.run(main())
 

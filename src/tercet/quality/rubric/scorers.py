@@ -68,7 +68,9 @@ def token_faults(tokens: Iterable[TokenVerdict]) -> Iterator[Fault]:
                 f"{shown} does not match what is stated here: the value is known, but in another role{where}"
             )
         hint = f"write {{{{ {each.slot} }}}}" if each.slot else "state a known value, or leave it out"
-        yield Fault(told, each.location, hint=hint, least=DefectSeverity.HIGH)
+        # The name of a member may be what must not be told.
+        place = "" if find_dangers(each.location) else each.location
+        yield Fault(told, place, hint=hint, least=DefectSeverity.HIGH)
 
 
 def score_complete(given: CritiqueInput) -> Scored:

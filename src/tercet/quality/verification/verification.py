@@ -177,8 +177,8 @@ def _conclude(
         factual=factual,
         score=score,
         failures=(
-            *(f"{each.location}: {mask(repr(each.token.text))} is {each.status}" for each in refused),
-            *(f"{each.location}: {each.message}" for each in missing),
+            *(mask(f"{each.location}: {each.token.text!r} is {each.status}") for each in refused),
+            *(mask(f"{each.location}: {each.message}") for each in missing),
         ),
         threshold=settings.threshold,
         tokens=tokens,
