@@ -389,7 +389,7 @@ def _answers(state: State, at: int) -> Iterator[e.Event]:
         if gate.id in state.gates:
             yield from _answers_to(state, gate, at)
         for approval in gate.approvals if gate.kind == "approval" else ():
-            if any(can_be_held(state.steps[name]) for name in gate.calls):
+            if any(can_be_held(state.steps[name], gate) for name in gate.calls):
                 yield answered(gate, "withdraw", at, approval.actor)
 
 
