@@ -27,7 +27,9 @@ def test_a_number_is_read_as_it_is_written(value: object, number: Decimal | None
     assert to_decimal(value) == number
 
 
-@pytest.mark.parametrize(("text", "blank", "bare"), [("...", True, True), ("# A\n", False, True), ("a", False, False)])
+@pytest.mark.parametrize(
+    ("text", "blank", "bare"), [("...", True, True), ("# A\n", False, True), ("a", False, False)]
+)
 def test_what_says_nothing(text: str, *, blank: bool, bare: bool) -> None:
     """Marks alone, or headings alone."""
     assert (is_blank(text), is_only_headings(text)) == (blank, bare)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from hypothesis import strategies as st
 
+from tercet.contracts.canonical import digest
 from tercet.contracts.decision import OnFailure
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan, compensated_step
@@ -16,6 +17,7 @@ from tercet.core.events.gate import Answered, GateKind
 from tercet.core.events.plan import TurnAction
 from tercet.core.fold.base import ANSWERS
 from tercet.core.fold.gate import acceptances, can_be_held
+from tercet.core.fold.quality import awaits_delivery
 from tercet.core.state import OpenGate, State, StepState
 
 from .workshop import plan, step
@@ -29,6 +31,12 @@ PLANS: tuple[Plan, ...] = (
     ),
     plan(step("a"), step("b", params={"other": 1}), declared_outputs=("n",)),
     plan(step("c"), step("n", None), step("d", depends_on=("c", "n"), optional=True)),
+    plan(
+        step("a"),
+        step("b", params={"text": {"$from": "outputs#/x"}}),
+        step("c", depends_on=("b",)),
+        outputs={"x": {"$from": "a#/n"}},
+    ),
 )
 NEEDS: tuple[dict[str, e.Need], ...] = (
     {"": e.Need()},
@@ -227,19 +235,28 @@ def _from_outside(state: State, at: int) -> Iterator[e.Event]:
     yield e.SessionExpired(at=at, reason="Session expired", outside=True)
     yield e.BudgetExtended(at=at, by="bob", more={"tokens": 5}, outside=True)
     is_busy = bool(state.in_flight) or state.asking is not None
-    if not is_busy and not any(each.is_reserving for each in state.steps.values()):
-        yield e.SessionMigrated(
-            at=at, pack="p@2.0.0", pack_hash="sha256:9", snapshot="s2", context="sha256:8", by="bob"
-        )
+    is_open = any(each.is_reserving for each in state.steps.values())
+    if not is_busy and not is_open and state.accepted is None:
+        yield _migrated(at)
     if state.status == "in_progress" and state.phase is not Phase.HALT:
         yield e.SessionPaused(at=at, reason="heartbeat lost", outside=True)
         if not state.in_flight:
             yield e.SessionPaused(at=at, reason="stop")
 
 
+def _migrated(at: int) -> e.SessionMigrated:
+    return e.SessionMigrated(
+        at=at, pack="p@2.0.0", pack_hash="sha256:9", snapshot="s2", context="sha256:8", by="bob"
+    )
+
+
 def _last(state: State, at: int) -> Iterator[e.Event]:
     if given := acceptances(state):
         yield e.AcceptanceLapsed(at=at, gate=given[-1].gate, reason="bob is no boss any more")
+    if awaits_delivery(state):
+        yield e.OutputsAccepted(at=at, digest=digest(state.outputs), by=tuple(each.actor for each in given))
+        yield _migrated(at)
+        return
     for name in state.in_flight:
         yield from _ends(name, state.steps[name], at)
     yield from _answers(state, at)
@@ -288,8 +305,10 @@ def _acts(state: State, at: int) -> Iterator[e.Event]:
     yield from _answers(state, at)
     if not state.frontier and state.is_turn_open:
         yield from _turned(state, at, ("continue", "retry", "replan", "stop", "escalate", "limit", "final"))
-    elif not state.frontier:
+    elif not state.frontier and state.accepted is None:
         yield e.OutputsProduced(at=at, outputs={"x": 1})
+    elif not state.frontier and not state.unjudged and not state.gates:
+        yield from [e.RunReported(at=at, report={}, outcome=outcome) for outcome in ("accept", "escalate")]
 
 
 def _of_step(state: State, name: str, step: StepState, at: int) -> Iterator[e.Event]:
@@ -497,6 +516,9 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
         e.GateAnswered, at=_TIMES, gate=_GATES, digest=_DIGESTS, actor=_PEOPLE, roles=st.sampled_from([(), ("boss",)]),
         answer=st.sampled_from([answer for answers in ANSWERS.values() for answer in answers]),
         value=st.none() | _MORE,
+    ),
+    st.builds(
+        e.OutputsAccepted, at=_TIMES, digest=st.sampled_from([digest({}), digest({"x": 1}), digest({"x": 2}), ""])
     ),
     st.builds(e.AcceptanceLapsed, at=_TIMES, gate=_GATES, reason=_WORDS),
     st.builds(e.ApprovalGranted, at=_TIMES, step=_STEPS, policy=_WORDS, digest=_DIGESTS),

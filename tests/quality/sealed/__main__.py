@@ -155,12 +155,22 @@ def report_letters(found: Sequence[Outcome]) -> None:
     planted = [(each, item["token"]) for each in wrong for item in each.case["wrong"]]
     faults = [each for each in wrong if each.case["fault"] not in (None, "meaning")]
     count_and_list("wrong outputs committed automatically", wrong, lambda each: each.is_committed, "0")
-    share("planted wrong values flagged with their token", [each.finds(token) for each, token in planted], ">= 0.95")
+    share(
+        "planted wrong values flagged with their token",
+        [each.finds(token) for each, token in planted],
+        ">= 0.95",
+    )
     share("faults without a token that were noticed", [each.is_alarmed for each in faults])
     share("false alarms on right letters", [each.is_alarmed for each in right], "<= 0.05")
-    kept = [each.is_committed or (each.status == "awaiting_gate" and each.final == each.draft) for each in right]
+    kept = [
+        each.is_committed or (each.status == "awaiting_gate" and each.final == each.draft) for each in right
+    ]
     share("right outputs committed, or sent to a person unchanged", kept, ">= 0.98")
-    share("right outputs built from slots committed automatically", [each.is_committed for each in slots], ">= 0.95")
+    share(
+        "right outputs built from slots committed automatically",
+        [each.is_committed for each in slots],
+        ">= 0.95",
+    )
     count_and_list("repairs that lost a right value", found, lambda each: not each.is_lossless, "0")
     share("letters sent to a person", [each.status == "awaiting_gate" for each in found])
     print("how sessions stand:", dict(Counter((each.case["kind"], each.status) for each in found)))
@@ -169,7 +179,15 @@ def report_letters(found: Sequence[Outcome]) -> None:
             missed = [item["token"] for item in each.case["wrong"] if not each.finds(item["token"])]
             if missed or (each.case["kind"] == "right" and each.is_alarmed):
                 said = each.verdict.failures if each.verdict else ()
-                print(each.case["id"], each.case["language"], each.case["attack"], "missed", missed, "said", said)
+                print(
+                    each.case["id"],
+                    each.case["language"],
+                    each.case["attack"],
+                    "missed",
+                    missed,
+                    "said",
+                    said,
+                )
 
 
 def share(name: str, held: Sequence[bool], goal: str = "") -> None:
@@ -212,7 +230,9 @@ def report_claims(cases: Sequence[Case]) -> None:
         hit = pairs[status, status]
         said = sum(count for (_, found), count in pairs.items() if found == status)
         meant = sum(count for (expected, _), count in pairs.items() if expected == status)
-        print(f"{status:<10} precision {hit / said if said else 0:.3f}  recall {hit / meant if meant else 0:.3f}")
+        print(
+            f"{status:<10} precision {hit / said if said else 0:.3f}  recall {hit / meant if meant else 0:.3f}"
+        )
     print("expected, found:", {f"{a}/{b}": n for (a, b), n in sorted(pairs.items()) if a != b})
 
 

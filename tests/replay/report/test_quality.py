@@ -186,7 +186,10 @@ def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
     assert yes.produced is not None
     assert "## Warranty" not in wish.produced.outputs[0].text
     assert "## Warranty" in yes.produced.outputs[0].text
-    assert yes.produced.exit.triggers == ("the decision wants a person to accept it", "it has words that nothing and nobody vouches for")
+    assert yes.produced.exit.triggers == (
+        "the decision wants a person to accept it",
+        "it has words that nothing and nobody vouches for",
+    )
     assert yes.produced.exit.advice == "accept them: every limit holds"
     assert {row.label: row.text for row in yes.replies[0].rows}["note"] == "Good."
     part = loop_of(page)
@@ -294,8 +297,13 @@ def test_each_event_of_the_loop_is_a_sentence() -> None:
     page = tell(letter("total", "claim"))
     what = [each.what for each in page.happenings]
     assert "experience of the task class letter: no run before it" in what
-    assert "the outputs are verified at 0.84, 2 values refused, 1 missing, 1 text unjudged; critique follows" in what
-    scored = "the critic scores the outputs 0.89, 3 defects, too low: correctness, completeness; repair follows"
+    assert (
+        "the outputs are verified at 0.84, 2 values refused, 1 missing, 1 text unjudged; critique follows"
+        in what
+    )
+    scored = (
+        "the critic scores the outputs 0.89, 3 defects, too low: correctness, completeness; repair follows"
+    )
     assert scored in what
     assert "not all is repaired, 0 of 1 repair made: 1 defect left, fail with diagnosis" in what
     waiting = [each.what for each in tell(letter()).happenings]
