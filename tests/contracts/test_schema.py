@@ -265,7 +265,7 @@ SAMPLES: list[BaseModel] = [
         pieces=(documents.TextPiece(start=0, end=1, source="free"),),
         faults=(documents.SlotFault(start=0, end=1, code="unknown_slot", message="m"),),
     ),
-    documents.DocumentValue(name="n", source="order#/n"),
+    documents.DocumentValue.model_validate({"name": "n", "from": "order#/n"}),
     documents.Document(output="letter", template="{{ n }}"),
     documents.KnownValue(pointer="request#/n", columns=(documents.TableColumn(name="n"),)),
     exits.JudgeRecord(passed=2, refused=1),

@@ -260,7 +260,9 @@ class Carried:
 
 async def run_accepted(runtime: Runtime, **given: Any) -> RunResult:
     """Run a plan that writes, and let a person accept words that nothing vouches for."""
-    return await accept(runtime, await runtime.run(ASK, **{"plan": WRITE, "actor": ADA, **given}))
+    given.setdefault("plan", WRITE)
+    given.setdefault("actor", ADA)
+    return await accept(runtime, await runtime.run(ASK, **given))
 
 
 async def accept(runtime: Runtime, result: RunResult) -> RunResult:

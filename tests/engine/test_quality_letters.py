@@ -64,7 +64,8 @@ def written(workshop: Workshop, letter: str, quality: JsonObject | None = None, 
     """A run whose writer brings this letter; nobody accepts it unseen."""
     rules = {"values": VALUES, "units": UNITS, **(quality or {})}
     pack = desk(workshop, {"letter": letter}, quality=rules, evidence=(BOOKING,), budget={"max_repairs": 2})
-    return carry(workshop, pack, **{"accepts": False, **given})
+    given.setdefault("accepts", False)
+    return carry(workshop, pack, **given)
 
 
 @pytest.mark.req("R143")

@@ -178,7 +178,7 @@ async def mended(workshop: Workshop, journal: Journal) -> str:
 async def criticised(workshop: Workshop, journal: Journal) -> str:
     """A draft whose tone a model does not like, and another one mends."""
     pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE, "judge": "model"})
-    unsure = {"says": "unsure", "reason": "", "quotes": []}
+    unsure: dict[str, Any] = {"says": "unsure", "reason": "", "quotes": []}
     critic_model = model(unsure, BAD_TONE, unsure, FINE_TONE, name="scripted:critic")
     hand = model(rewriting(f"Thank you. {GOOD}"), name="scripted:hand")
     async with runtime(workshop, pack, journal, critics=[critic_model], repairers=[hand]) as running:

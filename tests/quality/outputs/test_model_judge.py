@@ -24,7 +24,7 @@ FACT = Evidence(
     id="kg:film:1#snapshot_s", content="The film earned ten times its budget.", trust=Trust.TRUSTED
 )
 CLAIM = "The film was a commercial success."
-RIGHT = {"says": "right", "reason": "it earned its budget", "quotes": []}
+RIGHT: dict[str, Any] = {"says": "right", "reason": "it earned its budget", "quotes": []}
 
 
 def asked(text: str, *answers: Any, reason: str = "free") -> Any:

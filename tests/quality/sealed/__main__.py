@@ -103,7 +103,7 @@ def session_of(case: Case) -> tuple[Pack, Plan, Request]:
         mode="read_only",  # pyright: ignore[reportArgumentType] - parsed as every border parses it
         untrusted=("/text",),
     )
-    quality = {
+    quality: Case = {
         "locale": case["locale"],
         "values": case["values"],
         "units": case.get("units") or {},
@@ -113,7 +113,12 @@ def session_of(case: Case) -> tuple[Pack, Plan, Request]:
     }
     spec = DecisionSpec.model_validate({"id": "letter", "required_outputs": ["letter"], "quality": quality})
     pack = Pack(name="sealed", version="1.0.0", tools=[tool], decisions=[spec], evidence=facts)
-    step = {"id": "draft", "tool": "desk.draft", "params": {}, "evidence_refs": [fact.id for fact in facts]}
+    step: Case = {
+        "id": "draft",
+        "tool": "desk.draft",
+        "params": {},
+        "evidence_refs": [fact.id for fact in facts],
+    }
     outputs = {"letter": {"$from": "draft#/text"}} if template is None else {}
     plan = Plan.model_validate({"intent": "letter", "steps": [step], "outputs": outputs})
     return pack, plan, Request(intent="letter", input=case.get("request") or {})
