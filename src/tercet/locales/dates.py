@@ -21,6 +21,7 @@ _NUMERIC = re.compile(
     r"|(?P<da>\d{1,2})\.\s?(?P<mo>\d{1,2})\.(?!\d)"
     r"|(?P<m>0?[1-9]|1[0-2])/(?P<my>(?:19|20)\d{2})(?![\w/-]))"
 )
+_WITH_SIGNS = re.compile(r"(?P<y>\d{4})\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?日")
 _TIME = re.compile(
     r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:[:h](?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
     r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b|o'clock)))"
@@ -42,6 +43,8 @@ def read_dates(text: str, words: Vocabulary) -> Iterator[ReadDate]:
     for match in _NUMERIC.finditer(text):
         if value := _numeric_value(match, words):
             yield ReadDate(match.start(), match.end(), value)
+    for match in _WITH_SIGNS.finditer(text):
+        yield ReadDate(match.start(), match.end(), f"{match['y']}-{int(match['m']):02}-{int(match['d']):02}")
     for pattern in _named_patterns(words):
         for match in pattern.finditer(text):
             yield from _named_dates(match, words)

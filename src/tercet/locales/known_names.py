@@ -37,8 +37,9 @@ def read_known_texts(scan: Scan, known: Iterable[KnownValue]) -> None:
             if parts in texts and _stands_alone(scan.text, start, ranges[-1][2]):
                 kind = texts[parts]
                 value = alphanumeric(" ".join(parts)) if kind == "identifier" else " ".join(parts)
-                has_plus = scan.text[start - 1 : start] == "+"
-                scan.add(start - has_plus, ranges[-1][2], kind, value)
+                is_open = scan.text[start - 1 : start] == "(" and ")" in scan.text[start : ranges[-1][2]]
+                has_sign = is_open or scan.text[start - 1 : start] == "+"  # of a telephone number
+                scan.add(start - has_sign, ranges[-1][2], kind, value)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

@@ -12,7 +12,7 @@ from tercet.locales.plain_text import ARTICLE, WEAK
 from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import UnitForm
 from tercet.quality.values import NUMERIC
-from tercet.quality.words import alphanumeric, fold, same_word, word_ranges, words_of
+from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_ranges, words_of
 
 _DIGITS = r"\d+(?:[.,']\d+)*"
 _SCALES = {"k": 3, "tsd": 3, "тыс": 3, "mio": 6, "mn": 6, "m": 6, "млн": 6, "million": 6, "millions": 6, "millionen": 6,
@@ -26,6 +26,7 @@ _MONEY_BEFORE = re.compile(r"([^\W\d_]{0,3}[$€£¥₽₹]|[^\W\d_]{1,20}\.?)[ 
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
 _MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
 _RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _REACH = 200
 """Characters on each side of a number that may belong to its identifier."""
 
@@ -87,7 +88,11 @@ def _identifier_around(scan: Scan, start: int, end: int) -> tuple[int, int] | No
 
 
 def _joins(char: str, beyond: str, joints: str) -> bool:
-    return char.isalnum() or (char in joints and beyond.isalnum())
+    return _continues(char) or (char in joints and beyond.isalnum())
+
+
+def _continues(char: str) -> bool:
+    return char.isalnum() and not _UNSPACED.match(char)
 
 
 def _read_whole_forms(scan: Scan) -> None:
@@ -119,8 +124,8 @@ def _read_number(scan: Scan, start: int, end: int, labels: set[str]) -> None:
         value, end = (value, end) if is_unit else (value.scaleb(power), scale.end())
     sign = _sign(flat, start)
     shown = f"{sign}{value.normalize():f}"
-    for read in (_percent, _currency, _unit):
-        if (found := read(scan, start, end)) is not None:
+    for found in (_percent(scan, start, end), _currency(scan, start, end), _unit(scan, start, end, labels)):
+        if found is not None:
             first = found.start - (len(sign) if found.start == start else 0)
             scan.add(first, found.end, found.kind, shown, found.unit)
             return
@@ -170,7 +175,7 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
     behind = _MONEY_BEHIND.match(flat, begin)
     for name in _shorter(behind[0] if behind else ""):
         following = flat[begin + len(name) : begin + len(name) + 1]
-        if (code := scan.vocabulary.currency_named(name)) and not following.isalnum():
+        if (code := scan.vocabulary.currency_named(name)) and not _continues(following):
             return _Quantity(start, begin + len(name), "amount", code)
     return None
 
@@ -183,14 +188,16 @@ def _shorter(text: str) -> Iterator[str]:
         yield head[0]
 
 
-def _unit(scan: Scan, start: int, end: int) -> _Quantity | None:
-    """A unit behind the number, or words of the pack's before it."""
+def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | None:
+    """A unit behind the number, or words of the pack's before it. A label is no unit that is only spelled like it."""
     behind = scan.flat[end : end + 80].split("\n\n")[0]
     ranges = word_ranges(behind)[:8]
     if ranges and not behind[: ranges[0][1]].strip(" \xa0-\n°"):
         names = tuple(word for word, _, _ in ranges)
         for form in scan.vocabulary.forms_after(names[0]):
             size = len(form.after)
+            if names[0] in labels and names[0] != form.after[0]:
+                continue
             is_same = len(names) >= size and all(map(same_word, form.after[1:], names[1:size]))
             if is_same and _has_words_before(scan.flat, start, form):
                 return _Quantity(start, end + ranges[size - 1][2], "amount", form.unit)

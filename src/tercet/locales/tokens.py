@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from tercet.contracts.documents import KnownValue, TextToken
+from tercet.contracts.mode import Trust
 from tercet.locales.dates import read_dates, read_times
 from tercet.locales.known_names import read_known_texts, read_names
+from tercet.locales.plain_text import read_plain
 from tercet.locales.quantities import read_numbers
 from tercet.locales.scan import Scan, begin_scan
 from tercet.locales.vocabulary import Vocabulary
-from tercet.quality.words import alphanumeric, fold
+from tercet.quality.words import UNSPACED, alphanumeric, fold, word_ranges, words_of
 
 _PATH = r"[^\s<>|\"')\]]"
 _ADDRESS = re.compile(
@@ -22,7 +25,10 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 _ACCOUNT = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \xa0]?[A-Z0-9]{4}){2,7}(?:[ \xa0]?[A-Z0-9]{1,3})?(?!\w)")
-_PHONE = re.compile(r"(?<![\w+.,])(?:\+|\(?0)\d[\d \xa0/()-]{4,22}\d(?!\w|[.,]\d)")
+_PHONE = re.compile(
+    rf"(?<![^\W{UNSPACED}])(?<![+.,])(?:\+|\(?0)\d[\d \xa0/()-]{{4,22}}\d(?![^\W{UNSPACED}]|[.,]\d)"
+)
+_LONGEST_NAME = 120
 _PHONE_DIGITS = range(7, 16)
 _MARKER = re.compile(r"^[ \t>]*(?:(?:[-*+•]|\*\*)[ \t]*)?(\d{1,2})(?:[.)]\)?)(?=[ \t])", re.MULTILINE)
 _HEADING = re.compile(
@@ -38,6 +44,7 @@ def read_tokens(text: str, words: Vocabulary, known: Sequence[KnownValue]) -> tu
         address = match[0].rstrip(".,;:!?")
         scan.add(match.start(), match.start() + len(address), "address", fold(address))
     read_known_texts(scan, known)
+    _skip_named_numbers(scan, known)
     for match in _ACCOUNT.finditer(scan.text):
         scan.add(match.start(), match.end(), "account", alphanumeric(match[0]))
     for found in read_dates(scan.flat, words):
@@ -58,6 +65,27 @@ def _phone(text: str) -> str | None:
     if len(digits) not in _PHONE_DIGITS:
         return None
     return f"+{digits.removeprefix('00')}" if text.startswith(("+", "00")) else digits
+
+
+def _skip_named_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
+    """Leave out number words in trusted names and in labels, such as `Three Harbours` and `each one`."""
+    words = scan.vocabulary
+    texts = {label for value in known for label in value.labels}
+    texts |= {
+        str(value.value) for value in known if value.type in ("text", "name") and value.trust is Trust.TRUSTED
+    }
+    phrases: dict[str, set[tuple[str, ...]]] = {}
+    for text in texts:
+        is_phrase = " " in text and len(text) <= _LONGEST_NAME
+        plain = read_plain(text, words.decimal, words.lexicon).text if is_phrase else ""
+        if any(char.isdigit() for char in plain) and not any(char.isdigit() for char in text):
+            phrases.setdefault(words_of(text)[0], set()).add(words_of(text))
+    ranges = word_ranges(scan.original) if phrases else []
+    for at, (word, start, _) in enumerate(ranges):
+        for phrase in phrases.get(word, ()):
+            if tuple(each for each, _, _ in ranges[at : at + len(phrase)]) == phrase:
+                end = ranges[at + len(phrase) - 1][2]
+                scan.skip(bisect_left(scan.plain.starts, start), bisect_left(scan.plain.starts, end))
 
 
 def _skip_counters(scan: Scan) -> None:

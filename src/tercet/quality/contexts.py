@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
+
+from tercet.quality.words import words_of
 
 Range = tuple[int, int]
 
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+")
 _TITLE = re.compile(r"\s*(?:#{1,6}\s+.*|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*)")
+_INTRODUCES = re.compile(r"^\s*#|(?::|\*\*|__)\s*$", re.MULTILINE)
 _RULE = re.compile(r"[\s|:=-]*-[\s|:=-]*")
 _STOP = re.compile(r"[.!?…]+[\"'»”’)\]*_]*\s+(?=[^\sa-zа-яà-ÿ])")
 _ABBREVIATED = re.compile(r"(?:^|[^\w])[^\W\d_]{1,3}$|(?:^|[^\w])[^\W\d_]{1,8}-[^\W\d_]{1,4}$")
+
+_LONGEST_WORD = 40
 
 
 class Segment(NamedTuple):
@@ -36,8 +41,11 @@ class _Line(NamedTuple):
 class Segments:
     """The segments of a text, found by place."""
 
-    def __init__(self, text: str, tokens: Sequence[Range]) -> None:
+    def __init__(
+        self, text: str, tokens: Sequence[Range], abbreviations: Collection[tuple[str, ...]] = ()
+    ) -> None:
         self._inside = _Inside(tokens)
+        self._abbreviations = abbreviations
         self._found = sorted(self._parse(text))
         self._starts = [segment.start for segment in self._found]
 
@@ -57,7 +65,9 @@ class Segments:
                 yield from _table_cells(table, lead)
                 table = []
             if paragraph and (is_row or is_item or is_title or not line.text.strip()):
-                yield from self._sentences(text, (paragraph[0].start, paragraph[-1].end), lead)
+                is_led = lead is not None and _INTRODUCES.search(text, *lead) is not None
+                where = (paragraph[0].start, paragraph[-1].end)
+                yield from self._sentences(text, where, lead if is_led else None)
                 lead, paragraph = (paragraph[-1].start, paragraph[-1].end), []
             if is_row:
                 table.append(line)
@@ -73,9 +83,10 @@ class Segments:
         start = where[0]
         for match in _STOP.finditer(text, *where):
             is_word = match[0].startswith(".") and not self._inside.covers(match.start() - 1)
-            is_abbreviated = is_word and _ABBREVIATED.search(text, start, match.start())
+            before = text[max(start, match.start() - _LONGEST_WORD) : match.start()]
+            is_abbreviated = bool(_ABBREVIATED.search(before)) or words_of(before)[-1:] in self._abbreviations
             if (
-                not is_abbreviated
+                not (is_word and is_abbreviated)
                 and not self._inside.covers(match.start())
                 and not _ITEM.fullmatch(text[start : match.end()])
             ):

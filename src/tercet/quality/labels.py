@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ _ENDINGS = ("", "s", "e", "n", "en", "es")
 _BELONGS_TO_OTHER = 6
 _BEHIND = 2
 _RIVALS = 4
+MAX_DISTANCE = 1_000_000_000
 _ASIDE = re.compile(r"\([^()]{0,500}\)")
-_BREAK = re.compile(r"[,;()\n–—]|[.!?](?=\s)")
+_BREAK = re.compile(r"[,;()\n–—、，；（）]|[.!?](?=\s)|。")
 
 
 class Occurrence(NamedTuple):
@@ -131,14 +132,25 @@ class NearestLabels:
         high = bisect_left(self._starts, where[1])
         return self._found[low : min(high, low + MAX_INSIDE)]
 
-    def nearest(self, token: TextToken, where: Range, fits: Fits) -> list[Occurrence]:
-        """Return the fitting labels in a range with the least between them and the token; none inside a longer one."""
+    def nearest(
+        self, token: TextToken, where: Range, fits: Fits, used: Mapping[Occurrence, int] | None = None
+    ) -> list[Occurrence]:
+        """Return the fitting labels in a range with the least between them and the token; none inside a longer one.
+
+        `used` has the labels that name other tokens, each with the distance to the token that it names: what they leave
+        counts then, as do labels inside the token. A label is not taken from the token that is nearest to it.
+        """
         middle = bisect_left(self._starts, token.start)
         low, high = bisect_left(self._starts, where[0]), bisect_left(self._starts, where[1])
         around = self._found[max(low, middle - _LOOKED_AT) : min(high, middle + _LOOKED_AT)]
-        fitting = [each for each in around if not _overlap(each, token) and fits(each, token)]
+        if used is None:
+            left = [each for each in around if not _overlap(each, token)]
+        else:
+            left = [each for each in around if used.get(each, MAX_DISTANCE) > self.distance(each, token)]
+            left = [each for each in left if token.kind in ("number", "amount") or not _overlap(each, token)]
+        fitting = [each for each in left if fits(each, token)]
         whole = [each for each in fitting if not any(_contains(other, each) for other in fitting)]
-        distances = [(self._distance(each, token), each) for each in whole]
+        distances = [(self.distance(each, token), each) for each in whole]
         reach = min((far for far, _ in distances), default=0) + _BELONGS_TO_OTHER + _BEHIND
         costs = [(self._cost(token, each, far), each) for far, each in distances if far <= reach]
         least = min((cost for cost, _ in costs), default=0)
@@ -146,8 +158,14 @@ class NearestLabels:
 
     def _cost(self, token: TextToken, label: Occurrence, distance: int) -> int:
         """How far a label is from a token; most stand before it, so one behind it counts as further."""
-        has_rival = any(self._distance(label, other) <= distance for other in self._rivals(label, token))
-        return distance + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * _BEHIND
+        has_rival = any(self.distance(label, other) <= distance for other in self._rivals(label, token))
+        behind = _BEHIND if distance else token.kind != "number"  # 12 seats, 0.15 EUR a day
+        return distance + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * behind
+
+    def nearer(self, label: Occurrence, token: TextToken) -> list[TextToken]:
+        """Return the tokens like one that are nearer to a label than it is."""
+        distance = self.distance(label, token)
+        return [other for other in self._rivals(label, token) if self.distance(label, other) < distance]
 
     def _rivals(self, label: Occurrence, token: TextToken) -> Iterator[TextToken]:
         """The tokens like this one that are next to a label, before and behind it."""
@@ -159,7 +177,10 @@ class NearestLabels:
                     yield other
                     break
 
-    def _distance(self, label: Occurrence, token: TextToken) -> int:
+    def distance(self, label: Occurrence, token: TextToken) -> int:
+        """Return how much is between a label and a token."""
+        if _overlap(label, token):
+            return 0
         if token.end <= label.start:
             return self._weights.between(token.end, label.start)
         is_abbreviated = self._text[label.end : label.end + 1] == "."  # Tel. 123
@@ -171,7 +192,7 @@ class _Weights:
 
     def __init__(self, text: str, token_starts: Sequence[int]) -> None:
         marks = [(start, 1) for _, start, _ in word_ranges(text)]
-        marks += [(match.start(), 3 if match[0] not in ".!?" else 8) for match in _BREAK.finditer(text)]
+        marks += [(match.start(), 3 if match[0] not in ".!?。" else 8) for match in _BREAK.finditer(text)]
         marks += [(start, 3) for start in token_starts]
         marks.sort()
         self._places = [place for place, _ in marks]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import NamedTuple
@@ -17,7 +17,15 @@ from typing import NamedTuple
 from tercet.contracts.documents import KnownValue, ReadText, TextToken, TokenKind, TokenVerdict, ValueType
 from tercet.contracts.mode import Trust
 from tercet.quality.contexts import Segment, Segments
-from tercet.quality.labels import MAX_INSIDE, MAX_PHRASE, LabelIndex, NearestLabels, Occurrence, Phrase
+from tercet.quality.labels import (
+    MAX_DISTANCE,
+    MAX_INSIDE,
+    MAX_PHRASE,
+    LabelIndex,
+    NearestLabels,
+    Occurrence,
+    Phrase,
+)
 from tercet.quality.values import CLDR_UNITS, NUMERIC
 from tercet.quality.verification.locations import Location
 from tercet.quality.words import alphanumeric, fold, same_word, words_of
@@ -37,6 +45,13 @@ _TYPES: dict[str, frozenset[ValueType]] = {
     "account": frozenset({"identifier", "text"}),
     "name": frozenset({"name", "text"}),
 }
+_SHAPES = {
+    "address": re.compile(r"@|\.\w"),
+    "phone": re.compile(r"(?:\d\D{0,3}){7}"),
+    "account": re.compile(r"[A-Z]{2}\d{2}"),
+    "identifier": re.compile(r"\d(?!\d?\s?[:h])"),
+}
+"""What a text or an identifier looks like that a token of some kind could be."""
 
 
 def screen(read: ReadText, known: Sequence[KnownValue]) -> tuple[TokenVerdict, ...]:
@@ -52,7 +67,9 @@ class _Screening:
         self._read, self._known = read, known
         spans = [(token.start, token.end) for token in read.tokens]
         self._piece_starts = [piece.start for piece in read.pieces]
-        self._segments = Segments(read.text, spans)
+        written = [label.rstrip() for value in known for label in value.labels]
+        abbreviations = {words_of(label)[-1:] for label in written if label.endswith(".")}
+        self._segments = Segments(read.text, spans, abbreviations)
         self._forms = _by_form(known)
         self._rows = [_row_of(value.pointer) for value in known]
         self._phrases = [frozenset(map(words_of, value.labels)) for value in known]
@@ -80,7 +97,13 @@ class _Screening:
 
     def verdicts(self) -> Iterator[TokenVerdict]:
         written_by = [(token, self._authors(token)) for token in self._read.tokens]
-        judged = [(token, self._judge(token, by)) for token, by in written_by if by != {"authored"}]
+        free = [token for token, by in written_by if "free" in by]
+        found = self._find_all(free)
+        judged = [
+            (token, self._verdict(token, found[token.start]) if "free" in by else self._bound(token))
+            for token, by in written_by
+            if by != {"authored"}
+        ]
         claimed = Counter((self._segments.at(token.start).start, verdict.slot) for token, verdict in judged)
         stated = {
             (self._segments.at(token.start).start, source)
@@ -94,6 +117,29 @@ class _Screening:
             is_taken = claimed[where, verdict.slot] > 1 or (where, pointers.get(verdict.slot)) in stated
             yield verdict.model_copy(update={"slot": ""}) if verdict.slot and is_taken else verdict
 
+    def _find_all(self, tokens: Sequence[TextToken]) -> dict[int, tuple[int, ...]]:
+        """The values that each token states in their role, by where the token begins.
+
+        A label that has named one token is not there for another that is further from it: those that have found nothing
+        look again at what is left. And a label names no token while a nearer one like it is wrong.
+        """
+        first = {token.start: self._find(token, None) for token in tokens}
+        missed = {start for start, (found, _) in first.items() if not found}
+        used: dict[Occurrence, int] = {}
+        for token in tokens:
+            found, labels = first[token.start]
+            if any(
+                nearer.start in missed for label in labels for nearer in self._labels.nearer(label, token)
+            ):
+                first[token.start] = ((), [])
+                continue
+            for label in self._used(labels, found):
+                used[label] = min(self._labels.distance(label, token), used.get(label, MAX_DISTANCE))
+        again = [token for token in tokens if token.start in missed]
+        return {start: found for start, (found, _) in first.items()} | {
+            token.start: self._find(token, used)[0] for token in again
+        }
+
     def _authors(self, token: TextToken) -> set[str]:
         """Who wrote the characters of a token, without the space in it."""
         found: set[str] = set()
@@ -104,16 +150,45 @@ class _Screening:
                 found.add(piece.source)
         return found or {"free"}
 
-    def _judge(self, token: TextToken, authors: set[str]) -> TokenVerdict:
-        place = str(Location(self._read.pointer, token.start, token.end))
-        if "free" not in authors:
-            return TokenVerdict(location=place, token=token, status="bound")
+    def _bound(self, token: TextToken) -> TokenVerdict:
+        return TokenVerdict(location=self._place(token), token=token, status="bound")
+
+    def _verdict(self, token: TextToken, found: tuple[int, ...]) -> TokenVerdict:
         equal = self._equal(token.kind, token.value, token.unit, token.text)
-        found = self._in_role(equal, *self._names_around(token)) if equal.agreeing else ()
-        status = "found" if found else "elsewhere" if equal.values else "unknown"
-        sources = dict.fromkeys(self._known[at].pointer for at in found or equal.values[:_MAX_SOURCES])
-        slot = "" if found else self._named_slot(token)
-        return TokenVerdict(location=place, token=token, status=status, sources=tuple(sources), slot=slot)
+        return TokenVerdict(
+            location=self._place(token),
+            token=token,
+            status="found" if found else "elsewhere" if equal.values else "unknown",
+            sources=tuple(
+                dict.fromkeys(self._known[at].pointer for at in found or equal.values[:_MAX_SOURCES])
+            ),
+            slot="" if found else self._named_slot(token),
+        )
+
+    def _place(self, token: TextToken) -> str:
+        return str(Location(self._read.pointer, token.start, token.end))
+
+    def _find(
+        self, token: TextToken, used: Mapping[Occurrence, int] | None
+    ) -> tuple[tuple[int, ...], list[Occurrence]]:
+        """The values in their role that equal a token, and the labels that name them."""
+        equal = self._equal(token.kind, token.value, token.unit, token.text)
+        if not equal.agreeing:
+            return (), []
+        segment = self._segments.at(token.start)
+        rows = self._named_rows(token, segment)
+        nearest = self._nearest(token, segment, is_in_row=bool(rows), used=used)
+        row_names, labels = (frozenset(each.phrase for each in names) for names in (rows, nearest))
+        found = self._in_role(equal, row_names, labels)
+        return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
+
+    def _used(self, labels: Iterable[Occurrence], found: tuple[int, ...]) -> Iterator[Occurrence]:
+        """Some labels, and those inside them that name nothing else than what was found."""
+        for label in labels:
+            yield label
+            for each in self._labels.inside((label.start, label.end)):
+                if set(self._labelled[each.phrase]) <= set(found):
+                    yield each
 
     def _find_equal(self, kind: TokenKind, value: str, unit: str, text: str) -> _Equal:
         """The known values that equal a token, and those that could be meant by it."""
@@ -122,9 +197,10 @@ class _Screening:
         known = {at: self._known[at] for at in found if self._known[at].type in _TYPES[kind]}
         equal = [at for at, each in known.items() if _is_equal(each, token)]
         trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
-        own_unit = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
+        telling = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
+        telling += [at for at in trusted if kind == "name" and known[at].name]
         is_quotation = kind == "name" and any(char.isdigit() for char in value)
-        return _Equal(tuple(equal), tuple(trusted), tuple(own_unit), is_quotation)
+        return _Equal(tuple(equal), tuple(trusted), tuple(telling), is_quotation)
 
     def _find_in_role(self, equal: _Equal, row_names: Names, labels: Names) -> tuple[int, ...]:
         """Those of some equal values that the context names; of many the first."""
@@ -136,15 +212,8 @@ class _Screening:
         if in_rows:
             return tuple(at for at in in_rows if not columns or columns & self._phrases[at])[:_MAX_SOURCES]
         found = [at for at in equal.agreeing if labels & self._phrases[at] and not (rows and self._rows[at])]
-        # A unit of the pack says what is counted, as a label does.
-        return tuple(found if found or labels else equal.own_unit)[:_MAX_SOURCES]
-
-    def _names_around(self, token: TextToken) -> tuple[Names, Names]:
-        """The names of rows that a token belongs to, and the labels nearest to it."""
-        segment = self._segments.at(token.start)
-        rows = self._named_rows(token, segment)
-        nearest = self._nearest(token, segment, is_in_row=bool(rows))
-        return frozenset(each.phrase for each in rows), frozenset(each.phrase for each in nearest)
+        # A unit of the pack says what is counted, as a label does; a listed name needs none.
+        return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
         """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
@@ -155,10 +224,12 @@ class _Screening:
             self._names.nearest(token, segment.lead, _any_label) if segment.lead and is_led else own or beside
         )
 
-    def _nearest(self, token: TextToken, segment: Segment, *, is_in_row: bool) -> list[Occurrence]:
+    def _nearest(
+        self, token: TextToken, segment: Segment, *, is_in_row: bool, used: Mapping[Occurrence, int] | None
+    ) -> list[Occurrence]:
         """The nearest labels of values that could be the token's."""
         cells = [segment.column] if is_in_row else [*segment.row, segment.column]
-        if own := self._labels.nearest(token, (segment.start, segment.end), self._label_fits):
+        if own := self._labels.nearest(token, (segment.start, segment.end), self._label_fits, used):
             return own
         for cell in cells:
             if cell and (
@@ -197,8 +268,8 @@ class _Equal(NamedTuple):
     values: tuple[int, ...]
     agreeing: tuple[int, ...]
     """Those that are trusted, in a unit that agrees."""
-    own_unit: tuple[int, ...]
-    """Those whose unit is the pack's own, and is written with the token."""
+    telling: tuple[int, ...]
+    """Those that need no label: their unit is the pack's own, or they are listed names."""
     is_quotation: bool
 
 
@@ -309,6 +380,8 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
         return False
     if value.type == "identifier" and kind == "number":
         return str(value.value).isdigit()
+    if kind in _SHAPES and not _SHAPES[kind].search(str(value.value)):
+        return False
     if value.type == "text" and kind in ("name", "time"):
         return False
     if not unit or value.type == "percent" or unit == "percent":

@@ -286,7 +286,9 @@ def _row_values(
         return
     own = [each for each in rules if path in (each.source, each.sum_of)]
     columns = {column.name: column for each in own for column in _columns(each, language)}
-    currency = next((found for each in own if (found := _currency(each, sources).value)), "")
+    currencies = {found for each in own if (found := _currency(each, sources).value)}
+    currencies = currencies or {found for each in rules if (found := _currency(each, sources).value)}
+    currency = currencies.pop() if len(currencies) == 1 else ""
     factors = next((each.fields for each in own if each.fields), ())
     label = key_words(pointer.parts(path.partition("#")[2])[-1]) if path and "/" in path else ()
     yield KnownValue(

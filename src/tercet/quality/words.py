@@ -12,7 +12,10 @@ COMPOUNDING = frozenset({"de", "nl", "sv", "da", "nb", "nn", "no", "fi"})
 # Characters that nobody sees do not end a word: soft hyphens, zero-width and bidirectional marks, accents of their own.
 _HIDDEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufe00-\ufe0f\u0300-\u036f"
 _HIDDEN_MARKS = re.compile(f"[{_HIDDEN}]")
-_WORD = re.compile(rf"[^\W_][^\W_{_HIDDEN}]*(?:[{_HIDDEN}]+[^\W_{_HIDDEN}]*)*")
+UNSPACED = "\u3005\u3040-\u30ff\u3400-\u9fff"
+"""Characters of scripts without spaces between words: each is compared as a word of its own."""
+_LETTER = rf"[^\W_{_HIDDEN}{UNSPACED}]"
+_WORD = re.compile(rf"[{UNSPACED}]|{_LETTER}+(?:[{_HIDDEN}]+{_LETTER}*)*")
 _SHORT_ENDINGS = frozenset({"s", "e", "n", "en", "es", "em", "er", "x"})
 _SHORTEST_PART = 5
 

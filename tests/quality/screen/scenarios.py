@@ -94,6 +94,21 @@ RULES: dict[str, list[dict[str, Any]]] = {
         {"name": "fee", "from": "visit#/fee", "type": "money", "currency_from": "visit#/currency",
          "labels": _labels(en="fee; costs", de="Gebühr; kostet", fr="honoraires; coûte", es="honorarios; cuesta", ru="стоимость; стоит")},
     ],
+    "club": [
+        {"name": "member", "from": "member#/name", "type": "name", "labels": _labels(en="Dear", ja="様")},
+        {"name": "begins", "from": "member#/begins", "type": "date",
+         "labels": _labels(en="membership from", de="Zeitraum vom", fr="période du", ja="開始日")},
+        {"name": "ends", "from": "member#/ends", "type": "date",
+         "labels": _labels(en="membership", de="Zeitraum", fr="période", ja="終了日")},
+        {"name": "fee", "from": "member#/fee", "type": "money", "currency": "EUR",
+         "labels": _labels(en="fee; payments; each one", de="Beitrag", fr="pénalités", ja="会費")},
+        {"name": "late", "from": "member#/late_fee", "type": "money", "currency": "EUR",
+         "labels": _labels(en="a day", fr="par jour", ja="延滞料")},
+        {"name": "visits", "from": "member#/visits", "type": "count", "labels": _labels(en="visits", ru="мест")},
+        {"name": "closes", "from": "club#/closes", "type": "text", "labels": _labels(en="to; until")},
+        {"name": "phone", "from": "club#/phone", "type": "identifier", "labels": _labels(en="call; tfno.", ja="電話")},
+        {"name": "parts", "from": "club#/parts", "type": "table", "columns": ["part", "count", "price"]},
+    ],
 }  # fmt: skip
 
 FACTS: dict[str, list[Evidence]] = {
@@ -114,6 +129,21 @@ FACTS: dict[str, list[Evidence]] = {
             },
         ),
         Evidence(id="kg:form:f_1#snapshot_1", content={"wish": "refund of 555 EUR", "claimed": 555}),
+    ],
+    "club": [
+        Evidence(
+            id="kg:member:m_1#snapshot_1",
+            trust=Trust.TRUSTED,
+            content={"name": "Mio Reyes", "begins": "2026-02-01", "ends": "2026-08-31", "fee": 29.5, "late_fee": 0.15, "visits": 47},
+        ),
+        Evidence(
+            id="kg:club:c_1#snapshot_1",
+            trust=Trust.TRUSTED,
+            content={
+                "name": "Club Three Harbours", "phone": "(555) 010-0142", "closes": "22:30",
+                "parts": [{"part": "Grip", "count": 2, "price": 4.5}],
+            },
+        ),
     ],
     "clinic": [
         Evidence(

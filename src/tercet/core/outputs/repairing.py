@@ -98,7 +98,8 @@ def _materials(review: OutputReview) -> Materials:
     return Materials(
         schema=form_of(review.spec),
         evidence=tuple(fact for fact in review.evidence if fact.id not in review.state.quality.fresh),
-        slots={each.location: each.slot for each in tokens if each.slot},
+        # A value that is true in another role may be right after all: a person decides.
+        slots={each.location: each.slot for each in tokens if each.slot and each.status == "unknown"},
         guide=slot_guide(review.known) if review.rules.values else "",
         required_sections=review.rules.required_sections,
         stated=tuple(_stated(review)),

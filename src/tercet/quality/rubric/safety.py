@@ -19,7 +19,10 @@ _INJECTION = re.compile(
     re.IGNORECASE,
 )
 # Zero-width characters, those that turn the direction of writing, and the tags that nobody sees.
-_INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]+")
+_INVISIBLE = re.compile("[\u200b-\u200d\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]+")
+_DIRECTION = re.compile("[\u200e\u200f]+")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+"""Scripts in which marks of direction are a part of ordinary texts."""
 
 
 class Danger(NamedTuple):
@@ -54,7 +57,8 @@ def _find(text: str) -> Iterator[Danger]:
         yield Danger("social security number", *match.span(), 1.0)
     for match in _INJECTION.finditer(text):
         yield Danger("instruction to a model", *match.span(), 0.5)
-    for match in _INVISIBLE.finditer(text):
+    patterns = (_INVISIBLE,) if _RIGHT_TO_LEFT.search(text) else (_INVISIBLE, _DIRECTION)
+    for match in (match for pattern in patterns for match in pattern.finditer(text)):
         yield Danger("invisible characters", *match.span(), 0.25)
 
 

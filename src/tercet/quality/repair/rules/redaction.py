@@ -6,6 +6,7 @@ A mark takes their place, so that the sentence stays one.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from tercet.contracts.shape import JsonObject
@@ -33,6 +34,8 @@ _ENDS = ".:!?"
 
 def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
     """Edits that take the secrets at a place out, and the same ones everywhere else; without a place, all known kinds."""
+    if place is not None and place.is_range and not _shown(output, place):
+        return (Edit(region=place, replacement=""),)
     found = set(_at(output, place))
     edits: list[Edit] = []
     for where in texts(output):
@@ -41,6 +44,12 @@ def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
             for start, end in _occurrences(text_at(output, where) or "", found)
         ]
     return from_the_end(edits)
+
+
+def _shown(output: JsonObject, place: Region) -> str:
+    """What a reader sees of a range: nothing of characters that only steer the text."""
+    text = (text_at(output, place.pointer) or "")[place.start : place.end]
+    return "".join(char for char in text if unicodedata.category(char) != "Cf")
 
 
 def _at(output: JsonObject, place: Region | None) -> Iterator[str]:
