@@ -14,7 +14,7 @@ PEERS   = .venv/bench/.ready
 PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-random check crash requirements bench bench-critic pictures fmt clean
+.PHONY: help setup demo test test-random check crash requirements outputs bench bench-critic pictures fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -43,6 +43,9 @@ crash: $(READY) ## kill real workers at every crash point, on SQLite and on Post
 
 requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
 	@$(PYTEST) -q --no-header -r N --requirements-open
+
+outputs: $(READY) ## judge the sealed letters and claims, and print how often that is right
+	@PYTHONPATH=tests $(RUN) quality.sealed
 
 bench: $(PEERS) ## run every benchmark, and list the missed targets at the end (half an hour)
 	@PYTHONPATH=tests $(RUN) bench
