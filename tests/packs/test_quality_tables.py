@@ -183,6 +183,17 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
 
 
 @pytest.mark.parametrize(
+    ("template", "code"),
+    [("letters/none.md", "missing_file"), ("../hold.md", "outside_pack"), ("letters", "not_a_file")],
+)
+def test_a_template_is_a_file_of_the_pack(template: str, code: str, write_pack: WritePack) -> None:
+    """One that is missing, lies elsewhere or is a folder keeps the pack from loading."""
+    text = f"[[decision.quality.documents]]\noutput = 'copy_id'\ntemplate = '{template}'"
+    found = [each for each in check_folder(write_pack(decisions(text))) if each.severity == "error"]
+    assert [(each.code, each.file) for each in found] == [(code, template)]
+
+
+@pytest.mark.parametrize(
     ("text", "place", "row", "said"),
     [
         ("task_clas = 'x'", "quality.task_clas", 7, "did you mean 'task_class'?"),
