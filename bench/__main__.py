@@ -24,7 +24,7 @@ BENCHMARKS = (
     "evidence",
     "telemetry",
     "replay",
-    "grounding",
+    "screen",
     "journal",
 )
 

@@ -24,7 +24,7 @@ class Fault(StrEnum):
     TOTAL = "total"
     """The total is not that of the items."""
     CLAIM = "claim"
-    """Something nice is said that nobody knows of."""
+    """Something nice is said that is nowhere in the evidence: no rule knows how to mend that."""
     KEY = "key"
     """A key is given away."""
     SECTION = "section"
@@ -32,7 +32,7 @@ class Fault(StrEnum):
     LANGUAGE = "language"
     """The language has another name than was asked for."""
     DATE = "date"
-    """The day of delivery is another one than the order book has: no rule knows how to mend that."""
+    """The day of delivery is another one than the order book has."""
 
 
 class Item(BaseModel):

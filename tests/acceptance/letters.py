@@ -1,4 +1,5 @@
-"""A scene whose run goes through the quality loop: a letter with a key in it, which a rule takes out, and a test command."""
+"""A scene whose run goes through the quality loop: a letter with a key in it, which a rule redacts, a test command, and a
+person who accepts the letter."""
 
 from __future__ import annotations
 
@@ -18,6 +19,16 @@ FACT = Evidence.model_validate(
     }
 )
 LETTER = "Order ord_881 comes to 245 EUR. Sign in with sk_live_4f9a8b7c6d5e4f3a2b1c if needed."
+VALUES = (
+    {"name": "order_id", "from": "order#/order_id", "type": "identifier", "labels": {"en": ["order"]}},
+    {
+        "name": "total",
+        "from": "order#/total",
+        "type": "money",
+        "currency_from": "order#/currency",
+        "labels": {"en": ["comes to"]},
+    },
+)
 REPORT = '<testsuite><testcase classname="letter" name="test_it_is_short"/></testsuite>'
 
 
@@ -37,9 +48,10 @@ async def proofread(ctx: ToolContext, letter: str) -> dict[str, str]:
 def letter() -> Scene:
     """The scene."""
     quality: dict[str, Any] = {
+        "values": VALUES,
         "tests": [
             {"tool": "desk.proofread", "params": {"letter": {"$output": "/letter"}}, "output": "/letter"}
-        ]
+        ],
     }
     spec = DecisionSpec.model_validate(
         {"id": "letter", "required_outputs": ("letter",), "risk_tier": "low", "quality": quality}

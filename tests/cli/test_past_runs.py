@@ -57,7 +57,9 @@ def test_control_reads_what_runs_have_recorded(studio: Studio) -> None:
     """A run that was steered leaves its repair in the journal of the folder, and the chart shows it."""
     before = studio.tercet("control", studio.pack)
     assert "recorded nothing" in before.text
-    assert studio.write("letter", "bad").code == 0
+    gate = studio.waiting("bad", "letter")
+    assert studio.say("editor_1", "gates", "approve", gate).code == 0
+    assert studio.resume(gate).code == 0
     after = studio.tercet("control", studio.pack)
     assert "1 repair of 1 output; 8 repairs are needed" in after.text
     assert "■" in after.out

@@ -93,7 +93,8 @@ def test_a_tool_that_holds_the_process_is_named_while_it_is_waited_for(
     assert end(running, signal.SIGINT)[0] == 130
     (kitchen.folder / "go_on").touch()
     done = resume(kitchen, session, pack)
-    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "completed")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (4, "awaiting_gate")
+    assert [each["kind"] for each in json.loads(done.stdout)["gates"]] == ["output"]
 
 
 def test_a_session_that_another_process_carries_is_left_alone(kitchen: Kitchen) -> None:

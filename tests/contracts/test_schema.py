@@ -203,6 +203,7 @@ SAMPLES: list[BaseModel] = [
         verdicts=(VERDICT,),
         report=REPORT,
         memory_proposals=(record.MemoryProposal(classification="order", content=None),),
+        delivery=record.Delivery(outputs_digest="sha256:0", accepted_by=("u",), delivered=("s1",)),
     ),
     record.FeedbackEntry(record_hash="sha256:0", report=REPORT, author="u", correction="c", given_at=NOW),
     record.ReplayDiff(recorded=REPORT, replayed=REPORT),
@@ -281,11 +282,12 @@ SAMPLES: list[BaseModel] = [
     rubric.Probe(name="p", kind="leakage", text="t", canary="C-77"),
     *loop.phase_contracts(),
     quality.TestResult(passed=1, failed=1, errors=(quality.TestFailure(name="t"),)),
+    quality.TestReport(passed=1, failed=0, skipped=1, passed_tests=("t",)),
     quality.StackTraceAnalysis(failing_function="f", line_number=1, error_type="E"),
     quality.CritiqueDiagnosis(
         scores={"coherence": 0.5}, defects=(DEFECT,), repair_hints=(quality.RepairHint(defect=0, hint="h"),)
     ),
-    repair.RepairRules(sections=(repair.SectionTemplate(heading="Returns", text="{{order#/days}} days"),)),
+    repair.RepairRules(sections=(repair.SectionTemplate(heading="Returns", text="{{ days }} days"),)),
     repair.SuccessRates(
         tallies=(
             repair.RepairTally(

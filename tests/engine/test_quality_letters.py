@@ -173,6 +173,23 @@ def test_a_value_that_must_be_stated_is_missed(workshop: Workshop) -> None:
     assert stated.result.status == "awaiting_gate"
 
 
+@pytest.mark.parametrize(
+    ("letter", "rules", "said"),
+    [
+        (GOOD, MUST, "the value 'refund' is not stated"),
+        (f"{GOOD} It costs 999.00 EUR.", {}, "'999.00 EUR' is ungrounded"),
+    ],
+)
+def test_a_rubric_that_does_not_count_it_lets_nothing_pass(
+    workshop: Workshop, letter: str, rules: JsonObject, said: str
+) -> None:
+    """What is missing and what is not known are defects also where no dimension scores them."""
+    only_safe = {"dimensions": [{"name": "safety", "weight": 1, "minimum": 0.5, "scorer": "safe"}]}
+    done = written(workshop, letter, {**rules, "rubric": only_safe})
+    assert done.result.status == "paused"
+    assert said in done.result.reason
+
+
 def test_a_model_is_told_the_slots_and_may_write_them(workshop: Workshop) -> None:
     """It gets the names and the roles; what it writes with them is rendered and bound."""
     body = GOOD.partition("\n\n")[2]

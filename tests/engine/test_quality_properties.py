@@ -14,6 +14,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 
 from .quality_desk import (
+    AUTHORED,
     BAD_TONE,
     FINE_TONE,
     GOOD,
@@ -25,6 +26,7 @@ from .quality_desk import (
     Carried,
     carry,
     desk,
+    is_only_unjudged,
     model,
     of,
 )
@@ -75,7 +77,8 @@ QUALITY: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
     {"task_class": st.just("letter")},
     optional={
         "rubric": st.just(TONE),
-        "judge": st.sampled_from(["model", "grounding"]),
+        "judge": st.sampled_from(["model", "none"]),
+        "documents": st.just(AUTHORED["documents"]),
         "is_partial_useful": st.booleans(),
         "novelty": st.sampled_from([0.2, 0.9]),
         "required_sections": st.just(("Returns",)),
@@ -140,11 +143,16 @@ def demand_bounded(done: Carried) -> None:
 
 
 def demand_earned(done: Carried) -> None:
-    """Nothing is committed that does not hold: the last look at the outputs found no reason against it."""
+    """Nothing is committed that does not hold: the last look at the outputs found no reason against it, and a person
+    accepted words that nothing vouches for."""
     if done.result.status != "completed":
         return
     exit_ = of(e.RunReported, done.found)[-1].exit
-    assert exit_["outcome"] == "COMMIT"
+    if of(e.OutputsVerified, done.found)[-1].verdict.get("unjudged"):
+        assert is_only_unjudged({"exit": exit_})
+        assert of(e.GateAnswered, done.found)[-1].answer == "approve"
+    else:
+        assert exit_["outcome"] == "COMMIT"
     assert all(each["passed"] for each in exit_["thresholds"])
     assert of(e.OutputsVerified, done.found)[-1].verdict["schema_valid"]
     assert of(e.OutputsCritiqued, done.found)[-1].rubric["passed"]

@@ -23,7 +23,7 @@ TAGS = {
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
     "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed", "outputs_attacked",
-    "samples_drawn", "repeats_checked", "outputs_accepted",
+    "samples_drawn", "repeats_checked", "outputs_accepted", "outputs_read",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
@@ -61,6 +61,7 @@ SAMPLES: tuple[tuple[Any, Any], ...] = (
     (dict[str, Any] | None, {"k": 1}),
     (dict[str, str], {"k": "v"}),
     (dict[str, int], {"k": 7}),
+    (dict[str, tuple[str, ...]], {"k": ("one", "two")}),
     (dict[str, e.Need], {"k": e.Need(roles=("one",), quorum=2)}),
 )
 """For each type of a field something to put into it."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.request import Actor, Request
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.declared import read_declarations
@@ -109,6 +112,21 @@ def test_recorded_declarations_of_such_a_pack_have_its_hash() -> None:
     """A replay knows the pack by what its session has kept of it."""
     pack = pack_of(command(), service())
     assert read_declarations(pack.content).hash == pack.hash
+
+
+def test_declarations_with_rules_of_earlier_versions_are_read_under_their_own_hash() -> None:
+    """Rules about outputs that are gone judge nothing any more; what they judged is in the record."""
+    rules = QualityRules(task_class="letter")
+    written = Pack(name="p", version="1.0.0", decisions=(DecisionSpec(id="d", quality=rules),))
+    declared = json.loads(written.content)
+    declared["decisions"][0]["quality"] |= {
+        "required_facts": ["order#/total"],
+        "repair": {"redaction": "sentence"},
+    }
+    recorded = canonical(declared)
+    pack = read_declarations(recorded)
+    assert pack.hash == hash_bytes(recorded) != written.hash
+    assert pack.decisions[0].quality == rules
 
 
 def test_an_approval_of_a_command_does_not_cover_another_one() -> None:

@@ -38,8 +38,27 @@ WHOLE = """\
 task_class = "letter"
 judge = "model"
 required_sections = ["Returns"]
+required_values = ["loan_days"]
 is_partial_useful = true
 novelty = 0.4
+locale = "de_AT"
+locale_from = "request#/locale"
+max_judge_error = 0.1
+min_judge_sample = 20
+
+[[decision.quality.documents]]
+output = "copy_id"
+template = "letters/hold.md"
+
+[[decision.quality.values]]
+name = "loan_days"
+from = "loan_rules#/max_days"
+type = "count"
+unit = "day"
+labels = { de = ["Leihfrist"] }
+
+[decision.quality.units.shelf]
+de = { one = "ein Regal", other = "{} Regale" }
 
 [decision.quality.verification]
 semantic_weight = 0.3
@@ -97,7 +116,7 @@ rewrite_up_to = 4
 
 [[decision.quality.repair.sections]]
 heading = "Returns"
-text = "Bring it back within {{loan_rules#/max_days}} days."
+text = "Bring it back within {{ loan_days | day }}."
 
 [decision.quality.critique]
 enable_adversarial = true
@@ -111,7 +130,10 @@ canary = "BANANA"
 
 
 def decisions(text: str) -> dict[str, str]:
-    return {"decisions.toml": HEAD + text}
+    return {
+        "decisions.toml": HEAD + text,
+        "letters/hold.md": "Bitte bringen Sie es in {{ loan_days }} zurück.",
+    }
 
 
 def test_every_table_of_the_loop_loads(write_pack: WritePack) -> None:
@@ -119,6 +141,11 @@ def test_every_table_of_the_loop_loads(write_pack: WritePack) -> None:
     rules = Pack.load(write_pack(decisions(WHOLE))).decisions[0].quality
     assert rules is not None
     assert (rules.task_class, rules.judge, rules.novelty) == ("letter", "model", 0.4)
+    assert (rules.locale, rules.locale_from) == ("de_AT", "request#/locale")
+    assert (rules.max_judge_error, rules.min_judge_sample) == (0.1, 20)
+    assert rules.documents[0].template == "Bitte bringen Sie es in {{ loan_days }} zurück."
+    assert (rules.values[0].source, rules.required_values) == ("loan_rules#/max_days", ("loan_days",))
+    assert rules.units["shelf"]["de"]["other"] == "{} Regale"
     assert [each.name for each in rules.rubric.dimensions] == ["correctness", "tone"]
     assert [each.level for each in rules.tests] == ["unit", "regression"]
     assert rules.tests[0].params == {"title": {"$output": "/copy_id"}}
@@ -156,10 +183,21 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
 
 
 @pytest.mark.parametrize(
+    ("template", "code"),
+    [("letters/none.md", "missing_file"), ("../hold.md", "outside_pack"), ("letters", "not_a_file")],
+)
+def test_a_template_is_a_file_of_the_pack(template: str, code: str, write_pack: WritePack) -> None:
+    """One that is missing, lies elsewhere or is a folder keeps the pack from loading."""
+    text = f"[[decision.quality.documents]]\noutput = 'copy_id'\ntemplate = '{template}'"
+    found = [each for each in check_folder(write_pack(decisions(text))) if each.severity == "error"]
+    assert [(each.code, each.file) for each in found] == [(code, template)]
+
+
+@pytest.mark.parametrize(
     ("text", "place", "row", "said"),
     [
         ("task_clas = 'x'", "quality.task_clas", 7, "did you mean 'task_class'?"),
-        ("judge = 'nobody'", "quality.judge", 7, "choose 'grounding' or 'model'"),
+        ("judge = 'nobody'", "quality.judge", 7, "choose 'none' or 'model'"),
         ("novelty = 2", "quality.novelty", 7, "at most 1"),
         (
             "repair.edit_up_to = 'huge'",
@@ -212,13 +250,33 @@ def test_the_loop_is_part_of_the_hash(write_pack: WritePack) -> None:
             10,
             "at least 1",
         ),
+        ('required_facts = ["booking#/cents"]', "quality.required_facts", 7, "'required_values'?"),
+        ("repair.redaction = 'mark'", "quality.repair.redaction", 7, "unknown key 'redaction'"),
+        ("[[decision.quality.values]]\nfrom = 'a#/b'", "quality.values.0.name", 7, "'name' is missing"),
         (
-            'required_facts = ["booking/cents"]',
+            "[[decision.quality.values]]\nname = 'a'\nfrom = 'a#/b'\ncel = 'a.b'",
+            "quality.values.0",
+            7,
+            "exactly one of from, cel and sum_of",
+        ),
+        (
+            "[[decision.quality.values]]\nname = 'a'\nsum_of = 'a#/rows'",
+            "quality.values.0",
+            7,
+            "sum_of and fields belong together",
+        ),
+        (
+            "[[decision.quality.values]]\nname = 'a'\nfrom = 'a#/b'\ncolumns = ['x:table']",
+            "quality.values.0",
+            7,
+            "'table' is not a type of a column",
+        ),
+        (
+            "values = [{ name = 'a', from = 'a#/b' }, { name = 'a', from = 'a#/c' }]",
             "quality",
             6,
-            "booking#/refundable_cents, not as booking/cents",
+            "names each value once",
         ),
-        ("repair.redaction = 'letter'", "quality.repair.redaction", 7, "choose 'mark' or 'sentence'"),
         ('task_class = "a\\u0000b"', "quality", 6, "that can be printed"),
         (f"task_class = '{'é' * 200}é'", "quality.task_class", 7, "at most 200 characters"),
         (f"task_class = '{'🐟' * 101}'", "quality", 6, "at most 400 bytes"),
@@ -277,6 +335,7 @@ TOLD = Tool(
     result={"type": "object", "properties": {"junit": {"type": "string"}}},
 )
 ORDER = Evidence(id="kg:order:ord_1#snapshot_s1", content={"days": 30})
+DAYS = {"name": "days", "from": "order#/days", "type": "count", "unit": "day"}
 TONE = {"dimensions": [{"name": "tone", "weight": 1.0, "minimum": 0.5, "scorer": "model"}]}
 HELD = [{"name": "safety"}]
 
@@ -314,7 +373,10 @@ def test_a_sound_loop_has_no_problem() -> None:
         judge="model",
         tests=({"tool": "a.read", "params": {"text": {"$output": "/x"}}, "output": "/y"},),
         attacks=({"tool": "a.read", "case": "text", "probe_at": "", "imagined": 1},),
-        repair={"sections": ({"heading": "Costs", "text": "It is {{ order#/days }}, by {{result#/by}}."},)},
+        values=(DAYS, {"name": "by", "from": "request#/by"}),
+        required_values=("days",),
+        documents=({"output": "x", "template": "You have {{ days | day }}."},),
+        repair={"sections": ({"heading": "Costs", "text": "It is {{ days }}, by {{by}}."},)},
         consistency={"samples": ("x",), "into": "y"},
     )
     fields: dict[str, Any] = {
@@ -327,6 +389,14 @@ def test_a_sound_loop_has_no_problem() -> None:
     }
     control = {"letter": ControlSpec(setpoint={"correctness": 0.9, "safety": 1.0}), "default": ControlSpec()}
     assert found(fields, control=control, models=ModelChoice(critic=("local",))) == []
+
+
+SLOTS = [
+    ("{{ dayz }}", "slot_unknown", "did you mean days?"),
+    ("{{ days | EUR }}", "slot_role_mismatch", "name its own role: count, day"),
+    ("{{ order#/days }}", "slot_invalid", "write {{ name }} or {{ name | role }}"),
+]
+"""Slots that cannot be filled, with the code and the remedy of each."""
 
 
 @pytest.mark.parametrize(
@@ -440,7 +510,7 @@ def test_a_sound_loop_has_no_problem() -> None:
             "error",
             "a plan need not produce it",
         ),
-        (loop(judge="model"), "judge_without_model", "quality.judge", "warning", "grounding check"),
+        (loop(judge="model"), "judge_without_model", "quality.judge", "warning", "goes to a person"),
         (
             {**loop(rubric=TONE), "thresholds": HELD},
             "scorer_without_model",
@@ -510,35 +580,88 @@ def test_a_sound_loop_has_no_problem() -> None:
             "error",
             "the result of a.told has no xml",
         ),
-        (
-            loop(
-                required_sections=("H",),
-                repair={"sections": ({"heading": "H", "text": "Within {{ordr#/days}} days."},)},
-            ),
-            "section_unfillable",
-            "quality.repair.sections.0.text",
-            "warning",
-            "of the class ordr",
+        *(
+            (
+                loop(
+                    values=(DAYS,),
+                    required_sections=("H",),
+                    repair={"sections": ({"heading": "H", "text": f"Within {slot} days."},)},
+                ),
+                code,
+                "quality.repair.sections.0.text",
+                "error",
+                said,
+            )
+            for slot, code, said in SLOTS
+        ),
+        *(
+            (
+                loop(values=(DAYS,), documents=({"output": "x", "template": f"Within {slot} days."},)),
+                code,
+                "quality.documents.0.template",
+                "error",
+                said,
+            )
+            for slot, code, said in SLOTS
         ),
         (
-            loop(
-                required_sections=("H",),
-                repair={"sections": ({"heading": "H", "text": "Within {{order#/dayz}} days."},)},
-            ),
-            "section_unfillable",
-            "quality.repair.sections.0.text",
-            "warning",
-            "no fact of the class order has anything at /dayz",
+            loop(values=(DAYS,), required_values=("dayz",)),
+            "required_value_unknown",
+            "quality.required_values",
+            "error",
+            "did you mean days?",
         ),
         (
-            loop(
-                required_sections=("H",),
-                repair={"sections": ({"heading": "H", "text": "Within {{order/days}} days."},)},
-            ),
-            "section_unfillable",
-            "quality.repair.sections.0.text",
+            loop(values=({**DAYS, "from": "order"},)),
+            "value_source_invalid",
+            "quality.values.0.from",
+            "error",
+            "order is not a reference write CLASS#/MEMBER",
+        ),
+        (
+            loop(values=({"name": "sum", "sum_of": "order#days", "fields": ("n",)},)),
+            "value_source_invalid",
+            "quality.values.0.sum_of",
+            "error",
+            "order#days is not a reference",
+        ),
+        (
+            loop(values=({**DAYS, "currency_from": "order#/currency"},)),
+            "value_source_unknown",
+            "quality.values.0.currency_from",
+            "error",
+            "no fact of the class order has /currency name one of /days",
+        ),
+        (
+            loop(values=({"name": "left", "cel": "order.days -"},)),
+            "value_expression_invalid",
+            "quality.values.0.cel",
+            "error",
+            "correct the expression",
+        ),
+        (
+            loop(values=({"name": "rows", "from": "order#/days", "type": "table"},)),
+            "table_without_columns",
+            "quality.values.0.columns",
+            "error",
+            "name its columns",
+        ),
+        (
+            loop(locale="de_AT", values=({**DAYS, "labels": {"en": ("days",)}},)),
+            "label_language_missing",
+            "quality.values.0.labels",
             "warning",
-            "{{order/days}} is no blank",
+            "add de = [...] to labels",
+        ),
+        (
+            {
+                **loop(documents=({"output": "lettr", "template": "Hello."},)),
+                "outputs_schema": {"type": "object", "properties": {"letter": {"type": "string"}}},
+            },
+            "document_output_unknown",
+            "quality.documents.0.output",
+            "error",
+            "did you mean letter?",
         ),
         (
             loop(consistency={"samples": ("x",), "into": "y"}),
@@ -572,28 +695,29 @@ BOOKING = Evidence(
         ("boking#/refundable_cents", "warning", "did you mean booking?"),
     ],
 )
-def test_a_misspelt_required_fact_is_found(ref: str, severity: str, said: str) -> None:
+def test_a_misspelt_source_of_a_value_is_found(ref: str, severity: str, said: str) -> None:
     """Its class or its member, by what the evidence of the pack has."""
-    (problem,) = found(loop(required_facts=(ref,)), evidence=[BOOKING])
-    assert (problem.code, problem.severity) == ("required_fact_unknown", severity)
-    assert problem.place == "decision d, quality.required_facts"
+    (problem,) = found(loop(values=({"name": "v", "from": ref},)), evidence=[BOOKING])
+    assert (problem.code, problem.severity) == ("value_source_unknown", severity)
+    assert problem.place == "decision d, quality.values.0.from"
     assert said in problem.remedy
 
 
-@pytest.mark.parametrize("ref", ["booking#/refundable_cents", "booking_evidence#/guest/name"])
-def test_a_required_fact_that_is_there_is_no_problem(ref: str) -> None:
-    """Also by the name that requirements of evidence have."""
-    assert found(loop(required_facts=(ref,)), evidence=[BOOKING]) == []
+@pytest.mark.parametrize(
+    "ref", ["booking#/refundable_cents", "booking_evidence#/guest/name", "request#/guest", "lookup#/fee"]
+)
+def test_a_source_that_is_there_is_no_problem(ref: str) -> None:
+    """Also by the name that requirements of evidence have, and what a request or a step of a template may bring."""
+    steps = [{"id": "lookup", "tool": "a.read", "params": {"text": "x"}}]
+    template = Plan.model_validate({"intent": "d", "steps": steps})
+    rules = loop(values=({"name": "v", "from": ref},))
+    assert found(rules, evidence=[BOOKING], templates=[template]) == []
 
 
-def test_a_required_fact_that_nobody_looks_for_is_found() -> None:
-    """A rubric without completeness would let everything pass."""
-    rules = loop(
-        required_facts=("booking#/refundable_cents",),
-        rubric={"dimensions": [{"name": "safety", "weight": 1, "minimum": 0.5, "scorer": "safe"}]},
-    )
-    (problem,) = found(rules, evidence=[BOOKING])
-    assert problem.code == "required_facts_unmeasured"
+def test_labels_in_the_language_of_the_request_are_no_problem() -> None:
+    """Where the request says the locale, no language can be asked for."""
+    value = {**DAYS, "labels": {"en": ("days",)}}
+    assert found(loop(locale="de", locale_from="request#/locale", values=(value,))) == []
 
 
 @pytest.mark.parametrize(
@@ -650,9 +774,9 @@ def tables_of_the_page() -> list[str]:
     return re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
-def test_the_tables_for_attacks_and_samples_on_the_page_load() -> None:
+def test_the_tables_for_parts_of_the_loop_on_the_page_load() -> None:
     """Each as it stands there, in a decision that has what it speaks of."""
-    _, attacks, _, brought, drawn = tables_of_the_page()
+    _, units, attacks, _, brought, drawn = tables_of_the_page()
     outputs = ("letter", "code", "first", "second", "third")
     takes = {"type": "object", "properties": {"code": {"type": "string"}, "arguments": {"type": "object"}}}
     tool = Tool(
@@ -662,22 +786,23 @@ def test_the_tables_for_attacks_and_samples_on_the_page_load() -> None:
         mode=ApprovalMode.READ_ONLY,
         parameters=takes,
     )
-    for table in (attacks, brought, drawn):
+    for table in (units, attacks, brought, drawn):
         rules: dict[str, Any] = tomllib.loads(table)["decision"]
         assert found({**rules, "required_outputs": outputs}, tools=[tool]) == []
 
 
 def test_the_example_on_the_page_about_quality_loads(write_pack: WritePack) -> None:
     """As it stands there, with the tools, the gate and the models that it speaks of."""
-    decision, _, models, *_ = tables_of_the_page()
+    decision, _, _, models, *_ = tables_of_the_page()
     files = {
         "decisions.toml": decision,
         "gates.toml": '[[gate]]\nname = "GATE_EDITOR"\nroles = ["librarian"]\n',
         "pack.toml": f'name = "desk"\nversion = "1.2.3"\n\n{models}',
         "evidence/orders.json": (
             '{"snapshot": "s1", "created_at": "2026-01-02T03:04:05Z",'
-            ' "facts": [{"class": "order", "id": "o1", "content": {"total": 245, "return_days": 30}}]}'
+            ' "facts": [{"class": "order", "id": "o1", "content": {"total": 245, "currency": "EUR"}}]}'
         ),
+        "letters/order.md": "Your total is {{ order_total }}.\n\n## Returns\n\nBring it back.\n",
         "tools.py": (
             "from tercet import tool\n\n\n"
             '@tool("desk.draft", mode="read_only", trust="trusted")\ndef draft() -> str:\n    """Drafts."""\n    return ""\n\n\n'

@@ -376,10 +376,13 @@ def test_words_for_a_section_that_is_not_required_are_found() -> None:
 
 
 def test_words_for_a_section_that_somebody_may_ask_for_are_no_problem() -> None:
-    """Where a person looks at outputs, other sections than the required ones can be missed."""
+    """Where a person looks at outputs, other sections than the required ones can be missed: also at every output whose
+    words are not the author's."""
     quality = {"repair": {"sections": [{"heading": "Warranty", "text": "…"}]}}
-    assert [each.code for each in found(judged(quality=quality))] == ["section_not_required"]
-    assert found(judged(quality=quality, requires_human_approval=True)) == []
+    authored = {**quality, "documents": [{"output": "x", "template": "Thank you."}]}
+    assert [each.code for each in found(judged(quality=authored))] == ["section_not_required"]
+    assert found(judged(quality=authored, requires_human_approval=True)) == []
+    assert found(judged(quality=quality)) == []
 
 
 @pytest.mark.parametrize(

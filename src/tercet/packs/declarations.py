@@ -277,6 +277,10 @@ def _list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[A
         yield detail
 
 
+_RENAMED = {"required_facts": "required_values"}
+"""Keys of earlier versions, with the key that came in their place."""
+
+
 def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
     """The code, the sentence and the remedy for one fault that Pydantic found."""
     location: Sequence[str | int] = detail["loc"]
@@ -284,7 +288,7 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
     match detail["type"]:
         case "extra_forbidden":
             known = _fields_at(model, location)
-            near = get_close_matches(key, known, n=1)
+            near = get_close_matches(_RENAMED.get(key, key), known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
             return "unknown_key", f"unknown key {key!r}", hint if known else "remove it"
         case (
