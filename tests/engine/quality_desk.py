@@ -112,9 +112,10 @@ WRITE: Plan = plan(step("draft"), outputs={"letter": {"$from": "draft#/letter"}}
 """A plan whose output is what the tool drafted."""
 
 
-def model(*answers: Line, name: str = "scripted:model") -> ScriptedModel:
+def model(*answers: Line, name: str = "scripted:model", logprob: float | None = None) -> ScriptedModel:
     """A model with this script, which costs something."""
-    return ScriptedModel(name, answers=answers, prices=TokenPrices.model_validate({"input": 1, "output": 2}))
+    prices = TokenPrices.model_validate({"input": 1, "output": 2})
+    return ScriptedModel(name, answers=answers, prices=prices, logprob=logprob)
 
 
 def rewritten(text: str) -> JsonObject:

@@ -10,6 +10,7 @@ from tercet.contracts.question import Question
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
+from tercet.quality.exit.confidence import estimate
 
 from .quality_desk import (
     BAD_TONE,
@@ -127,6 +128,23 @@ def test_the_critic_and_the_repairer_are_models_of_their_own(workshop: Workshop)
         ("critique", "scripted:critic"),
     ]
     assert last(e.OutputsRepaired, done.found).models == ("scripted:mender",)
+
+
+@pytest.mark.req("R242")
+@pytest.mark.parametrize("logprob", [-0.2, -2.5, None])
+def test_how_sure_a_model_was_of_what_it_wrote_counts(workshop: Workshop, logprob: float | None) -> None:
+    """Of the model that wrote the outputs, not of the critic; where a model does not say, the feature has no weight."""
+    pack = desk(workshop, {"letter": GOOD}, quality={"rubric": TONE}, decision={"thresholds": THRESHOLDS})
+    critic = model(BAD_TONE, FINE_TONE, name="scripted:critic", logprob=-9.0)
+    mender = model(mended(GOOD + " Thanks."), logprob=logprob)
+    done = carry(workshop, pack, critics=[critic], repairers=[mender])
+    before, after = (event.confidence for event in of(e.OutputsCritiqued, done.found))
+    assert "logprob" not in before["features"]
+    assert after["features"].get("logprob") == logprob
+    assert ("logprob" in after["missing"]) == (logprob is None)
+    without = estimate({name: value for name, value in after["features"].items() if name != "logprob"}).value
+    more = 0 if logprob is None else 0.5 * (logprob + 0.5)
+    assert (after["value"] > without, after["value"] < without) == (more > 0, more < 0)
 
 
 @pytest.mark.parametrize("answer", ["no JSON", {"score": 2, "defects": []}, {"judgements": "x"}])

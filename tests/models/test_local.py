@@ -87,6 +87,8 @@ def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
     if not reply.is_cut:
         jsonschema_rs.validate(PLAN, json.loads(reply.text))
     assert (reply.cost_microcents, reply.tokens_out > 0, reply.tokens_in > 0) == (0, True, True)
+    assert reply.logprob is not None
+    assert reply.logprob < 0
 
 
 def test_an_answer_is_no_longer_than_allowed(model: LocalModel) -> None:

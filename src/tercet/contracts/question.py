@@ -74,6 +74,8 @@ class Reply(Shape):
     """Whether the answer ended because it became too long."""
     latency_ms: int = 0
     """How long it took, as it was recorded."""
+    logprob: float | None = None
+    """The mean log-probability of its tokens; None where the model does not say."""
 
 
 ModelFaultCode = Literal[

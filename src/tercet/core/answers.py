@@ -160,5 +160,6 @@ class ModelReply(Answer, frozen=True, kw_only=True):
     tokens_out: int = 0
     cost: int = 0
     cut: bool = False
+    logprob: float | None = None
     error: str = ""
     code: str = ""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from tercet.contracts.loop import Phase
+from tercet.contracts.question import Reply
 from tercet.contracts.session import SessionStatus
 from tercet.core.events import EarlierCall, Need, SessionStarted, Undo
 from tercet.core.events.gate import GateKind
@@ -265,6 +266,20 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     cost: int = 0
     cut: bool = False
     latency: int = 0
+    logprob: float | None = None
+
+    def as_reply(self, text: str) -> Reply:
+        """The answer with its text, which may be kept beside the events."""
+        return Reply(
+            text=text,
+            model=self.model,
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cost_microcents=self.cost,
+            is_cut=self.cut,
+            latency_ms=self.latency,
+            logprob=self.logprob,
+        )
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -21,13 +21,19 @@ class ScriptedModel:
     """Answers each question with the next line of its script; after the last one it is not available.
 
     `questions` keeps what it was asked. It counts four bytes as a token, cuts an answer that is longer than the question
-    allows, and costs what `prices` say.
+    allows, and costs what `prices` say. `logprob` is what it says of every answer's tokens.
     """
 
     def __init__(
-        self, name: str = "scripted:model", *, answers: Iterable[Line] = (), prices: TokenPrices | None = None
+        self,
+        name: str = "scripted:model",
+        *,
+        answers: Iterable[Line] = (),
+        prices: TokenPrices | None = None,
+        logprob: float | None = None,
     ) -> None:
         self.name = name
+        self._logprob = logprob
         self.questions: list[Question] = []
         self._answers = iter(answers)
         self._prices = prices or TokenPrices.model_validate({"input": 0, "output": 0})
@@ -65,4 +71,5 @@ class ScriptedModel:
             tokens_out=tokens_out,
             cost_microcents=self._prices.cost(tokens_in, tokens_out),
             is_cut=len(text) < len(answer),
+            logprob=self._logprob,
         )

@@ -139,6 +139,8 @@ class ModelAnswered(Fact, frozen=True, kw_only=True, tag="model_answered"):
     cost: int = 0
     cut: bool = False
     """Whether the answer ended because it became too long."""
+    logprob: float | None = None
+    """The mean log-probability of its tokens; None where the model does not say."""
     error: str = ""
     code: str = ""
     latency: int = 0

@@ -193,6 +193,16 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
     )
 
 
+def _logprob(state: State, event: e.OutputsRepaired) -> float | None:
+    """The mean log-probability of what models have written into the outputs; of what nobody wrote anew, as before."""
+    is_written = any(entry["means"] == "model" and entry["success"] is not False for entry in event.log)
+    if not is_written:
+        return state.quality.logprob
+    said = [(reply.logprob, max(reply.tokens_out, 1)) for reply in state.replies if reply.logprob is not None]
+    tokens = sum(count for _, count in said)
+    return round(sum(value * count for value, count in said) / tokens, 6) if said else None
+
+
 def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
     demand(state, event, is_met=state.asking is None, why="a model is being asked")
     quality = msgspec.structs.replace(
@@ -207,6 +217,7 @@ def outputs_repaired(state: State, event: e.OutputsRepaired) -> State:
         fresh=(),
         best=remembered(state),
         rendered=state.quality.rendered,
+        logprob=_logprob(state, event),
     )
     return changed(
         state,

@@ -74,12 +74,4 @@ def _reply(question: Question, left: list[Replied], texts: Mapping[str, str]) ->
             remedy="the record, the pack or the rules of judging are others than those of the run",
         )
     left.remove(found)
-    return Reply(
-        text=texts[found.blob] if found.blob else found.answer,
-        model=found.model,
-        tokens_in=found.tokens_in,
-        tokens_out=found.tokens_out,
-        cost_microcents=found.cost,
-        is_cut=found.cut,
-        latency_ms=found.latency,
-    )
+    return found.as_reply(texts[found.blob] if found.blob else found.answer)

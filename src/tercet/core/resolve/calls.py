@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import isfinite
 
 from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
@@ -330,6 +331,7 @@ def end_model_call(run: Run, command: c.AwaitModel, answer: ModelReply) -> Made:
             tokens_out=max(0, answer.tokens_out),
             cost=max(0, answer.cost),
             cut=answer.cut,
+            logprob=answer.logprob if answer.logprob is not None and isfinite(answer.logprob) else None,
             latency=max(0, answer.at - command.began),
             error=storable(answer.error),
             code=answer.code,

@@ -163,15 +163,7 @@ class ModelSession:
         text = (
             msgspec.json.decode(await self._session.values.read(found.blob)) if found.blob else found.answer
         )
-        return Reply(
-            text=text,
-            model=found.model,
-            tokens_in=found.tokens_in,
-            tokens_out=found.tokens_out,
-            cost_microcents=found.cost,
-            is_cut=found.cut,
-            latency_ms=found.latency,
-        )
+        return found.as_reply(text)
 
     async def _ask(self, question: Question) -> Reply:
         """Ask one model after the other, each again while that may help and the retries last."""
@@ -295,6 +287,7 @@ class ModelSession:
             tokens_out=reply.tokens_out,
             cost=reply.cost_microcents,
             cut=reply.is_cut,
+            logprob=reply.logprob,
         )
         self._session.record(c.AwaitModel(call=call, began=began), answer)
         await self._session.flush()

@@ -19,6 +19,7 @@ from pydantic_ai.direct import model_request
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import Model as Backend
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
@@ -116,6 +117,9 @@ def write_settings(question: Question, backend: Backend) -> ModelSettings:
         settings["seed"] = question.seed
     if _takes_temperature(backend):
         settings["temperature"] = question.temperature
+        # The models that refuse a temperature refuse this as well.
+        if isinstance(backend, OpenAIChatModel):
+            settings = OpenAIChatModelSettings(**settings, openai_logprobs=True)
     return settings
 
 
@@ -140,6 +144,13 @@ def write_parameters(question: Question, backend: Backend, *, is_prompted: bool)
 def read_text(response: ModelResponse) -> str:
     """What the model said, without what it thought."""
     return storable("".join(part.content for part in response.parts if isinstance(part, TextPart)))
+
+
+def mean_logprob(response: ModelResponse) -> float | None:
+    """The mean log-probability of an answer's tokens; None where the provider does not say."""
+    said = (response.provider_details or {}).get("logprobs") or ()
+    values = [float(token["logprob"]) for token in said]
+    return round(sum(values) / len(values), 6) if values else None
 
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -223,4 +234,5 @@ class ProviderModel:
             tokens_out=tokens_out,
             cost_microcents=self._tariff.settle(response, tokens_in, tokens_out),
             is_cut=is_cut,
+            logprob=mean_logprob(response),
         )
