@@ -33,6 +33,7 @@ SAMPLES: tuple[tuple[Any, Any], ...] = (
     (str, "word"),
     (str | None, "word"),
     (bool, True),
+    (float | None, -0.25),
     (Any, {"v": 1}),
     (tuple[Any, ...], ({"v": 1}, "word")),
     (tuple[str, ...], ("one", "two")),
