@@ -163,7 +163,7 @@ def test_the_loop_verifies_criticises_repairs_and_verifies_again() -> None:
     ("locale", "words"),
     [
         (None, ["shipped on 4 May 2026", "The total is €74.00", "| Linen shade | 2 | €12.25 |", "30 days"]),
-        ("de", ["shipped on 4. Mai 2026", "The total is 74,00\u00a0€", "30 Tage"]),
+        ("de", ["am 4. Mai 2026 verschickt", "Der Gesamtbetrag ist 74,00\u00a0€", "30 Tage"]),
     ],
 )
 def test_a_letter_in_the_authors_words_is_committed_by_itself(locale: str | None, words: list[str]) -> None:
@@ -181,6 +181,18 @@ def test_a_letter_in_the_authors_words_is_committed_by_itself(locale: str | None
         (read,) = desk.first(e.OutputsRead).texts
         bound = {each["slot"]: each["pointer"] for each in read["pieces"] if each["source"] == "bound"}
         assert bound["return_days"] == "kg:policy:returns#snapshot_kg_2026_05_09_T0930#/return_days"
+
+    at_the_desk(story)
+
+
+def test_there_is_no_letter_in_a_language_that_the_author_has_not_written() -> None:
+    """English words around French numbers would be nobody's letter."""
+
+    async def story(desk: Desk) -> None:
+        given = {"order_id": "ord_4471", "locale": "fr"}
+        result = await desk.runtime.run(Request(intent="letters.confirm", input=given), actor=CLERK)
+        assert result.status == "paused", result.reason
+        assert "letter" not in result.outputs
 
     at_the_desk(story)
 

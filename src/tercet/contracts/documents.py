@@ -78,6 +78,8 @@ class Document(Authored):
     output: Name
     template: str
     """The text of the template; in a pack folder, the path of its file."""
+    language: str = Field(default="", pattern=r"^([a-z]{2,3})?$")
+    """The language that it is written in: it is for runs in that language alone. Empty for all that no other is for."""
 
 
 class TableColumn(Shape):

@@ -162,9 +162,9 @@ class QualityRules(Authored):
         names = [each.name for each in self.values]
         if len(set(names)) < len(names):
             raise ValueError("values names each value once")
-        outputs = [each.output for each in self.documents]
+        outputs = [(each.output, each.language) for each in self.documents]
         if len(set(outputs)) < len(outputs):
-            raise ValueError("documents names each output once")
+            raise ValueError("documents names each output once for a language")
         return self
 
     @model_validator(mode="after")

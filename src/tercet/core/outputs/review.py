@@ -120,9 +120,9 @@ class OutputReview:
 
     def list_texts(self, outputs: JsonObject) -> tuple[ToRead, ...]:
         """Return what is to be read: templates of the pack, texts, and other values behind their names."""
-        templates = {
-            each.output: each.template for each in self.rules.documents if self._is_due(each.output, outputs)
-        }
+        written = sorted(self.rules.documents, key=lambda each: each.language)
+        fitting = [each for each in written if each.language in ("", self.language)]
+        templates = {each.output: each.template for each in fitting if self._is_due(each.output, outputs)}
         sources = find_sources(self.run, self.state.quality.drafts or outputs)
         found = [ToRead(pointer.join((name,)), template, "pack") for name, template in templates.items()]
         judged = leaves(self.without_samples(outputs))
