@@ -12,7 +12,7 @@ from rich.text import Text
 from tercet.cli.case import addressed
 from tercet.cli.case_view import show_decisive
 from tercet.cli.event_view import STYLES, Columns, view_line
-from tercet.cli.gate_view import show_gate, undo_text
+from tercet.cli.gate_view import QUOTE, show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
@@ -284,8 +284,16 @@ def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None
 def _show_outputs(screen: Screen, state: State) -> None:
     width = max(map(len, state.outputs), default=0)
     for name, value in state.outputs.items():
-        text = printable(json.dumps(value, ensure_ascii=False), 400)
-        screen.put(text, first=f"  {printable(name, 80):<{width}}  ")
+        title = f"  {printable(name, 80):<{width}}  "
+        if isinstance(value, str) and "\n" in value.strip():
+            screen.say(title.rstrip())
+            lines = value.strip().split("\n")
+            for line in lines[:_MOST_LINES]:
+                screen.put(printable(line, 400), first=f"    {QUOTE}")
+            if len(lines) > _MOST_LINES:
+                screen.say(f"    … {count(len(lines) - _MOST_LINES, 'line')} more")
+        else:
+            screen.put(printable(json.dumps(value, ensure_ascii=False), 400), first=title)
 
 
 def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None:
@@ -301,6 +309,7 @@ def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None
         screen.say(Text("  Nothing was run.", style="dim"))
 
 
+_MOST_LINES = 60
 _INVITATIONS: dict[Standing, str] = {
     "waiting": "Look, answer, and then resume:",
     "paused": "Go on with:",
