@@ -155,8 +155,8 @@ def test_figures_of_any_history_are_sums() -> None:
     """Whatever happens, figures of two halves of the runs add up, and no rate leaves its bounds."""
 
     draw = random.Random(5)  # noqa: S311 - no secret: the same ways every time
-    runs = [Recorded(events=[event for _, event, _ in wander(draw, 60)]) for _ in range(400)]
-    whole, halves = figures(runs), (figures(runs[:200]), figures(runs[200:]))
+    runs = [Recorded(events=[event for _, event, _ in wander(draw, 60)]) for _ in range(600)]
+    whole, halves = figures(runs), (figures(runs[:300]), figures(runs[300:]))
     for name in (
         "runs",
         "commits",

@@ -195,8 +195,8 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
 
 def _logprob(state: State, event: e.OutputsRepaired) -> float | None:
     """The mean log-probability of what models have written into the outputs; of what nobody wrote anew, as before."""
-    is_written = any(entry["means"] == "model" and entry["success"] is not False for entry in event.log)
-    if not is_written:
+    by_models = [entry for entry in event.log if entry.get("means", "model") == "model"]
+    if all(entry.get("success") is False for entry in by_models):
         return state.quality.logprob
     said = [(reply.logprob, max(reply.tokens_out, 1)) for reply in state.replies if reply.logprob is not None]
     tokens = sum(count for _, count in said)
