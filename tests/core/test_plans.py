@@ -43,7 +43,12 @@ def test_a_dumped_plan_has_the_hash_of_the_plan() -> None:
 def test_defaults_that_are_written_out_make_no_difference_to_the_hash() -> None:
     """A journal may hold a plan that says what needs no saying."""
     fields = dump_plan(plan_of(4))
-    said = {**fields, "revision": 1, "outputs": {}, "steps": [{**fields["steps"][0], "kind": "tool"}]}
+    said: dict[str, Any] = {
+        **fields,
+        "revision": 1,
+        "outputs": {},
+        "steps": [{**fields["steps"][0], "kind": "tool"}],
+    }
     assert read_plan(said).hash == plan_of(4).hash
 
 
