@@ -215,7 +215,9 @@ def check(folder: Path, appends: int) -> None:
     """Whatever SQLite file there is holds every event, in write-ahead mode."""
     for path in folder.glob("*.db"):
         connection = sqlite3.connect(path)
-        (count,) = connection.execute("SELECT count(*) FROM events").fetchone()
+        # A row of ours holds an append, with a link of 32 bytes for each event.
+        counted = "sum(length(chain)) / 32" if path.stem == "tercet" else "count(*)"
+        (count,) = connection.execute(f"SELECT {counted} FROM events").fetchone()  # noqa: S608 - our own words
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
         connection.close()
         assert (count, mode) == (2 * appends, "wal"), (path, count, mode)
