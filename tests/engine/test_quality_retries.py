@@ -391,7 +391,7 @@ def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: W
     writer = model(whole(f"{GOOD} The fee is 7 EUR."))
 
     async def main() -> list[e.Event]:
-        given = {"critics": [model(missing, FINE_TONE)], "repairers": [writer]}
+        given: dict[str, Any] = {"critics": [model(missing, FINE_TONE)], "repairers": [writer]}
         async with workshop.runtime(pack, evidence=await shelved(tariff), **given) as runtime:
             result = await runtime.run(ASK, planner=Planner(write), actor=ADA)
             return await events(runtime.journal, result.session_id)
