@@ -87,7 +87,7 @@ def shop(
     **header: Any,
 ) -> Pack:
     """A desk whose letters state a fee, which a tool brings that fails at first."""
-    declared = {"mode": "read_only", "cost_microcents": 5, **(tool or {})}
+    declared: dict[str, Any] = {"mode": "read_only", "cost_microcents": 5, **(tool or {})}
     workshop.tool("shop.fee", behave or failing(times), **declared)
     return desk(workshop, {"letter": GOOD}, quality={"values": (*VALUES, FEE), **quality}, **header)
 
@@ -203,6 +203,30 @@ def test_a_tool_that_fails_again_is_left_to_a_person_where_nobody_plans(workshop
     assert repaired.log == ()
 
 
+@pytest.mark.req("R209")
+def test_what_a_tool_brought_counts_in_later_rounds_and_processes(workshop: Workshop, tmp_path: Path) -> None:
+    """A person sends the letter back: another process repairs it, knows the fee, and does not look it up again."""
+    pack = shop(workshop, RENDERED, decision={"requires_human_approval": True})
+    thanks = f"{LETTER} Thank you."
+
+    async def main() -> list[e.Event]:
+        async with workshop.journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            async with workshop.runtime(pack, journal) as first:
+                result = await first.run(ASK, plan=WRITE, actor=ADA)
+                assert result.gate is not None
+                await first.modify(result.gate.id, actor=BOB, note="say thanks")
+            async with workshop.runtime(pack, journal, repairers=[model(whole(thanks))]) as second:
+                result = await second.resume(result.session_id)
+                assert (result.status, result.outputs) == ("awaiting_gate", {"letter": thanks})
+            return await events(journal, result.session_id)
+
+    found = workshop.run(main())
+    assert looked_up(workshop) == ["lookup", "lookup:repair1"]
+    assert len(of(e.EvidenceFetched, found)) == 1
+    tokens = last(e.OutputsVerified, found).verdict["tokens"]
+    assert [each["status"] for each in tokens if "7" in each["token"]["text"]] == ["found"]
+
+
 @pytest.mark.req("R116", "R209")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 def test_a_process_that_dies_around_the_call_makes_it_again_or_goes_on_with_it(
@@ -232,7 +256,7 @@ def test_a_process_that_dies_around_the_call_makes_it_again_or_goes_on_with_it(
             _, found = await demand_within_bounds(journal, result.session_id)
             return ended is not None, was_called and not before, found
 
-    lost = 0
+    lost, has_lived = 0, False
     for nth in range(1, 60):
         workshop = Workshop()
         has_lived, is_lost, found = workshop.run(live(workshop, f"sqlite:///{tmp_path / f'{nth}.db'}", nth))
