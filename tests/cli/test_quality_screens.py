@@ -265,6 +265,24 @@ def test_what_was_looked_for_before_a_repair_is_told() -> None:
     assert headline(e.EvidenceFetched(at=1)).plain.endswith("nothing new")
 
 
+def test_tools_that_were_called_again_before_a_repair_are_told() -> None:
+    """How many calls were made again and brought something, each with its step; why one did not is inert."""
+    results = (
+        e.ToolRetry(step="fee", tool="shop.fee", result={"fee": 7}),
+        e.ToolRetry(step="tax", tool="shop.tax", error="closed\x1b[2J"),
+    )
+    event = e.EvidenceFetched(at=1, results=results, calls=2)
+    assert headline(event).plain == "· 2 failed calls made again: 1 brought a result"
+    assert [line.plain for line in details(event)] == [
+        "✓ fee: shop.fee brought a result",
+        "✗ tax: shop.tax brought nothing: closed\\x1b[2J",
+    ]
+    both = e.EvidenceFetched(at=1, queries=({"query": "fee"},), results=results[:1], calls=1)
+    assert headline(both).plain == (
+        "· more evidence was looked for: nothing new; 1 failed call made again: 1 brought a result"
+    )
+
+
 @pytest.mark.parametrize(
     ("score", "shown"),
     [(0.849999, "0.84"), (0.85, "0.85"), (1.0, "1"), (0.29, "0.29"), (None, "not measured")],

@@ -206,7 +206,17 @@ def _repairs(state: State, at: int) -> Iterator[e.Event]:
     if state.asking is not None:
         return
     if not state.quality.has_fetched:
-        yield e.EvidenceFetched(at=at, refs=("kg:order:1#snapshot_s1",), facts="sha256:5")
+        failed = (name for name, step in state.steps.items() if step.has_failed_call)
+        results = tuple(e.ToolRetry(step=name, tool="do.it", result=1) for name in failed)
+        calls = len(results)
+        yield e.EvidenceFetched(
+            at=at,
+            refs=("kg:order:1#snapshot_s1",),
+            facts="sha256:5",
+            results=results,
+            calls=calls,
+            cost=calls,
+        )
     yield e.OutputsRepaired(at=at, outputs={"x": 2}, log=({"success": True},))
     yield e.OutputsRepaired(at=at, outputs=state.outputs, outcome="escalated", escalation={"kind": "HUMAN"})
 

@@ -299,11 +299,25 @@ def test_a_plan_that_cannot_be_read_is_refused() -> None:
 def test_what_was_fetched_for_a_repair_is_kept_for_what_became_of_it() -> None:
     """The outputs stand on it when they are verified again; those of another plan do not."""
     found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1",), facts="sha256:5")
+    brought = e.ToolRetry(step="a", tool="do.it", result=1)
+    found = msgspec.structs.replace(
+        found, results=(brought, e.ToolRetry(step="a", tool="do.it", error="no")), calls=2, cost=5
+    )
     state = msgspec.structs.replace(acting(), phase=Phase.REPAIR)
-    again = fold([found, e.OutputsRepaired(at=1, outputs={"x": 2})], state)
+    with pytest.raises(IllegalEvent, match="no call of step a has failed"):
+        fold_event(state, found)
+    failed = msgspec.structs.replace(
+        state.steps["a"], status="skipped", attempt=1, calls=1, outcome="not_done"
+    )
+    state = msgspec.structs.replace(state, steps={**state.steps, "a": failed})
+    now = fold_event(state, found)
+    assert now.quality.fresh[:2] == (*found.refs, "kg:result:a#snapshot_run")
+    assert (now.used.tool_calls - state.used.tool_calls, now.used.cost - state.used.cost) == (2, 5)
+    again = fold([e.OutputsRepaired(at=1, outputs={"x": 2})], now)
     assert (again.quality.fresh, again.quality.fetched) == ((), found.refs)
+    assert again.quality.retried == (brought,)
     anew = fold([e.OutputsProduced(at=1)], msgspec.structs.replace(again, phase=Phase.ACT))
-    assert anew.quality.fetched == ()
+    assert (anew.quality.fetched, anew.quality.retried) == ((), ())
 
 
 # --- whatever happens ---

@@ -56,6 +56,7 @@ SAMPLES: tuple[tuple[Any, Any], ...] = (
         tuple[e.EarlierCall, ...],
         (e.EarlierCall(session="one", step="two", key="key", at=7, outcome="unknown"),),
     ),
+    (tuple[e.ToolRetry, ...], (e.ToolRetry(step="one", tool="do.it", result={"k": 1}, error="word"),)),
     (e.CallMarks | None, e.CallMarks(same="one", like="two", names=("one",))),
     (e.BoundCompensation | None, e.BoundCompensation(tool="undo.it", params={"k": 1}, approved=("one",))),
     (dict[str, Any], {"k": [1, None]}),

@@ -35,6 +35,7 @@ from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
 from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
+from tercet.view.events import told_retries
 
 Judged = (
     e.ExperienceDrawn
@@ -123,8 +124,7 @@ def headline(event: Judged) -> Text:
         case e.OutputsCritiqued():
             return _critiqued(event)
         case e.EvidenceFetched():
-            found = f"{count(len(event.refs), 'fact')} found" if event.refs else "nothing new"
-            return _line("·", "dim", f"more evidence was looked for: {found}")
+            return _line("·", "dim", _fetched(event))
         case e.OutputsRepaired():
             return _repaired(event)
 
@@ -158,7 +158,8 @@ def _parts(event: Judged) -> list[list[Text]]:
                 _unanswered(event.faults),
             ]
         case e.EvidenceFetched():
-            return [[Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]]
+            refs = [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
+            return [refs, _some(map(_retried, event.results))]
         case e.OutputsRepaired():
             return [_some(map(attempt_line, _entries(event))), list(_left(event)), _unanswered(event.faults)]
 
@@ -231,6 +232,21 @@ def _tests(event: e.TestsRun) -> Text:
 def _failed(failure: TestFailure) -> Text:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
     return _item("✗", "red", f"{failure.name}{compared}", failure.location)
+
+
+# --- before a repair ---
+
+
+def _fetched(event: e.EvidenceFetched) -> str:
+    found = f"{count(len(event.refs), 'fact')} found" if event.refs else "nothing new"
+    looked = f"more evidence was looked for: {found}" if event.queries or not event.results else ""
+    return "; ".join(filter(None, (looked, told_retries(event))))
+
+
+def _retried(each: e.ToolRetry) -> Text:
+    if each.error:
+        return _item("✗", "yellow", f"{each.step}: {each.tool} brought nothing: {each.error}")
+    return _item("✓", "green", f"{each.step}: {each.tool} brought a result")
 
 
 # --- attacks ---

@@ -58,6 +58,11 @@ class Behaviour(IntEnum):
     """A step may take an accepted output, `outputs#/letter`, and no step has the id `outputs`. Before, such a reference
     led to no step and was refused."""
 
+    FAILED_TOOLS_RETRIED = 8
+    """Before outputs are repaired, read_only calls that failed for good are made again. What is missing because a call
+    failed is a failure of its tool, and one that stays leads to another plan where there is a planner. Before, no tool was
+    called again in REPAIR."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Rules whose absence was a security hole: a session without them can be replayed, but not resumed."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tercet.contracts import references
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Authored, Json, Name, Shape
 
@@ -70,6 +72,11 @@ class DocumentValue(Authored):
         if unknown := sorted(kinds - set(get_args(ValueType)) | kinds & {"list", "table"}):
             raise ValueError(f"value {self.name!r}: {unknown[0]!r} is not a type of a column")
         return self
+
+    def reads(self, sources: Collection[str]) -> bool:
+        """Whether it is made of something of these names: classes of evidence, or steps."""
+        named = {path.partition("#")[0] for path in (self.source, self.sum_of, self.currency_from) if path}
+        return not named.union(references.names(self.cel or "")).isdisjoint(sources)
 
 
 class Document(Authored):

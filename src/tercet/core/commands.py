@@ -176,9 +176,11 @@ class Critique(Command, frozen=True, kw_only=True):
 
 
 class FetchEvidence(Command, frozen=True, kw_only=True):
-    """Look for more evidence before outputs are repaired."""
+    """Look for more evidence before outputs are repaired, and make read_only calls again that failed."""
 
-    queries: tuple[EvidenceQuery, ...]
+    queries: tuple[EvidenceQuery, ...] = ()
+    retries: tuple[str, ...] = ()
+    """The steps whose calls are made again."""
 
 
 class Repair(Command, frozen=True, kw_only=True):

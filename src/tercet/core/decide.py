@@ -52,7 +52,7 @@ from tercet.core.fold.base import INTERRUPTED, MODIFIED, STOPPED, WITHHELD
 from tercet.core.fold.quality import awaits_delivery
 from tercet.core.prepared_call import PreparedCall
 from tercet.core.required_gates import compensation_gates, gates_of
-from tercet.core.retrieval import missing_evidence
+from tercet.core.retrieval import failed_look_ups, missing_evidence
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.core.state import Quality, State, StepState
@@ -134,8 +134,11 @@ def _criticising(run: Run) -> Iterator[c.Command]:
 
 
 def _repairing(run: Run) -> Iterator[c.Command]:
-    queries = () if run.state.quality.has_fetched else missing_evidence(run.state, run.config)
-    yield c.FetchEvidence(queries=queries) if queries else c.Repair()
+    if run.state.quality.has_fetched:
+        yield c.Repair()
+        return
+    queries, retries = missing_evidence(run.state, run.config), failed_look_ups(run)
+    yield c.FetchEvidence(queries=queries, retries=retries) if queries or retries else c.Repair()
 
 
 def is_worn_out(state: State, setting: RunConfig) -> bool:

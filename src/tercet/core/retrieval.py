@@ -12,12 +12,15 @@ import msgspec
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence, parse_ref
+from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.quality import CritiqueDiagnosis, Defect
 from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan
+from tercet.core.required_gates import gates_of
+from tercet.core.run import Run
 from tercet.core.state import State
 from tercet.quality.repair.causes import TYPICAL, Circumstances, classify
 from tercet.quality.repair.escalation import LADDER
@@ -101,6 +104,23 @@ def pinned_evidence(plan: Plan, config: RunConfig, facts: Sequence[Evidence]) ->
     known = {entry.id: entry.hash for entry in config.compiled.evidence.values()}
     known |= {fact.id: fact.hash for fact in facts}
     return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}
+
+
+def failed_look_ups(run: Run) -> tuple[str, ...]:
+    """Return the steps whose read_only calls failed for good and have brought nothing since; none that a person approves."""
+    if not run.config.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED):
+        return ()
+    brought = {each.step for each in run.state.quality.retried}
+    failed = (name for name, step in run.state.steps.items() if step.has_failed_call and name not in brought)
+    return tuple(name for name in failed if _is_free(run, name))
+
+
+def _is_free(run: Run, name: str) -> bool:
+    """Whether the call of a step changes nothing, and no person is asked before it."""
+    call, params = run.followed.calls.get(name), run.state.steps[name].params
+    if call is None or call.mode is not ApprovalMode.READ_ONLY or call.needs_person:
+        return False
+    return not gates_of(run.config, run.followed, name, params)
 
 
 MOST_QUERIES = 8

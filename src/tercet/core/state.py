@@ -9,7 +9,7 @@ import msgspec
 from tercet.contracts.loop import Phase
 from tercet.contracts.question import Reply
 from tercet.contracts.session import SessionStatus
-from tercet.core.events import EarlierCall, Need, SessionStarted, Undo
+from tercet.core.events import EarlierCall, Need, SessionStarted, ToolRetry, Undo
 from tercet.core.events.gate import GateKind
 
 StepStatus = Literal["pending", "gated", "in_flight", "unknown", "done", "failed", "skipped"]
@@ -100,6 +100,12 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         """Whether its call took effect, or may have."""
         has_happened = self.outcome == "done" and self.status in ("done", "failed", "skipped")
         return self.calls > 0 and self.attempt > 0 and (has_happened or self.is_reserving)
+
+    @property
+    def has_failed_call(self) -> bool:
+        """Whether it was called, and that brought no result it could go on with; one that was refused did not fail."""
+        has_ended = self.status in ("failed", "skipped") and not self.compensates
+        return has_ended and self.calls > 0 and self.attempt > 0 and self.outcome != "refused"
 
     @property
     def is_unsettled(self) -> bool:
@@ -358,9 +364,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     feedback: str = ""
     """What a person asked to be changed."""
     has_fetched: bool = False
-    """Whether more evidence was looked for in this REPAIR phase."""
+    """Whether more evidence was looked for in this REPAIR phase, and failed tools were called again."""
     fresh: tuple[str, ...] = ()
-    """The ids of what was found."""
+    """The ids of what was found, and of what these tools brought."""
+    retried: tuple[ToolRetry, ...] = ()
+    """What tools brought that failed in the plan of these outputs and were called again for their repairs."""
     fetched: tuple[str, ...] = ()
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
     best: Round | None = None

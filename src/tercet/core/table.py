@@ -224,7 +224,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.EvidenceFetched: Row(
         _p(P.REPAIR),
         quality.evidence_fetched,
-        fact="what was found in a library",
+        fact="what was found in a library, and what tools brought that were called again",
         blobs=("facts",),
         label=_phase,
     ),

@@ -40,6 +40,14 @@ def describe(event: e.Event, state: State | None = None) -> EventView | None:
     return _of_step(event, state or State()) or _of_session(event, state or State())
 
 
+def told_retries(event: e.EvidenceFetched) -> str:
+    """Say how many of the calls that had failed brought something when they were made again; empty where there are none."""
+    if not event.results:
+        return ""
+    brought = sum(not each.error for each in event.results)
+    return f"{count(len(event.results), 'failed call')} made again: {brought:,} brought a result"
+
+
 def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - one case for each kind of event
     def view(mark: str, tone: Tone, text: str, *, is_minor: bool = False) -> EventView:
         return EventView(mark, tone, text, getattr(event, "step", ""), is_minor)

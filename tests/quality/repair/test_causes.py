@@ -72,6 +72,10 @@ def test_what_is_known_of_the_run_decides_as_well() -> None:
     assert classify(claim, Circumstances(has_evidence=False)).root_cause is C.RETRIEVAL_GAP
     stale = defect("correctness", "the price of shop.prices is wrong")
     assert classify(stale, Circumstances(failed_tools=("shop.prices",))).root_cause is C.TOOL_FAILURE
+    lost = defect("completeness", "the value 'fee' is not stated")
+    known = Circumstances(not_brought=frozenset({lost.description}))
+    assert classify(lost, known).root_cause is C.TOOL_FAILURE
+    assert classify(lost).root_cause is C.INCOMPLETENESS
     vague = defect("quality", "hm")
     assert classify(vague, Circumstances(is_schema_valid=False)).root_cause is C.SCHEMA_VIOLATION
     failing = Circumstances(tests=TestResult(passed=1, failed=1))

@@ -48,6 +48,17 @@ def test_the_first_that_can_help_is_chosen() -> None:
         assert verdict.reason.endswith(": why")
 
 
+@pytest.mark.req("R206", "R209")
+def test_a_tool_that_stays_failed_leads_to_another_plan() -> None:
+    """Where a planner may be asked for one, before any model: none writes what a tool did not bring."""
+    lost = left(cause=RootCauseClass.TOOL_FAILURE)
+    resources = Resources(may_substitute=True, has_other_model=True)
+    assert escalate([left(), lost], RULES, resources, reason="").kind is Escalation.TASK_REDECOMPOSE
+    assert escalate([left()], RULES, resources, reason="").kind is Escalation.MODEL_UPGRADE
+    alone = escalate([lost], RULES, Resources(may_replan=True), reason="")
+    assert alone.kind is Escalation.FAIL_WITH_DIAGNOSIS
+
+
 @pytest.mark.req("R43")
 def test_two_classes_are_given_by_escalation_alone() -> None:
     """What every repair was tried on is beyond the model; many defects are beyond the task as it was cut."""

@@ -272,7 +272,7 @@ def test_an_overdrawn_budget_stops_the_phase() -> None:
 
 @pytest.mark.req("R209")
 def test_a_gap_in_the_evidence_is_filled_before_anything_is_written() -> None:
-    """More evidence is fetched once, then all is written anew from it; a failed tool is tried again likewise."""
+    """What is new is taken in once, then all is written anew from it; so is what a failed tool brought after all."""
     gap = Defect(
         dimension="retrieval", severity=S.MEDIUM, description="nothing about lines", location="/note"
     )
@@ -285,12 +285,15 @@ def test_a_gap_in_the_evidence_is_filled_before_anything_is_written() -> None:
 
     given = case(gap, resources=Resources(can_fetch=True))
     result, asked = drive(mend(given, always, fetch=fetch), [answer({"note": "anew"})])
-    assert [each.retries_tools for each in wanted] == [False]
+    assert [each.defect for each in wanted] == [gap]
     assert "lines are numbers" in asked[0].messages[0].text
     assert (result.log.entries[0].strategy, result.output) == ("FULL_REGENERATION", {"note": "anew"})
     failed = gap.model_copy(update={"dimension": "tool"})
-    command = decide(begin(replace(given, diagnosis=CritiqueDiagnosis(scores={}, defects=(failed,)))))
-    assert command == Fetch(defect=failed, retries_tools=True)
+    tool = replace(given, diagnosis=CritiqueDiagnosis(scores={}, defects=(failed,)))
+    assert decide(begin(tool)) == Fetch(defect=failed)
+    # A result is among the evidence from the beginning, and is news all the same.
+    result, _ = drive(mend(tool, always, fetch=lambda _: (FACT,)), [answer({"note": "anew"})])
+    assert result.output == {"note": "anew"}
 
 
 def test_a_tool_that_brings_nothing_new_is_nothing_to_write_about() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.quality_desk import WRONG, desk, rewritten
+from engine.quality_desk import WRONG, carry, desk, rewritten
 from engine.test_quality_attacks import MENDED as SAFE
 from engine.test_quality_attacks import TRIES, attacked, trying
 from engine.test_quality_best import mend
+from engine.test_quality_retries import RENDERED, WRITE, shop
 from engine.test_quality_tests import BROKEN, MENDED, adding, carried
 from engine.test_retrieving import Planner, shelved
 from engine.workshop import ADA, ASK, Workshop, plan, step
@@ -278,6 +279,17 @@ def test_evidence_that_was_looked_up_for_a_repair_stands_with_its_question(works
     turn = next(each for each in loop_of(page).turns if each.fetched)
     assert turn.fetched[0].text.startswith("order: ")
     assert turn.fetched[-1].text == fetched[0].refs[0]
+
+
+def test_a_tool_that_was_called_again_for_a_repair_is_told(workshop: Workshop) -> None:
+    """In the turn of the repair with its step, and in one sentence among all that happened."""
+    run = carry(workshop, shop(workshop, RENDERED), plan=WRITE)
+    page = tell(Case(state=run.state, events=tuple(run.found)))
+    turn = next(each for each in loop_of(page).turns if each.fetched)
+    assert [(row.label, row.text) for row in turn.fetched] == [
+        ("called again", "lookup: shop.fee brought a result")
+    ]
+    assert "1 failed call made again: 1 brought a result" in [each.what for each in page.happenings]
 
 
 def test_outputs_that_are_not_the_last_are_told_as_such(workshop: Workshop) -> None:

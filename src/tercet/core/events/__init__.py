@@ -39,6 +39,7 @@ from tercet.core.events.quality import (
     SamplesDrawn,
     TestsRun,
 )
+from tercet.core.events.quality import ToolRetry as ToolRetry
 from tercet.core.events.session import (
     BudgetExtended,
     GivenUp,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from tercet.core.events.fact import Fact
 
 
@@ -125,14 +127,29 @@ class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued")
     """Why nobody answered a question, by its number; what was answered stands in events of its own."""
 
 
+class ToolRetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A call of the plan that had failed and was made again before a repair."""
+
+    step: str
+    tool: str
+    result: Any = None
+    error: str = ""
+    """Why there is no result: the call failed again, or could not be made."""
+
+
 class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
-    """More evidence was looked for before a repair, within the classes that the plan and its decision ask for."""
+    """More evidence was looked for before a repair, within the classes that the plan and its decision ask for, and
+    read_only calls that had failed were made again."""
 
     queries: tuple[dict[str, Any], ...] = ()
     refs: tuple[str, ...] = ()
     """The ids of what was found and was not known before."""
     facts: str = ""
     """The digest of it, whole; empty where there is nothing new."""
+    results: tuple[ToolRetry, ...] = ()
+    """What became of the calls that were made again."""
+    calls: int = 0
+    cost: int = 0
 
 
 class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):

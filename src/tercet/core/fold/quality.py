@@ -18,10 +18,11 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
 from tercet.core.budget import add
-from tercet.core.fold.base import changed, copy_fields, demand
+from tercet.core.fold.base import changed, copy_fields, demand, step_of
 from tercet.core.outputs.rounds import remembered
 from tercet.core.plans import read_plan
 from tercet.core.state import Acceptance, Quality, State
+from tercet.quality.verification.results import result_refs
 
 P = Phase
 _NEXT: dict[str, Phase] = {"critique": P.CRITIQUE, "repair": P.REPAIR, "exit": P.VERIFY}
@@ -185,11 +186,23 @@ def outputs_critiqued(state: State, event: e.OutputsCritiqued) -> State:
 
 def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
     demand(state, event, is_met=not state.quality.has_fetched, why="it was looked for before")
+    for each in event.results:
+        has_failed = step_of(state, each.step, event).has_failed_call
+        demand(state, event, is_met=has_failed, why=f"no call of step {each.step} has failed")
     fetched = tuple(dict.fromkeys((*state.quality.fetched, *event.refs)))
+    brought = tuple(each for each in event.results if not each.error)
+    refs = (ref for each in brought for ref in result_refs(each.step))
     return changed(
         state,
         facts=(*state.facts, event.facts) if event.facts else state.facts,
-        quality=with_quality(state, has_fetched=True, fresh=event.refs, fetched=fetched),
+        quality=with_quality(
+            state,
+            has_fetched=True,
+            fresh=(*event.refs, *refs),
+            fetched=fetched,
+            retried=(*state.quality.retried, *brought),
+        ),
+        used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )
 
 

@@ -20,19 +20,24 @@ from tercet.contracts.run import Run
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS
 from tercet.contracts.trust import overlaps
+from tercet.core.events.quality import ToolRetry
 from tercet.critic.flow import trusted_results
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
 from tercet.critic.worth import Worth
-from tercet.quality.verification.results import evidence_of, results_of
+from tercet.quality.verification.results import evidence_of, result_of, results_of
 
 
 def grounds_of(
-    run: Run, drafts: Mapping[str, Any] | None = None, fresh: Collection[str] = ()
+    run: Run,
+    drafts: Mapping[str, Any] | None = None,
+    fresh: Collection[str] = (),
+    retried: Iterable[ToolRetry] = (),
 ) -> tuple[Evidence, ...]:
     """The facts that outputs are held against.
 
-    `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair.
+    `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair, `retried` the
+    results of calls that had failed and were made again for one.
     """
     known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
     is_pinned = any(entry.id in refs for entry in known)
@@ -48,8 +53,10 @@ def grounds_of(
         for entry in entries
     )
     trusted = frozenset(trusted_results(Review(run.context, run.compiled, run.spec, run.plan)))
-    results = results_of(run.transcript, run.compiled.surface, trusted)
-    return (*kept, *evidence_of(results, {"drafts": drafts or {}, "outputs": run.outputs}))
+    surface = run.compiled.surface
+    results = results_of(run.transcript, surface, trusted)
+    later = (result_of(each.step, each.tool, each.result, surface, trusted) for each in retried)
+    return (*kept, *evidence_of((*results, *later), {"drafts": drafts or {}, "outputs": run.outputs}))
 
 
 def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:

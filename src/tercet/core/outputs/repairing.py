@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from tercet.contracts import pointer
-from tercet.contracts.documents import MissingPart, TokenVerdict
+from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.documents import MissingPart, TokenVerdict, find_slots
 from tercet.contracts.quality import (
     Consensus,
     CritiqueDiagnosis,
@@ -36,8 +37,10 @@ from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gon
 from tercet.quality.repair.regions import headings
 from tercet.quality.rubric.adversarial import EDGE_CASES
 from tercet.quality.rubric.critique import critique
+from tercet.quality.rubric.scorers import missing_faults
 from tercet.quality.values import slot_guide
 from tercet.quality.verification.locations import Location, parse_location
+from tercet.quality.verification.results import CLASSIFICATION, result_refs
 from tercet.quality.verification.traces import analyse
 
 
@@ -72,6 +75,7 @@ def _case(review: OutputReview) -> RepairCase:
         has_other_model=review.repairers - wants_other_model(review.state) > 1,
         has_human=True,
         may_replan=may_replan(review),
+        may_substitute=may_replan(review) and _goes_by_tools(review),
         is_partial_useful=rules.is_partial_useful,
         can_fetch=quality.has_fetched,
     )
@@ -92,12 +96,20 @@ def _case(review: OutputReview) -> RepairCase:
     )
 
 
+def _goes_by_tools(review: OutputReview) -> bool:
+    return review.setting.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED)
+
+
 def _materials(review: OutputReview) -> Materials:
-    """What a repair may use, and what it must leave; what was looked up for it comes in when it asks for it."""
+    """What a repair may use, and what it must leave; what was looked up for it comes in when it asks for it. Results are
+    there from the beginning, also those of calls that were made again."""
     tokens = review.verdict.tokens if review.verdict else ()
+    fresh = review.state.quality.fresh
     return Materials(
         schema=form_of(review.spec),
-        evidence=tuple(fact for fact in review.evidence if fact.id not in review.state.quality.fresh),
+        evidence=tuple(
+            fact for fact in review.evidence if fact.id not in fresh or fact.classification == CLASSIFICATION
+        ),
         # A value that is true in another role may be right after all: a person decides.
         slots={each.location: each.slot for each in tokens if each.slot and each.status == "unknown"},
         guide=slot_guide(review.known) if review.rules.values else "",
@@ -131,7 +143,45 @@ def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
     quality = review.state.quality
     form = diagnose_form(form_of(review.spec), review.outputs)
     found = form if form.defects else CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
+    found = _without(found, _describe_filled(review))
     return with_feedback(found, quality.feedback) if quality.feedback else found
+
+
+def _describe_filled(review: OutputReview) -> frozenset[str]:
+    """What was missing where a slot stands whose value a tool has just brought: rendering the outputs writes it there."""
+    quality = review.state.quality
+    steps = {each.step for each in quality.retried if result_refs(each.step)[0] in quality.fresh}
+    known = {each.name for each in review.known if each.name and each.value is not None}
+    brought = {each.name for each in review.rules.values if each.name in known and each.reads(steps)}
+    missing = review.verdict.missing if review.verdict else ()
+    slots = {slot.name for part in missing if part.kind == "slot" for slot in find_slots(part.name)}
+    return _describe_missing(review, brought & slots)
+
+
+def _describe_missing(review: OutputReview, names: Collection[str]) -> frozenset[str]:
+    """The defects that say that one of these values is not stated, or that its slot could not be filled."""
+    return frozenset(
+        fault.description
+        for part in (review.verdict.missing if review.verdict else ())
+        if {part.name, *(slot.name for slot in find_slots(part.name))} & set(names)
+        for fault in missing_faults((part,))
+    )
+
+
+def _without(found: CritiqueDiagnosis, filled: Collection[str]) -> CritiqueDiagnosis:
+    """A diagnosis without some of its defects, by their descriptions."""
+    if not filled:
+        return found
+    kept = [at for at, defect in enumerate(found.defects) if defect.description not in filled]
+    hints = (hint for hint in found.repair_hints if hint.defect in kept)
+    return found.model_copy(
+        update={
+            "defects": tuple(found.defects[at] for at in kept),
+            "repair_hints": tuple(
+                hint.model_copy(update={"defect": kept.index(hint.defect)}) for hint in hints
+            ),
+        }
+    )
 
 
 def _circumstances(review: OutputReview) -> Circumstances:
@@ -140,18 +190,27 @@ def _circumstances(review: OutputReview) -> Circumstances:
         analyse(failure.stack_trace, expected=failure.expected, actual=failure.actual)
         for failure in (tests.errors if tests else ())
     )
+    brought, goes_by_tools = {each.step for each in review.state.quality.retried}, _goes_by_tools(review)
     failed = {
-        entry.call.tool
+        entry.call.step_id: entry.call.tool
         for entry in review.run.transcript
-        if entry.result.outcome is not Outcome.DONE or entry.result.error is not None
+        if (entry.result.outcome is not Outcome.DONE or entry.result.error is not None)
+        and entry.call.step_id not in brought
     }
     return Circumstances(
         is_schema_valid=review.verdict is None or review.verdict.schema_valid,
         tests=tests,
         traces=tuple(trace for trace in traces if trace is not None),
-        failed_tools=tuple(sorted(failed)),
+        failed_tools=tuple(sorted(set(failed.values()))),
+        not_brought=_describe_missing(review, _not_brought(review, failed) if goes_by_tools else ()),
         has_evidence=bool(review.evidence),
     )
+
+
+def _not_brought(review: OutputReview, failed: Collection[str]) -> frozenset[str]:
+    """The values without a source that are made of what these steps should have brought."""
+    unknown = {each.name for each in review.known if each.name and each.value is None}
+    return frozenset(each.name for each in review.rules.values if each.name in unknown and each.reads(failed))
 
 
 def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
@@ -186,7 +245,7 @@ def _is_gone(review: OutputReview) -> IsGone:
     gone if its place has changed: VERIFY and CRITIQUE look at it again."""
     form = form_of(review.spec)
     unseen = _unseen(review)
-    rubric = _without(review.rubric, unseen)
+    rubric = _without_dimensions(review.rubric, unseen)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         before = review.critique_input
@@ -253,7 +312,7 @@ def _still_missing(
             yield each
 
 
-def _without(rubric: Rubric, names: Collection[str]) -> Rubric | None:
+def _without_dimensions(rubric: Rubric, names: Collection[str]) -> Rubric | None:
     """A rubric without some of its dimensions, in which the others count as much beside each other as before."""
     left = [each for each in rubric.dimensions if each.name not in names]
     if len(left) in (0, len(rubric.dimensions)):

@@ -79,7 +79,7 @@ class OutputReview:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on, with its members in the order of their names, as a session keeps them."""
         quality = self.state.quality
-        return put_in_order(grounds_of(self.run, quality.drafts, quality.fetched))
+        return put_in_order(grounds_of(self.run, quality.drafts, quality.fetched, quality.retried))
 
     # --- values and texts ---
 

@@ -87,7 +87,7 @@ class QualityLoop:
                     judging = criticise(matter, session.now())
                     return Observed(event=await self._conduct(judging, self._services.critics))
                 case c.FetchEvidence():
-                    return await self._fetch(command)
+                    return await self._fetch(matter, command)
                 case c.Repair():
                     return Observed(event=await self._repaired(matter))
         except Interrupted:
@@ -122,12 +122,13 @@ class QualityLoop:
         now = self._session.now()
         return known.drawn(rules.task_class, experience.pattern(matter.run), rules.novelty, now)
 
-    async def _fetch(self, command: c.FetchEvidence) -> Observed | None:
-        """Look for more evidence; where the library cannot be reached, the session is released."""
+    async def _fetch(self, matter: OutputReview, command: c.FetchEvidence) -> Observed | None:
+        """Look for more evidence, and call tools again that failed; where the library cannot be reached, the session is
+        released."""
         session = self._session
-        config = session.run.config
+        config, library = session.run.config, self._services.library
         try:
-            found = await search(config, self._services.library, command.queries, session.now())
+            found = await search(config, library, command.queries, session.now()) if command.queries else []
         except TercetError as error:
             if isinstance(error, JournalError):
                 raise
@@ -137,11 +138,15 @@ class QualityLoop:
         blob = keep(new)
         digest = hash_bytes(blob) if blob else ""
         session.values.learn(digest, tuple(fact.evidence for fact in new))
+        results, spent = await self._trials.retry(matter, command.retries)
         event = e.EvidenceFetched(
             at=session.now(),
             queries=tuple(query.model_dump(mode="json", exclude_defaults=True) for query in command.queries),
             refs=tuple(fact.evidence.id for fact in new),
             facts=digest,
+            results=results,
+            calls=spent.calls,
+            cost=spent.cost,
         )
         return Observed(event=event, blobs=(blob,) if blob else ())
 

@@ -11,7 +11,7 @@ for it as for any other.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -96,6 +96,36 @@ class Trials:
             cost=self._services.tools[command.tool].cost_microcents,
             latency=ended.latency_ms,
         )
+
+    async def retry(
+        self, matter: OutputReview, steps: Sequence[str]
+    ) -> tuple[tuple[e.ToolRetry, ...], Spent]:
+        """Make the calls of these steps again, each with its own parameters and a key of its own; what they took counts."""
+        began, spent, room = self._session.now(), Spent(), LONGEST
+        found: list[e.ToolRetry] = []
+        for name in steps:
+            tool, step = self._session.run.followed.calls[name].tool.name, matter.state.steps[name]
+            said = e.ToolRetry(step=name, tool=tool, error=self.refusal(matter, tool, spent, began) or "")
+            if not said.error:
+                spent.calls += 1
+                spent.cost += self._services.tools[tool].cost_microcents
+                suffix = f"repair{matter.state.used.repairs + 1}"
+                ended = await self.call(matter, tool, step.params, f"{name}:{suffix}", f"{step.key}:{suffix}")
+                said = _retried(said, ended, room)
+            room -= len(msgspec.json.encode(said.result))
+            found.append(said)
+        return tuple(found), spent
+
+
+def _retried(said: e.ToolRetry, ended: Ended, room: int) -> e.ToolRetry:
+    """What a call brought that was made again, if its result is not too large for the event."""
+    if not isinstance(ended, Done) or ended.error:
+        return msgspec.structs.replace(said, error=ended.error or "it failed")
+    size = len(msgspec.json.encode(ended.value))
+    if size > room:
+        why = f"its result has {size:,} bytes, and results of more than {LONGEST:,} together are not kept"
+        return msgspec.structs.replace(said, error=why)
+    return msgspec.structs.replace(said, result=ended.value)
 
 
 def filled(params: Any, outputs: dict[str, Any]) -> Any:

@@ -59,10 +59,9 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Fetch:
-    """Look for more evidence about a defect; `retries_tools` asks for failed tools to be called again, or others."""
+    """Take in what is new about a defect: more evidence, and what failed tools brought that were called again."""
 
     defect: Defect
-    retries_tools: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

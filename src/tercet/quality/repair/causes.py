@@ -22,6 +22,8 @@ class Circumstances:
     tests: TestResult | None = None
     traces: tuple[StackTraceAnalysis, ...] = ()
     failed_tools: tuple[str, ...] = ()
+    not_brought: frozenset[str] = frozenset()
+    """The descriptions of what is missing because a call failed that should have brought it."""
     has_evidence: bool = True
 
 
@@ -84,7 +86,8 @@ def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  
     named = _BY_DIMENSION.get(dimension)
     if named is not None and named in _FINAL:
         return Cause(root_cause=named, reason=f"a defect of {dimension} is one")
-    if named is _C.TOOL_FAILURE or any(tool in defect.description for tool in known.failed_tools):
+    is_told = any(tool in defect.description for tool in known.failed_tools)
+    if named is _C.TOOL_FAILURE or is_told or defect.description in known.not_brought:
         return Cause(root_cause=_C.TOOL_FAILURE, reason="a tool failed that the output depends on")
     told = _by_words(defect.description)
     if not known.has_evidence and (told or named) in (_C.HALLUCINATION, _C.FACTUAL_ERROR):

@@ -46,8 +46,10 @@ class Resources:
     may_replan: bool = False
     is_partial_useful: bool = False
     """Whether a result with some defects left is of use to whoever asked."""
+    may_substitute: bool = False
+    """Whether a planner may be asked for a plan that does without a tool that failed."""
     can_fetch: bool = False
-    """Whether more evidence may be asked for, and failed tools again."""
+    """Whether more evidence was looked for, or failed tools were called again."""
 
 
 def escalate(
@@ -65,6 +67,8 @@ def _choose(
     experts = (*rules.expert_dimensions, FEEDBACK)
     if resources.has_human and any(each.defect.dimension in experts for each in left):
         return Escalation.HUMAN_REVIEW, "somebody who knows the field is needed", beyond
+    if resources.may_substitute and any(each.root_cause is RootCauseClass.TOOL_FAILURE for each in left):
+        return Escalation.TASK_REDECOMPOSE, "another plan may do without the tool that failed", beyond
     if beyond is RootCauseClass.CAPABILITY_LIMIT and resources.has_other_model:
         return Escalation.MODEL_UPGRADE, "a stronger model may mend it", beyond
     if beyond is RootCauseClass.COMPLEXITY_EXCEEDED and resources.may_replan:

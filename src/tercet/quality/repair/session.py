@@ -118,7 +118,7 @@ class RepairState:
     has_fetched: bool = False
     consensus: Consensus | None = None
     has_news: bool = False
-    """Whether evidence came that was not there before."""
+    """Whether something came that was not there when the defects were found."""
 
     @property
     def rules(self) -> RepairRules:
@@ -239,11 +239,9 @@ def _next(state: RepairState) -> RepairState:
     if first.is_touched:
         return replace(state, command=Check(output=state.output, defect=_described(first)))
     if _wants_evidence(state, first):
-        is_tool = first.cause is RootCauseClass.TOOL_FAILURE
         is_fresh = _wants_fresh(state)
         memory = state.memory.model_copy(update={"has_fetched": state.memory.has_fetched or is_fresh})
-        command = Fetch(defect=first.defect, retries_tools=is_tool)
-        return replace(state, has_fetched=True, memory=memory, command=command)
+        return replace(state, has_fetched=True, memory=memory, command=Fetch(defect=first.defect))
     options = [option for option in _options(state, first) if option.key not in first.tried]
     option = choose(options, state.rules.least_chance)
     if option is None and not first.is_deferred and any(not each.is_deferred for each in state.open[1:]):
@@ -500,7 +498,7 @@ def _fetched(state: RepairState, fact: Fetched) -> RepairState:
     known = {each.id for each in state.materials.evidence}
     new = tuple(each for each in fact.evidence if each.id not in known)
     materials = replace(state.materials, evidence=(*state.materials.evidence, *new))
-    return replace(state, materials=materials, has_news=state.has_news or bool(new))
+    return replace(state, materials=materials, has_news=state.has_news or bool(fact.evidence))
 
 
 # ---- the end ------------------------------------------------------------------------------------------------------

@@ -73,16 +73,28 @@ def results_of(
     """
     done = [entry for entry in transcript if entry.result.outcome is Outcome.DONE and not entry.result.error]
     return tuple(
-        StepResult(
-            step_id=entry.call.step_id,
-            tool=entry.call.tool,
-            value=entry.result.value,
-            trust=Trust.TRUSTED if spec and entry.call.step_id in trusted else Trust.UNTRUSTED,
-            untrusted=spec.untrusted if spec else (),
-        )
-        for entry in done
-        for spec in (tools.get(entry.call.tool),)
+        result_of(entry.call.step_id, entry.call.tool, entry.result.value, tools, trusted) for entry in done
     )
+
+
+def result_of(
+    step: str, tool: str, value: Any, tools: Mapping[str, ToolSpec], trusted: Collection[str]
+) -> StepResult:
+    """A result with what it is worth."""
+    spec = tools.get(tool)
+    return StepResult(
+        step_id=step,
+        tool=tool,
+        value=value,
+        trust=Trust.TRUSTED if spec and step in trusted else Trust.UNTRUSTED,
+        untrusted=spec.untrusted if spec else (),
+    )
+
+
+def result_refs(step: str) -> tuple[str, str]:
+    """The ids of the facts that a result may become: what is the tool's own, and what it marks as other people's words."""
+    key = _UNFIT.sub("_", step) or "step"
+    return f"kg:{CLASSIFICATION}:{key}#snapshot_run", f"kg:{CLASSIFICATION}:{key}/untrusted#snapshot_run"
 
 
 def _facts(result: StepResult, texts: _Texts) -> Iterator[Evidence]:
@@ -97,16 +109,14 @@ def _facts(result: StepResult, texts: _Texts) -> Iterator[Evidence]:
         return
     yield from _fact(result, _keep(own, lambda place, _: not _is_marked(result, place)), Trust.TRUSTED)
     others = _keep(own, lambda place, _: _is_marked(result, place))
-    yield from _fact(result, others, Trust.UNTRUSTED, "/untrusted")
+    yield from _fact(result, others, Trust.UNTRUSTED, is_marked=True)
 
 
-def _fact(result: StepResult, content: Any, trust: Trust, part: str = "") -> Iterator[Evidence]:
+def _fact(result: StepResult, content: Any, trust: Trust, *, is_marked: bool = False) -> Iterator[Evidence]:
     if content in (None, "", [], {}):
         return
-    key = _UNFIT.sub("_", result.step_id) or "step"
-    yield Evidence(
-        id=f"kg:{CLASSIFICATION}:{key}{part}#snapshot_run", content=content, trust=trust, source=result.tool
-    )
+    ref = result_refs(result.step_id)[is_marked]
+    yield Evidence(id=ref, content=content, trust=trust, source=result.tool)
 
 
 def _is_marked(result: StepResult, place: Place) -> bool:

@@ -12,7 +12,7 @@ from tercet.quality.rubric.adversarial import judge_edge_cases
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Happening, Tone
 from tercet.replay.report.wording import Wording, count, elapsed, joined, moment, score, spoken, took
-from tercet.view.events import describe
+from tercet.view.events import describe, told_retries
 from tercet.view.words import step_text
 
 MOST = 600
@@ -79,7 +79,9 @@ def _judged(event: e.Event) -> Told:
             return _critiqued(event)
         case e.EvidenceFetched():
             asked = count(len(event.queries), "question")
-            return f"more evidence is looked for with {asked}: {count(len(event.refs), 'fact')} found", "busy"
+            found = f"more evidence is looked for with {asked}: {count(len(event.refs), 'fact')} found"
+            looked = found if event.queries or not event.results else ""
+            return "; ".join(filter(None, (looked, told_retries(event)))), "busy"
         case e.OutputsRepaired():
             return _repaired(event)
         case _:  # an event without a sentence of its own is told by its name

@@ -163,7 +163,11 @@ def _fetched(passage: Passage, wording: Wording) -> Iterator[Row]:
         for query in event.queries[:20]:
             yield Row(label="asked for", text=wording.text(asked_for(query, wording), 600))
         found = ", ".join(event.refs[:20]) or "nothing that was not known before"
-        yield Row(label="found", text=wording.text(found, 2_000), is_code=bool(event.refs))
+        if event.queries or not event.results:
+            yield Row(label="found", text=wording.text(found, 2_000), is_code=bool(event.refs))
+        for each in event.results[:20]:
+            said = f"brought nothing: {each.error}" if each.error else "brought a result"
+            yield Row(label="called again", text=wording.text(f"{each.step}: {each.tool} {said}", 1_000))
 
 
 def asked_for(query: Mapping[str, Any], wording: Wording) -> str:
