@@ -9,12 +9,12 @@ import pytest
 
 from engine.test_quality_best import mend
 from engine.workshop import Workshop
-from tercet.cli.exit_view import score_text
 from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.core import events as e
 from tercet.quality.verification.consistency import vote_exactly
+from tercet.view.text import score
 
 from .harness import Tercet
 from .studio import Studio
@@ -119,7 +119,7 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
     for told in (
         "✗ tests letters.proofread: 2 of 2 tests failed",
         "✗ letter.it_has_a_heading",
-        "the rest goes to FAIL_WITH_DIAGNOSIS",
+        "what is left goes no further, with this diagnosis",
         "✗ left: tests: the test letter.it_says_when fails (",
         "✗ test_pass_rate 0 < 1",
         "✗ escalated: ",
@@ -147,7 +147,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
     for line in (
         "? shall what this run produced be accepted? (GATE_EDITOR)",
         "why       a person must say yes: low_confidence, required, novel, unjudged",
-        "advice    approve it: every limit holds",
+        "advice    accept them: every limit holds",
         "limits    ✓ schema 1 ≥ 1",
         "✓ safety 1 ≥ 0.98",
         "asked     confidence is too low to commit without asking",
@@ -284,12 +284,12 @@ def test_tools_that_were_called_again_before_a_repair_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "shown"),
+    ("value", "shown"),
     [(0.849999, "0.84"), (0.85, "0.85"), (1.0, "1"), (0.29, "0.29"), (None, "not measured")],
 )
-def test_a_score_below_a_limit_never_looks_like_it(score: float | None, shown: str) -> None:
+def test_a_score_below_a_limit_never_looks_like_it(value: float | None, shown: str) -> None:
     """It is cut off, not rounded."""
-    assert score_text(score) == shown
+    assert score(value) == shown
 
 
 def test_runs_without_the_loop_say_nothing_of_it(tercet: Tercet, studio: Studio) -> None:
@@ -315,13 +315,13 @@ def test_an_attack_is_told_with_what_broke_the_outputs() -> None:
         {"case": {"input": {"n": 1}}, "actual": {"value": 1}},
     )
     made = e.OutputsAttacked(at=0, number=0, tool="try.it", tried=tried, faults={"0": "nobody is there"})
-    assert headline(made).plain == "✗ attack try.it: 1 of 2 cases broke it"
+    assert headline(made).plain == "✗ attack try.it: 1 of 2 edge cases broke it"
     told = [line.plain for line in details(made)]
     assert told[0].startswith('✗ a valid input fails: {"n":0} gives boom')
     assert told[1] == "✗ no answer: nobody is there"
     assert all(map(is_inert, told))
     stood = e.OutputsAttacked(at=0, number=0, tool="try.it", tried=tried[1:])
-    assert headline(stood).plain == "✓ attack try.it: it stood 1 case"
+    assert headline(stood).plain == "✓ attack try.it: it stood 1 edge case"
     short = e.OutputsAttacked(at=0, number=0, tool="try.it", error="no calls are left")
     assert headline(short).plain.endswith("not all was tried: no calls are left")
 

@@ -42,7 +42,7 @@ from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
-from tercet.contracts.tool import Limit, OncePer, ToolSpec
+from tercet.contracts.tool import Limit, OncePer, ToolSpec, ToolTerms
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
 MOMENT = "2026-05-09T09:30:00Z"
@@ -159,6 +159,7 @@ PROVENANCE = record.Provenance(task_id="t", plan_hash=PLAN.hash, repair_history=
 AUDIT = record.AuditRecord(all_tool_traces=(ENTRY,), all_repair_logs=(LOG,))
 
 SAMPLES: list[BaseModel] = [
+    ToolTerms(compensate=UNDO, untrusted=("a",)),
     requests.InvokeRequest(request=REQUEST),
     evidence.Snapshot(id="k1", created_at=NOW, evidence=(FACT,)),
     evidence.EvidenceBundle(snapshot="k1", evidence=(FACT,)),

@@ -11,18 +11,8 @@ from tercet.core import events as e
 from tercet.core.state import State
 from tercet.replay.report.happenings import sentence
 from tercet.view.events import describe, some
+from tercet.view.judging import Judged
 from tercet.view.text import took
-
-QUALITY = (
-    e.ExperienceDrawn,
-    e.SamplesDrawn,
-    e.TestsRun,
-    e.OutputsVerified,
-    e.OutputsAttacked,
-    e.OutputsCritiqued,
-    e.OutputsRepaired,
-    e.EvidenceFetched,
-)
 
 
 @given(ANYTHING)
@@ -31,7 +21,7 @@ def test_every_event_but_those_of_the_quality_loop_has_a_sentence(event: e.Event
     assume(not isinstance(event, e.PlanProposed) or isinstance(event.plan.get("steps", []), list))
     assume(not isinstance(event, e.RunReported) or event.outcome != "accept")
     assume(not isinstance(event, e.BudgetExtended) or set(map(type, event.more.values())) <= {int})
-    assert (describe(event) is None) == isinstance(event, QUALITY)
+    assert (describe(event) is None) == isinstance(event, Judged)
 
 
 def test_terminal_and_report_say_the_same() -> None:

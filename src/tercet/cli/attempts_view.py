@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from rich.text import Text
 
 from tercet.cli.gate_view import Row
@@ -14,7 +15,15 @@ from tercet.cli.values import name_text
 from tercet.contracts.quality import CritiqueDiagnosis, RepairEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
+from tercet.view.judging import Judged
 
+_PHASES: dict[str, type[Judged]] = {
+    "sampled": e.SamplesDrawn,
+    "tested": e.TestsRun,
+    "verified": e.OutputsVerified,
+    "attacked": e.OutputsAttacked,
+}
+"""What is told of an attempt as it is told of the event that it was."""
 _LONGEST = 300
 """How much of an answer is shown; the packet has all of it."""
 
@@ -27,18 +36,13 @@ def attempt_rows(attempts: Sequence[JsonObject]) -> Iterator[Row]:
 
 
 def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
-    match attempt.get("what"):
-        case "sampled":
-            said = {name: attempt[name] for name in ("step", "samples", "error", "consistency")}
-            yield from _phase(e.SamplesDrawn(at=0, **said))
-        case "tested":
-            said = {name: attempt[name] for name in ("tool", "result", "error")}
-            yield from _phase(e.TestsRun(at=0, number=0, **said))
-        case "verified":
-            yield from _phase(e.OutputsVerified(at=0, verdict=attempt["verdict"], next=attempt["next"]))
-        case "attacked":
-            said = {name: attempt[name] for name in ("tool", "tried", "error")}
-            yield from _phase(e.OutputsAttacked(at=0, number=0, **said))
+    what = str(attempt.get("what"))
+    match what:
+        case _ if (kind := _PHASES.get(what)) is not None:
+            fields = {name: value for name, value in attempt.items() if name in kind.__struct_fields__}
+            event = msgspec.convert({"type": kind.__struct_config__.tag, "number": 0, **fields}, kind)
+            yield headline(event)
+            yield from (Text("  ") + line for line in details(event))
         case "critiqued":
             found = CritiqueDiagnosis.model_validate(attempt["diagnosis"])
             yield f"the outputs were judged: {count(len(found.defects), 'defect')}"
@@ -50,11 +54,6 @@ def _lines(attempt: Mapping[str, Any]) -> Iterator[Text | str]:
         case _:
             if (line := _line(attempt)) is not None:
                 yield line
-
-
-def _phase(event: e.SamplesDrawn | e.TestsRun | e.OutputsVerified | e.OutputsAttacked) -> Iterator[Text]:
-    yield headline(event)
-    yield from (Text("  ") + line for line in details(event))
 
 
 def _line(attempt: Mapping[str, Any]) -> Text | str | None:

@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.journals import TENANT, use_journal
-from tercet.cli.options import AsJson, Force
+from tercet.cli.options import AsJson, Force, argument, flag, option
 from tercet.cli.people import ActorsPath, speaker_by
 from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
 from tercet.cli.rows import OUTCOMES, MaybeJournal, found_journal, read_rows, recall_all, task_classes
@@ -35,39 +33,35 @@ tercet calibrate --outcomes outcomes.jsonl --save weights.json --json
 def calibrate(
     pack: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="PACK", help="The folder of a pack whose task class is meant.", show_default=False
-        ),
+        argument("PACK", "The folder of a pack whose task class is meant.", show_default=False),
     ] = None,
     *,
     task_class: Annotated[
         str | None,
-        typer.Option(metavar="CLASS", help="The task class whose recorded outcomes are learned from."),
+        option("CLASS", "The task class whose recorded outcomes are learned from."),
     ] = None,
     outcomes: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Recorded outcomes, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+        option(
+            "FILE",
+            "Recorded outcomes, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
         ),
     ] = None,
     journal: MaybeJournal = None,
     apply: Annotated[
         bool,
-        typer.Option(
-            "--apply", help="Put the fitted weights into force: later runs of the task class go by them."
-        ),
+        flag("Put the fitted weights into force: later runs of the task class go by them.", "--apply"),
     ] = False,
     svg: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also draw the reliability into this file, as SVG; a drawing of Tercet that is there is replaced.",
+        option(
+            "FILE",
+            "Also draw the reliability into this file, as SVG; a drawing of Tercet that is there is replaced.",
         ),
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the weights into this file, as JSON."),
+        option("FILE", "Write the weights into this file, as JSON."),
     ] = None,
     force: Force = False,
     actors: ActorsPath = None,

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tercet.cli.control_figure import draw_controls
 from tercet.cli.control_reading import read_control
 from tercet.cli.control_view import show_controls
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
-from tercet.cli.options import AsJson, Force, PackFolder
+from tercet.cli.options import AsJson, Force, PackFolder, option
 from tercet.cli.rows import REPAIRS, MaybeJournal, found_journal, read_rows, recall_all, task_classes
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import printable
@@ -35,31 +33,28 @@ def control(
     *,
     task_class: Annotated[
         str | None,
-        typer.Option(metavar="CLASS", help="Show the controller of this task class only."),
+        option("CLASS", "Show the controller of this task class only."),
     ] = None,
     start: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "QUALITY",
+            "The quality of an output before its first repair: by default the mean of what was recorded, else 0.5.",
             min=0.0,
             max=1.0,
-            metavar="QUALITY",
-            help="The quality of an output before its first repair: by default the mean of what was recorded, else 0.5.",
         ),
     ] = None,
     trajectories: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Recorded repairs, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+        option(
+            "FILE",
+            "Recorded repairs, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
         ),
     ] = None,
     journal: MaybeJournal = None,
     svg: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also draw it into this file, as SVG; a drawing of Tercet that is there is replaced.",
-        ),
+        option("FILE", "Also draw it into this file, as SVG; a drawing of Tercet that is there is replaced."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

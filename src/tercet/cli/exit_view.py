@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import floor
 from typing import Any
 
 from rich.text import Text
 
 from tercet.cli.text import printable
-from tercet.contracts.exit import Disposition, ExitDecision, ExitOutcome, ThresholdResult
+from tercet.contracts.exit import ExitDecision, ExitOutcome, ThresholdResult
 from tercet.quality.exit.decision import TRIGGERS
+from tercet.view.judging import DISPOSITIONS
+from tercet.view.text import score
 
-DISPOSITIONS: dict[Disposition, str] = {
-    Disposition.AUTO_COMMIT: "enough to commit without asking",
-    Disposition.HUMAN_REVIEW: "a person is asked",
-    Disposition.REJECT: "too little to ask a person",
-}
 _EXITS: dict[ExitOutcome, tuple[str, str]] = {
     "COMMIT": ("✓", "green"),
     "CONTINUE_REPAIR": ("↻", "yellow"),
     "ESCALATE": ("?", "yellow"),
     "FAIL": ("✗", "red"),
 }
-
-
-def score_text(value: float | None) -> str:
-    """A score for people, cut off behind two places: what is below a limit never looks like it."""
-    return "not measured" if value is None else f"{floor(value * 100 + 1e-9) / 100:g}"
 
 
 def exit_text(given: Mapping[str, Any]) -> Text:
@@ -57,5 +48,5 @@ def threshold_text(result: ThresholdResult) -> Text:
 
 def confidence_text(decided: ExitDecision) -> str:
     """How sure it is, and where that leads."""
-    leads = f": {DISPOSITIONS[decided.disposition]}" if decided.disposition else ""
-    return f"confidence {score_text(decided.confidence)}{leads}"
+    leads = f": {DISPOSITIONS[decided.disposition][0]}" if decided.disposition else ""
+    return f"confidence {score(decided.confidence)}{leads}"

@@ -22,7 +22,6 @@ from tercet.cli.gate_view import (
     show_rows,
     undo_rows,
 )
-from tercet.cli.quality_view import UNJUDGED
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, json_text, listed, moment, printable
 from tercet.cli.values import WHOLE, name_text, sample, value_text, with_reading
@@ -36,6 +35,7 @@ from tercet.core.state import Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.quality.exit.decision import TRIGGERS
 from tercet.view.events import changes_text
+from tercet.view.judging import ADVICE, UNJUDGED
 from tercet.view.text import amount_text
 from tercet.view.words import STEPS, answer_word, login_words
 
@@ -166,7 +166,7 @@ def _produced(gate: OpenGate) -> Iterator[Row]:
     if shown.get("changed"):
         yield "changed", Text(printable(str(shown["changed"]), WHOLE), style="bold yellow")
     yield "why", str(shown.get("reason", ""))
-    yield "advice", _ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", "")))
+    yield "advice", ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", "")))
     left = tuple(map(str, as_list(shown.get("left")) or ()))
     yield from _judged(as_object(shown.get("exit")) or {}, left)
     yield "repairs", str(shown.get("repairs", 0))
@@ -195,13 +195,6 @@ def _provenance(given: Mapping[str, Any]) -> Iterator[Row]:
             yield "", Text(UNJUDGED[text["unjudged"]], style="yellow")
     for said in as_list(given.get("judgements")) or ():
         yield "judge", f"{said['model'] or 'no model'} says {said['says']}: {said['reason']}"
-
-
-_ADVICE = {
-    "approve": "approve it: every limit holds",
-    "modify": "send it back: a limit is missed",
-    "reject": "deny it: it is unsafe, or too unsure",
-}
 
 
 def _judged(given: Mapping[str, Any], left: Sequence[str]) -> Iterator[Row]:

@@ -17,7 +17,7 @@ from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, wit
 from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.core.state import OpenGate
-from tercet.view.words import QUESTIONS, need_text
+from tercet.view.words import QUESTIONS, need_text, way_back
 
 Row: TypeAlias = tuple[str, Text | str]
 
@@ -127,25 +127,13 @@ def _parameter(name: str, value: Any, *, is_authority: bool) -> Text:
     return text
 
 
-def _compensation_approval(way: Mapping[str, Any]) -> str:
-    """Return what approving a call means for the compensation that its gate shows."""
-    if way.get("error"):
-        return f"it cannot be made: {way['error']}"
-    if way.get("proposed"):
-        return "proposed by the plan: approved here only if it is complete and needs no other gate"
-    return "approved together with the call"
-
-
 def _way_back(shown: Mapping[str, Any]) -> Iterator[Row]:
-    if shown.get("no_compensation"):
-        yield "undo", f"there is no way back: {shown['no_compensation']}"
-    elif way := as_object(shown.get("compensation")):
-        yield "undo", f"{way.get('tool')}{_given(way)}; {_compensation_approval(way)}"
-        for name, source in (as_object(way.get("sources")) or {}).items():
-            text = printable(f"{name} ← {source}", WHOLE)
-            yield "", Text(f"  {text}", style="bold yellow" if "untrusted" in text else "dim")
-    elif shown.get("reversibility") == "irreversible":
-        yield "undo", "it cannot be taken back"
+    way = as_object(shown.get("compensation")) or {}
+    if told := way_back(shown, _given(way)):
+        yield "undo", told
+    for name, source in (as_object(way.get("sources")) or {}).items():
+        text = printable(f"{name} ← {source}", WHOLE)
+        yield "", Text(f"  {text}", style="bold yellow" if "untrusted" in text else "dim")
 
 
 # --- what a run produced ---

@@ -25,44 +25,34 @@ def argument(metavar: str, text: str, **given: Any) -> Any:
     return typer.Argument(metavar=metavar, help=text, **given)
 
 
-PackFolder: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="PACK", help="The pack's folder: the one with pack.toml in it.")
-]
+PackFolder: TypeAlias = Annotated[Path, argument("PACK", "The pack's folder: the one with pack.toml in it.")]
 AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else. Errors too.")
+    bool, flag("Print one JSON object on stdout, and nothing else. Errors too.", "--json")
 ]
 Force: TypeAlias = Annotated[
-    bool, typer.Option("--force", help="Write it even if something else is there, which is then gone.")
+    bool, flag("Write it even if something else is there, which is then gone.", "--force")
 ]
-Note: TypeAlias = Annotated[
-    str, typer.Option(metavar="TEXT", help="Why; it is kept with what you say.", show_default=False)
-]
-SessionId: TypeAlias = Annotated[
-    str, typer.Argument(metavar="ID", help="The session: ses_ and sixteen letters or digits.")
-]
+Note: TypeAlias = Annotated[str, option("TEXT", "Why; it is kept with what you say.", show_default=False)]
+SessionId: TypeAlias = Annotated[str, argument("ID", "The session: ses_ and sixteen letters or digits.")]
 Intent: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="INTENT",
-        help="What is asked for: by default the plan's intent, where a plan is given, else the pack's only decision.",
+    option(
+        "INTENT",
+        "What is asked for: by default the plan's intent, where a plan is given, else the pack's only decision.",
     ),
 ]
 RequestInput: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--input", metavar="JSON", help="The request's input: a JSON object, or @ and the name of a file."
-    ),
+    option("JSON", "The request's input: a JSON object, or @ and the name of a file.", "--input"),
 ]
 SnapshotName: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="SNAPSHOT", help="Which of the pack's evidence counts: by default its newest snapshot."
-    ),
+    option("SNAPSHOT", "Which of the pack's evidence counts: by default its newest snapshot."),
 ]
 SafetyMode: TypeAlias = Annotated[
     ApprovalMode | None,
-    typer.Option(
-        metavar="MODE",
-        help=f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+    option(
+        "MODE",
+        f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
     ),
 ]

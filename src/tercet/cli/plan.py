@@ -16,15 +16,14 @@ from tercet.cli.options import (
     SafetyMode,
     SnapshotName,
     flag,
-    option,
 )
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
 from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnings
+from tercet.cli.run import Models, Planner
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
 from tercet.contracts.errors import UsageError
-from tercet.engine.models.planners import PlannerName
 
 EXAMPLES = """\
 tercet plan examples/runbook --intent ops.recover --input '{"service": "cart"}'
@@ -39,20 +38,8 @@ def plan(
     *,
     intent: Intent = None,
     input_: RequestInput = None,
-    planner: Annotated[
-        PlannerName | None,
-        option(
-            "PLANNER",
-            "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        option(
-            "MODEL",
-            "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
-        ),
-    ] = None,
+    planner: Planner = None,
+    model: Models = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
     as_dot: Annotated[

@@ -21,13 +21,14 @@ from rich.live import Live
 from rich.text import Text
 
 from tercet.cli.event_view import Columns, line_of
-from tercet.cli.quality_view import Judged, Phases, details
+from tercet.cli.quality_view import Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import printable, took
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
+from tercet.view.judging import Judged
 from tercet.view.words import step_text
 
 TICK_S = 0.25

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 from rich.text import Text
 
-from tercet.cli.exit_view import exit_lines, exit_text, score_text
+from tercet.cli.event_view import view_line
+from tercet.cli.exit_view import exit_lines, exit_text
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, listed, printable, took
+from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction
-from tercet.contracts.documents import TokenStatus
-from tercet.contracts.exit import Novelty
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import (
-    Consensus,
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
     RepairEntry,
-    RubricScore,
     TestFailure,
     TestResult,
 )
@@ -34,27 +31,10 @@ from tercet.contracts.repair import EscalationVerdict
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
-from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
-from tercet.view.events import told_retries
+from tercet.quality.rubric.adversarial import judge_attack
+from tercet.view.judging import UNJUDGED, Judged, compared, describe_phase, entries_of, steering_text
+from tercet.view.text import joined, score
 
-Judged = (
-    e.ExperienceDrawn
-    | e.SamplesDrawn
-    | e.OutputsRead
-    | e.TestsRun
-    | e.OutputsVerified
-    | e.OutputsAttacked
-    | e.OutputsCritiqued
-    | e.EvidenceFetched
-    | e.OutputsRepaired
-)
-
-UNJUDGED = {
-    "free": "nothing vouches for these words",
-    "language": "its language is not the configured one, or not known",
-    "empty": "there is nothing that anybody could vouch for",
-}
-"""Why a text is unjudged, for people."""
 MOST = 12
 """How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
 
@@ -106,27 +86,7 @@ def _news(part: list[Text], was: list[Text]) -> list[Text]:
 
 def headline(event: Judged) -> Text:
     """What a phase of the quality loop came to."""
-    match event:
-        case e.ExperienceDrawn():
-            return _line("·", "dim", _experience(event))
-        case e.SamplesDrawn():
-            return _samples(event)
-        case e.TestsRun():
-            return _tests(event)
-        case e.OutputsRead():
-            faults = sum(len(each.get("faults", ())) for each in event.texts)
-            told = f"read {count(len(event.texts), 'text')} in {printable(event.locale, 20)}"
-            return _line("·", "dim", f"{told}; {count(faults, 'slot')} cannot be filled" if faults else told)
-        case e.OutputsVerified():
-            return _verified(event)
-        case e.OutputsAttacked():
-            return _attacked(event)
-        case e.OutputsCritiqued():
-            return _critiqued(event)
-        case e.EvidenceFetched():
-            return _line("·", "dim", _fetched(event))
-        case e.OutputsRepaired():
-            return _repaired(event)
+    return view_line(describe_phase(event))
 
 
 def details(event: e.Event) -> list[Text]:
@@ -147,7 +107,7 @@ def _parts(event: Judged) -> list[list[Text]]:
         case e.OutputsVerified():
             return [_some(_faults(event)), _unanswered(event.faults)]
         case e.OutputsAttacked():
-            broken = judge_attack(_outcomes(event))
+            broken = judge_attack([EdgeOutcome.model_validate(each) for each in event.tried])
             lines = (_item("✗", "red", found.defect.description) for found in broken)
             return [_some(lines), _unanswered(event.faults)]
         case e.OutputsCritiqued():
@@ -161,16 +121,16 @@ def _parts(event: Judged) -> list[list[Text]]:
             refs = [Text(printable(ref, 200), style="dim") for ref in event.refs[:MOST]]
             return [refs, _some(map(_retried, event.results))]
         case e.OutputsRepaired():
-            return [_some(map(attempt_line, _entries(event))), list(_left(event)), _unanswered(event.faults)]
+            return [
+                _some(map(attempt_line, entries_of(event))),
+                list(_left(event)),
+                _unanswered(event.faults),
+            ]
 
 
 def _unanswered(faults: Mapping[str, str]) -> list[Text]:
     """Why models did not answer, each reason once."""
     return _some(_item("✗", "yellow", f"no answer: {why}") for why in dict.fromkeys(faults.values()))
-
-
-def _line(mark: str, style: str, text: str) -> Text:
-    return Text.assemble((f"{mark} ", style), (text, "dim" if style == "dim" else ""))
 
 
 def _some(lines: Iterable[Text]) -> list[Text]:
@@ -180,116 +140,14 @@ def _some(lines: Iterable[Text]) -> list[Text]:
     return [*known[:MOST], Text(f"… {more:,} more; --json has them", style="dim")] if more > 0 else known
 
 
-# --- before judging ---
-
-
-def _experience(event: e.ExperienceDrawn) -> str:
-    tallies: list[dict[str, Any]] = event.rates.get("tallies", [])
-    tried = sum(each["tried"] for each in tallies)
-    parts = [
-        f"goes by {count(tried, 'repair')} of runs before it" if tried else "",
-        f"a gain of {score_text(event.gain['gain'])}" if event.gain else "",
-        f"confidence as calibrated on {count(event.weights['sample'], 'outcome')}" if event.weights else "",
-        _novelty(event.novelty),
-    ]
-    told = ", ".join(filter(None, parts)) or "no run before it has taught anything"
-    return f"task class {printable(event.task_class, 80)}: {told}"
-
-
-def _novelty(given: Mapping[str, Any]) -> str:
-    if not given:
-        return ""
-    found = Novelty.model_validate(given)
-    if found.nearest is None:
-        return "the first of its kind"
-    word = "novel" if found.is_novel else "not novel"
-    return f"{word}: {score_text(found.distance)} from {printable(found.nearest, 80)}"
-
-
-def _samples(event: e.SamplesDrawn) -> Text:
-    if not event.consistency:
-        return _line("✗", "yellow", f"not enough samples: {printable(event.error, 300)}")
-    agreed = Consensus.model_validate(event.consistency)
-    told = f"{count(len(event.samples), 'sample')} of {printable(event.step, 80)} agree at"
-    share, taken = score_text(agreed.consistency), f"number {agreed.index + 1} is taken"
-    if agreed.needs_critique:
-        return _line("✗", "yellow", f"{told} {share}, too few; {taken}")
-    return _line("✓", "green", f"{told} {share}; {taken}")
-
-
-def _tests(event: e.TestsRun) -> Text:
-    name = printable(event.tool, 80)
-    if event.error:
-        return _line("✗", "red", f"tests {name}: could not be run: {printable(event.error, 300)}")
-    result = TestResult.model_validate(event.result)
-    time = f", {took(event.latency)}" if event.latency else ""
-    if result.failed:
-        total = result.passed + result.failed
-        return _line("✗", "red", f"tests {name}: {result.failed:,} of {count(total, 'test')} failed{time}")
-    return _line("✓", "green", f"tests {name}: {count(result.passed, 'test')} passed{time}")
-
-
-def _failed(failure: TestFailure) -> Text:
-    compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
-    return _item("✗", "red", f"{failure.name}{compared}", failure.location)
-
-
-# --- before a repair ---
-
-
-def _fetched(event: e.EvidenceFetched) -> str:
-    found = f"{count(len(event.refs), 'fact')} found" if event.refs else "nothing new"
-    looked = f"more evidence was looked for: {found}" if event.queries or not event.results else ""
-    return "; ".join(filter(None, (looked, told_retries(event))))
-
-
 def _retried(each: e.ToolRetry) -> Text:
     if each.error:
         return _item("✗", "yellow", f"{each.step}: {each.tool} brought nothing: {each.error}")
     return _item("✓", "green", f"{each.step}: {each.tool} brought a result")
 
 
-# --- attacks ---
-
-
-def _attacked(event: e.OutputsAttacked) -> Text:
-    name, tried = printable(event.tool, 80), len(event.tried)
-    broken = len(judge_edge_cases(_outcomes(event), limit=tried))
-    told = f"{broken:,} of {count(tried, 'case')} broke it" if broken else f"it stood {count(tried, 'case')}"
-    time = f", {took(event.latency)}" if event.latency else ""
-    if event.error:
-        return _line(
-            "✗", "red", f"attack {name}: {told}{time}; not all was tried: {printable(event.error, 300)}"
-        )
-    return _line("✗" if broken else "✓", "red" if broken else "green", f"attack {name}: {told}{time}")
-
-
-def _outcomes(event: e.OutputsAttacked) -> list[EdgeOutcome]:
-    return [EdgeOutcome.model_validate(each) for each in event.tried]
-
-
-# --- VERIFY ---
-
-
-def _verified(event: e.OutputsVerified) -> Text:
-    """What was refused, and what nothing vouches for: neither is a score."""
-    verdict = VerificationVerdict.model_validate(event.verdict)
-    if not verdict.schema_valid:
-        return _line("✗", "red", "verified 0: the form is broken, so nothing else is looked at")
-    statuses = [each.status for each in verdict.tokens]
-    parts = [f"{statuses.count(name):,} {name}" for name in get_args(TokenStatus) if name in statuses]
-    told = f"{count(len(statuses), 'value')}: {', '.join(parts)}" if statuses else "no values are stated"
-    told += f"; {len(verdict.missing):,} missing" if verdict.missing else ""
-    told += f"; {count(len(verdict.unjudged), 'text')} unjudged" if verdict.unjudged else ""
-    mark, style = ("✓", "green") if verdict.passed else ("✗", "yellow")
-    return _line(mark, style, f"verified {score_text(verdict.score)}: {told}{_agreed(event.consistency)}")
-
-
-def _agreed(consistency: Mapping[str, Any]) -> str:
-    if not consistency:
-        return ""
-    low = ", too few" if consistency["verdict"] == "LOW_CONFIDENCE" else ""
-    return f"; samples agree at {score_text(consistency['consistency'])}{low}"
+def _failed(failure: TestFailure) -> Text:
+    return _item("✗", "red", joined((failure.name, compared(failure)), ": "), failure.location)
 
 
 def _faults(event: e.OutputsVerified) -> Iterator[Text]:
@@ -300,30 +158,6 @@ def _faults(event: e.OutputsVerified) -> Iterator[Text]:
         yield _item("·", "dim", f"{each.model or 'no model'} says {each.says}: {each.reason}", each.location)
     for each in verdict.unjudged:
         yield _item("?", "yellow", UNJUDGED[each.reason], each.location)
-
-
-# --- CRITIQUE ---
-
-
-def _critiqued(event: e.OutputsCritiqued) -> Text:
-    rubric = RubricScore.model_validate(event.rubric)
-    defects = CritiqueDiagnosis.model_validate(event.diagnosis).defects
-    sure = f"confidence {score_text(event.confidence.get('value'))}"
-    told = count(len(defects), "defect") if defects else "no defects"
-    score = score_text(rubric.weighted)
-    if rubric.passed and all(defect.severity < DefectSeverity.HIGH for defect in defects):
-        return _line("✓", "green", f"critique {score}, {sure}: {told}")
-    if rubric.weighted < rubric.threshold:
-        score = f"{score} of {score_text(rubric.threshold)}"
-    return _line("✗", "yellow", f"critique {score}, {sure}: {told}{_below(rubric, event.diagnosis)}")
-
-
-def _below(rubric: RubricScore, diagnosis: Mapping[str, Any]) -> str:
-    """What failed, where it is not the sum: the dimensions under their minimum, each with its score."""
-    if not rubric.below:
-        return ""
-    scored = [f"{name} {score_text(diagnosis['scores'].get(name))}" for name in rubric.below]
-    return f"; under {'their' if len(scored) > 1 else 'its'} minimum: {listed(scored)}"
 
 
 def defect_line(defect: Defect) -> Text:
@@ -350,41 +184,9 @@ def _steered(control: Mapping[str, Any]) -> Iterator[Text]:
     if not control:
         return
     foreseen = ControlPrediction.model_validate(control["prediction"])
-    expected = f"{count(foreseen.iterations, 'repair')} foreseen for {score_text(foreseen.cost)}"
-    command: Mapping[str, Any] = control.get("command", {})
-    match command.get("kind"):
-        case "repair":
-            told = f"{command['strategy']} at intensity {score_text(command['intensity'])}"
-        case "stop":
-            helper = f", next: {str(control['helper']).replace('_', ' ')}" if control.get("helper") else ""
-            told = f"stops: {str(command['reason']).replace('_', ' ')}{helper}"
-        case _:
-            told = "nothing to steer"
-    yield Text(f"controller: quality {score_text(control['quality'])}, {expected}; {told}", style="dim")
-
-
-# --- REPAIR ---
-
-
-def _entries(event: e.OutputsRepaired) -> list[RepairEntry]:
-    return [RepairEntry.model_validate(entry) for entry in event.log]
-
-
-def _repaired(event: e.OutputsRepaired) -> Text:
-    mended = sum(entry.success is True for entry in _entries(event))
-    pending = sum(entry.success is None for entry in _entries(event))
-    told = [
-        f"{mended:,} of {count(event.attempts, 'attempt')} helped" if event.attempts else "nothing was tried",
-        f"{pending:,} to be looked at again" if pending else "",
-        count(event.tokens, "token") if event.tokens else "",
-        _agreed(event.consistency).removeprefix("; "),
-        f"went round in circles: {listed(event.breaks)}" if event.breaks else "",
-    ]
-    text = f"repair: {', '.join(filter(None, told))}"
-    if event.outcome == "escalated":
-        verdict = EscalationVerdict.model_validate(event.escalation)
-        return _line("✗", "red", f"{text}; the rest goes to {verdict.kind}: {printable(verdict.reason, 300)}")
-    return _line("✓", "green", text)
+    expected = f"{count(foreseen.iterations, 'repair')} foreseen for {score(foreseen.cost)}"
+    told = printable(steering_text(control)) or "nothing to steer"
+    yield Text(f"controller: quality {score(control['quality'])}, {expected}; {told}", style="dim")
 
 
 def attempt_line(entry: RepairEntry) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from tercet.cli.amounts import read_duration
 from tercet.cli.carrying import carry
@@ -34,6 +34,21 @@ tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --input '{
 tercet run examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --dev --as agt_support  # one person tries all of it: exit 4
 """
 
+Planner: TypeAlias = Annotated[
+    PlannerName | None,
+    option(
+        "PLANNER",
+        "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+    ),
+]
+Models: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "MODEL",
+        "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
+    ),
+]
+
 
 def run(
     pack: PackFolder,
@@ -46,20 +61,8 @@ def run(
             "PLAN", "A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes."
         ),
     ] = None,
-    planner: Annotated[
-        PlannerName | None,
-        option(
-            "PLANNER",
-            "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        option(
-            "MODEL",
-            "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
-        ),
-    ] = None,
+    planner: Planner = None,
+    model: Models = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
     shadow: Annotated[

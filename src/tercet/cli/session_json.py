@@ -9,13 +9,13 @@ import msgspec
 
 from tercet.cli.event_view import Columns
 from tercet.cli.journals import Story
-from tercet.cli.quality_view import Judged
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.standing import Commands
 from tercet.core import events as e
 from tercet.core.budget import budget_of
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import timestamp
+from tercet.view.judging import Judged
 from tercet.view.words import standing
 
 

@@ -357,8 +357,7 @@ def _turn_lines(event: e.Event) -> list[Text]:
         case e.PlanProposed():
             return [Text(f"▸ {_decided(step)}") for step in read_plan(event.plan).steps]
         case e.PlanReviewed() if event.verdict.get("outcome") != "ok":
-            reasons = "; ".join(event.verdict.get("reasons", ()))
-            return [Text(f"  ✗ refused: {printable(reasons, 300)}", style="red")]
+            return [Text(f"  ✗ refused: {_reasons(event.verdict)}", style="red")]
         case e.TurnJudged():
             return [Text("  ") + view_line(describe_turn(event))]
         case _:

@@ -51,21 +51,15 @@ class OncePer(Authored):
         return self
 
 
-class ToolSpec(Authored):
-    """A tool without its code: everything that the critic, an approver and the executor need to know."""
+class ToolTerms(Authored):
+    """What an author may say about a tool, whichever adapter calls it."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+$", max_length=200)
     description: str = ""
-    parameters: PlainObject = {"type": "object"}
-    result: PlainObject | None = None
-    mode: ApprovalMode
     reversibility: Reversibility | None = None
     """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""
     gates: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     """Roles of which the owner of a run must hold one to see and use this tool; empty means anybody."""
-    tenants: tuple[str, ...] = ()
-    """The tenants whose runs may see and use this tool; empty means all."""
     compensate: Compensation | None = None
     no_compensation: str = ""
     """The statement that there is no compensation, and why; the alternative to `compensate`."""
@@ -104,12 +98,23 @@ class ToolSpec(Authored):
     endorses: bool = False
     """A trusted validator: its result is worth what it declares, whatever its inputs were worth."""
     idempotent: bool = False
-    reconciles: bool = False
     settle_after_ms: int = Field(default=0, ge=0)
     timeout_ms: int = Field(default=30_000, ge=1)
     estimated_ms: int = Field(default=0, ge=0)
     estimated_tokens: int = Field(default=0, ge=0)
     cost_microcents: int = Field(default=0, ge=0)
+
+
+class ToolSpec(ToolTerms):
+    """A tool without its code: everything that the critic, an approver and the executor need to know."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+$", max_length=200)
+    parameters: PlainObject = {"type": "object"}
+    result: PlainObject | None = None
+    mode: ApprovalMode
+    tenants: tuple[str, ...] = ()
+    """The tenants whose runs may see and use this tool; empty means all."""
+    reconciles: bool = False
     adapter: AdapterKind = "python"
 
     @field_validator("untrusted")

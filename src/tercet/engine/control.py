@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tercet.core import messages
 from tercet.core.run import Run
@@ -142,15 +142,7 @@ class Interrupted(Exception):  # noqa: N818 - a signal between two functions of 
     """The session is let go of while somebody is asked."""
 
 
-class Interruptible(Protocol):
-    """Somebody who hears that a session is to be let go of."""
-
-    async def interrupted(self) -> None:
-        """Returns once the session is to be let go of; raises `JournalError` if nobody can know that."""
-        ...
-
-
-async def unless_interrupted(control: Interruptible, work: Awaitable[ResultT]) -> ResultT:
+async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> ResultT:
     """What some work comes to, unless the session is let go of before: then it is given up, and `Interrupted` raised."""
     task = asyncio.ensure_future(work)
     interrupted = asyncio.ensure_future(control.interrupted())

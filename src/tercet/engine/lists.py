@@ -15,15 +15,9 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
+from tercet.view.words import QUESTIONS
 
 _UNFINISHED = ("awaiting_gate", "paused", "in_progress")
-_ASKS: dict[GateKind, str] = {
-    "approval": "may this call be made?",
-    "reconcile": "did this call happen?",
-    "escalation": "how shall this run go on?",
-    "compensation": "shall what this run did be taken back?",
-    "output": "shall what this run produced be accepted?",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +91,7 @@ class ListedGate:
             id=gate.id,
             session_id=str(state.start.session),
             kind=gate.kind,
-            asks=_ASKS[gate.kind],
+            asks=QUESTIONS[gate.kind],
             answers=tuple(gate.shown.get("options", ANSWERS[gate.kind])),
             names=gate.names,
             roles=tuple(sorted({role for need in gate.needs.values() for role in need.roles})),

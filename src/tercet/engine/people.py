@@ -72,31 +72,11 @@ class People(ABC):
         becomes of the effects of a failed run (compensate, keep)."""
         return await self._reply(gate_id, answer, actor, note=note, value=value)
 
-    async def _reply(
-        self,
-        gate_id: str,
-        answer: Answered,
-        actor: Actor,
-        *,
-        note: str = "",
-        value: Any = None,
-        digest: str = "",
-        changes: Mapping[str, Any] | None = None,
-    ) -> RunResult:
+    async def _reply(self, gate_id: str, answer: Answered, actor: Actor, **said: Any) -> RunResult:
+        """Say what `messages.reply` makes of an answer, by somebody with the roles that they hold."""
         person = self.known(actor)
         is_listed = self.roles(person.id) is not None
-        return await self.say(
-            messages.reply(
-                gate_id,
-                answer,
-                person,
-                note=note,
-                value=value,
-                digest=digest,
-                listed=is_listed,
-                changes=changes,
-            )
-        )
+        return await self.say(messages.reply(gate_id, answer, person, listed=is_listed, **said))
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
         """Let a session come to rest once the calls under way have ended; `resume` carries it on."""

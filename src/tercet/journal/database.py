@@ -62,6 +62,17 @@ def checkpoint_from(stream: str, row: Sequence[Any]) -> StoredCheckpoint:
     return StoredCheckpoint(seq, kind, _PREFIX + stored.hex(), data)
 
 
+def settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[object]) -> None:
+    """Wake everybody who waits for an outcome; one that is an error is raised where they wait."""
+    for future, outcome in zip(futures, outcomes, strict=True):
+        if future.done():
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
 CheckQuery: TypeAlias = Literal["check_streams", "check_claims", "check_blobs", "check_blob_uses"]
 
 

@@ -143,33 +143,24 @@ def format_lines(entry: Entry) -> list[bytes]:
     return found
 
 
-def _intent_fields(event: e.Intent) -> dict[str, Any]:
-    return {"tool": event.tool, "params": [short(name) for name in sorted(event.params)[:20]]}
-
-
-def _start_fields(event: e.SessionStarted) -> dict[str, Any]:
-    return {"intent": event.request["intent"], "pack": event.pack, "trace": event.trace}
-
-
 def _review_fields(event: e.PlanReviewed) -> dict[str, Any]:
     words = {name: event.verdict.get(name) for name in ("outcome", "kind", "code")}
     return {name: word for name, word in words.items() if word is not None}
 
 
-def _plan_fields(event: e.PlanProposed) -> dict[str, Any]:
-    return {"steps": len(event.plan.get("steps", ())), "planner": event.planner}
-
-
-def _end_fields(event: e.SessionEnded) -> dict[str, Any]:
-    return {"status": event.status}
-
-
 _MORE_FIELDS: dict[type[e.Event], Callable[[Any], dict[str, Any]]] = {
-    e.Intent: _intent_fields,
-    e.SessionStarted: _start_fields,
+    e.Intent: lambda event: {
+        "tool": event.tool,
+        "params": [short(name) for name in sorted(event.params)[:20]],
+    },
+    e.SessionStarted: lambda event: {
+        "intent": event.request["intent"],
+        "pack": event.pack,
+        "trace": event.trace,
+    },
     e.PlanReviewed: _review_fields,
-    e.PlanProposed: _plan_fields,
-    e.SessionEnded: _end_fields,
+    e.PlanProposed: lambda event: {"steps": len(event.plan.get("steps", ())), "planner": event.planner},
+    e.SessionEnded: lambda event: {"status": event.status},
 }
 """What a line says of an event besides the facts that are told of any event."""
 

@@ -8,7 +8,8 @@ with another event, and is only accepted behind that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,7 +37,7 @@ from tercet.core.answers import (
     ToolChanges,
 )
 from tercet.core.attempt import Done, NotHappened, Unknown
-from tercet.core.fold.base import ROLE_LOST
+from tercet.core.fold.base import ROLE_LOST, copy_fields
 from tercet.core.fold.gate import acceptances
 from tercet.core.messages import Cancel, Extend, Message, Reply
 from tercet.core.outputs.judging import vote_on
@@ -52,6 +53,8 @@ from tercet.engine.planning import answer_failure, answer_plan, ask_planner
 from tercet.planner.sources import PlanningError
 from tercet.replay.driving import drive
 from tercet.replay.recorded_run import RecordedRun
+
+_CommandT = TypeVar("_CommandT", bound=c.Command)
 
 
 class Answered(NamedTuple):
@@ -74,16 +77,19 @@ def derive(run: RecordedRun, event: e.Event) -> Derived | None:
     """Return an event as it must have been; None where nothing of its kind was due. Events that are resolved together
     with it are owed."""
     if isinstance(event, e.SessionStarted | e.SessionMigrated):
-        return Derived(_pin_again(run, event)) if _is_first(run, event) else None
+        is_possible = bool(run.events) or isinstance(event, e.SessionStarted)
+        return Derived(_pin_again(run, event)) if is_possible else None
     if not run.events:
         return None
     if run.owed:
         return Derived(_at_its_time(run.owed.popleft(), event))
     if fact := TABLE[type(event)].fact:
         return Derived(event, fact)
-    read_answer = RECORDED.get(type(event))
-    answered = None if read_answer is None else read_answer(run, event)
-    if answered is None:
+    if (read_answer := RECORDED.get(type(event))) is None:
+        return None
+    try:
+        answered = read_answer(run, event)
+    except NotDue:
         return None
     made = resolve(run.run, answered.command, answered.answer).events
     if not made:
@@ -92,8 +98,15 @@ def derive(run: RecordedRun, event: e.Event) -> Derived | None:
     return Derived(_at_its_time(made[0], event), answered.fact)
 
 
-def _is_first(run: RecordedRun, event: e.Event) -> bool:
-    return bool(run.events) or isinstance(event, e.SessionStarted)
+class NotDue(Exception):  # noqa: N818 - it says what is so, and never leaves the replay
+    """No command of the kind was due that an event answers."""
+
+
+def _demand(run: RecordedRun, kind: type[_CommandT], event: e.Event, step: str | None = None) -> _CommandT:
+    """Return the command that an event answers; raises `NotDue` if there is none."""
+    if (command := run.due(kind, at=event.at, step=step)) is None:
+        raise NotDue
+    return command
 
 
 def _at_its_time(derived: e.Event, recorded: e.Event) -> e.Event:
@@ -149,33 +162,16 @@ _NO_INBOX = "what a person said, by its event alone: the recording does not hold
 
 
 def _answered_gate(run: RecordedRun, event: e.GateAnswered) -> Answered:
-    message = Reply(
-        session=run.recording.session,
-        actor=event.actor,
-        roles=event.roles,
-        auth=event.auth,
-        login=event.login,
-        note=event.note,
-        gate=event.gate,
-        answer=event.answer,
-        value=event.value,
-        changes=event.changes,
-        simulated_by=event.simulated_by,
-        listed=event.listed,
-    )
-    return _received(run, message, event)
+    return _received(run, copy_fields(Reply, event, session=run.recording.session, digest=""), event)
 
 
 def _cancelled(run: RecordedRun, event: e.SessionCancelled) -> Answered:
-    session, note = run.recording.session, event.reason
-    message = Cancel(session=session, actor=event.by, simulated_by=event.simulated_by, note=note)
-    return _received(run, message, event)
+    said = {"session": run.recording.session, "actor": event.by, "note": event.reason}
+    return _received(run, copy_fields(Cancel, event, **said), event)
 
 
 def _extended(run: RecordedRun, event: e.BudgetExtended) -> Answered:
-    session, more = run.recording.session, event.more
-    message = Extend(session=session, actor=event.by, simulated_by=event.simulated_by, more=more)
-    return _received(run, message, event)
+    return _received(run, copy_fields(Extend, event, session=run.recording.session, actor=event.by), event)
 
 
 def _received(
@@ -193,17 +189,13 @@ def _received(
 # --- plans ---
 
 
-def _proposed(run: RecordedRun, event: e.PlanProposed) -> Answered | None:
-    command = run.due(c.Propose, at=event.at)
-    if command is None:
-        return None
+def _proposed(run: RecordedRun, event: e.PlanProposed) -> Answered:
+    command = _demand(run, c.Propose, event)
     if run.state.change is not None:
         return Answered(command, Now(at=event.at))
     if event.by_pack and event.planner in _PURE:
         return _plan_again(run, command, event.planner, event.at)
-    planned = Planned(
-        at=event.at, plan=event.plan, origin=event.origin, planner=event.planner, decision=event.decision
-    )
+    planned = copy_fields(Planned, event, by_pack=False)
     return Answered(command, planned, "" if event.by_pack else "what a planner, or a caller, proposed")
 
 
@@ -220,28 +212,23 @@ def _plan_again(run: RecordedRun, command: c.Propose, name: str, at: int) -> Ans
     return Answered(command, answer_plan(planner, plan, run.run, at))
 
 
-def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> Answered | None:
-    command = run.due(c.Propose, at=event.at)
-    if command is not None and event.by_pack and run.state.start.planner in _PURE:
+def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> Answered:
+    if event.by_pack and run.state.start.planner in _PURE:
+        command = _demand(run, c.Propose, event)
         return _plan_again(run, command, run.state.start.planner, event.at)
     return planning_failed_as_recorded(run, event)
 
 
-def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> Answered | None:
+def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> Answered:
     """What follows from a planner having no plan, whatever the reason is."""
-    command = run.due(c.Propose, at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, c.Propose, event)
     by_pack = event.by_pack and run.state.start.planner in _PURE
-    answer = NotPlanned(at=event.at, reason=event.reason, code=event.code, by_pack=by_pack)
-    return Answered(command, answer, "why a planner had no plan")
+    return Answered(command, copy_fields(NotPlanned, event, by_pack=by_pack), "why a planner had no plan")
 
 
-def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered | None:
+def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered:
     """What was found for which step is a fact, stored beside the events; the revision of the plan follows from it."""
-    command = run.due(c.Retrieve, at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, c.Retrieve, event)
     plan = read_plan(run.state.plan)
     facts = read_facts(run.recording.blobs[event.facts]) if event.facts else ()
     if not asking(plan, run.state):
@@ -255,47 +242,32 @@ def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered | None:
     return Answered(command, answer)
 
 
-def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered | None:
+def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered:
     """That a tool's definition had changed outside is the one part of a review that no plan tells."""
-    command = run.due(c.Review, at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, c.Review, event)
     is_outside = event.verdict.get("code") == Code.TOOL_DEFINITION_CHANGED
     changes = tuple(event.verdict.get("reasons", ())) if is_outside else ()
     fact = "what its tools reach outside had changed" if is_outside else ""
     return Answered(command, ToolChanges(at=event.at, changes=changes), fact)
 
 
-def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered | None:
+def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered:
     """What an agent and its critics said, where they are pure and installed; else it is a fact."""
-    command = run.due(c.Reflect, at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, c.Reflect, event)
     if (again := run.reflect(event.at)) is not None:
         return Answered(command, again)
-    said = Reflection(
-        action=event.action,
-        reason=event.reason,
-        critic=event.critic,
-        score=event.score,
-        trace=event.trace,
-        stop=event.stop,
-        prompt=event.prompt,
-        patch=event.patch,
-        metadata=event.metadata,
-        left_out=event.left_out,
-    )
+    said = Reflection(**{each.name: getattr(event, each.name) for each in fields(Reflection)})
     fact = "what the agent's critics, which are Python, said"
     return Answered(command, Reflected(at=event.at, reflection=said), fact)
 
 
-def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered | None:
+def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered:
     """The reservation of a question that the budget had enough left for. Which model is asked, how often and at what
     price is other people's code. A question that the journal no longer holds is taken as recorded."""
     role: AskingRole = "planner" if run.state.phase is Phase.PLAN else "critic"
     limit = run.run.limit_for(role)
     if shortage(run.state.used, run.run.config, role, limit, event.tokens, event.cost) is not None:
-        return None
+        raise NotDue
     kept = run.recording.blobs.get(event.prompt)
     question = None if kept is None else Question.model_validate_json(kept)
     command = c.AskModel(
@@ -317,41 +289,38 @@ _REPEATS = "which calls other runs had made"
 _ROLES = "who holds a role had changed"
 
 
-def _intent(run: RecordedRun, event: e.Intent) -> Answered | None:
+def _intent(run: RecordedRun, event: e.Intent) -> Answered:
     if not event.tool:
         return _with_time(c.Note)(run, event)
-    command = run.due(c.Dispatch, at=event.at, step=event.step)
-    ready = Ready(at=event.at, epoch=event.epoch, circuit=event.breaker)
-    return None if command is None else Answered(command, ready)
+    command = _demand(run, c.Dispatch, event, event.step)
+    return Answered(command, Ready(at=event.at, epoch=event.epoch, circuit=event.breaker))
 
 
-def _completed(run: RecordedRun, event: e.Complete) -> Answered | None:
+def _completed(run: RecordedRun, event: e.Complete) -> Answered:
     """A result is a fact; what it is booked with, and which outputs a large one carries, is not."""
     if event.step not in run.state.steps:
-        return None
+        raise NotDue
     value = run.blobs[event.blob] if event.blob else event.value
     ended = Done(value=value, error=event.error, latency_ms=event.latency)
     answer = CallEnded(at=event.at, ended=ended, blob=event.blob)
-    command: c.Command | None = c.Await(step=event.step, attempt=event.attempt)
+    command: c.Command = c.Await(step=event.step, attempt=event.attempt)
     if event.reconciled:
-        command = run.due(c.Settle, at=event.at, step=event.step)
-    return None if command is None else Answered(command, answer, "what a tool answers")
+        command = _demand(run, c.Settle, event, event.step)
+    return Answered(command, answer, "what a tool answers")
 
 
-def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered | None:
+def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered:
     """What a search for earlier calls found is a fact, and so is what turned up just before the call."""
     if (search := run.due(c.CheckRepeats, at=event.at, step=event.step)) is not None:
         return Answered(search, RepeatsFound(at=event.at, found=event.found), _REPEATS)
-    command = run.due(c.Dispatch, at=event.at, step=event.step)
-    return None if command is None else Answered(command, Ready(at=event.at, repeats=event.found), _REPEATS)
+    command = _demand(run, c.Dispatch, event, event.step)
+    return Answered(command, Ready(at=event.at, repeats=event.found), _REPEATS)
 
 
-def _refused(run: RecordedRun, event: e.StepRefused) -> Answered | None:
+def _refused(run: RecordedRun, event: e.StepRefused) -> Answered:
     if (fault := run.due(c.Fault, at=event.at, step=event.step)) is not None:
         return Answered(fault, Now(at=event.at))
-    command = run.due(c.Dispatch, at=event.at, step=event.step)
-    if command is None:
-        return None
+    command = _demand(run, c.Dispatch, event, event.step)
     if event.code == ROLE_LOST:
         return Answered(command, Ready(at=event.at, role_lost=event.reason), _ROLES)
     # Evidence that had expired by then is found again, and needs no fact.
@@ -359,10 +328,8 @@ def _refused(run: RecordedRun, event: e.StepRefused) -> Answered | None:
     return Answered(command, Ready(at=event.at, circuit="OPEN"), "" if is_expired else _BREAKER)
 
 
-def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answered | None:
-    command = run.due(c.Judge, at=event.at, step=event.step)
-    if command is None:
-        return None
+def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answered:
+    command = _demand(run, c.Judge, event, event.step)
     match next(run.following(), None):
         case e.RetryScheduled(step=event.step, not_before=not_before):
             draw = Draw(not_before=not_before)
@@ -371,11 +338,9 @@ def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answe
     return Answered(command, Drawn(at=event.at, draw=draw))
 
 
-def _settled(run: RecordedRun, event: e.Settled) -> Answered | None:
+def _settled(run: RecordedRun, event: e.Settled) -> Answered:
     """What followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
-    command = run.due(c.Settle, at=event.at, step=event.step)
-    if command is None:
-        return None
+    command = _demand(run, c.Settle, event, event.step)
     call, step = run.run.followed.calls[event.step], run.state.steps[event.step]
     answer = CallEnded(at=event.at, draw=Draw(not_before=event.not_before))
     if not call.tool.reconciles:
@@ -389,7 +354,7 @@ def _settled(run: RecordedRun, event: e.Settled) -> Answered | None:
 # --- gates ---
 
 
-def _opened(run: RecordedRun, event: e.GateOpened) -> Answered | None:
+def _opened(run: RecordedRun, event: e.GateOpened) -> Answered:
     match event.kind:
         case "escalation":
             return _looking_back(c.Escalate)(run, event)
@@ -401,24 +366,23 @@ def _opened(run: RecordedRun, event: e.GateOpened) -> Answered | None:
         return Answered(asking_now, Now(at=event.at))
     # A call that may have happened cannot be refused because a circuit is open: a person is asked instead.
     step = run.state.steps.get(event.step)
-    command = run.due(c.Dispatch, at=event.at, step=event.step)
-    if step is None or not step.is_unsettled or command is None:
-        return None
+    if step is None or not step.is_unsettled:
+        raise NotDue
+    command = _demand(run, c.Dispatch, event, event.step)
     return Answered(command, Ready(at=event.at, circuit="OPEN"), _BREAKER)
 
 
-def _accepted(run: RecordedRun, event: e.OutputsAccepted) -> Answered | None:
-    command = run.due(c.AcceptOutputs, at=event.at)
-    return None if command is None else Answered(command, Ready(at=event.at))
+def _accepted(run: RecordedRun, event: e.OutputsAccepted) -> Answered:
+    return Answered(_demand(run, c.AcceptOutputs, event), Ready(at=event.at))
 
 
-def _lapsed(run: RecordedRun, event: e.AcceptanceLapsed) -> Answered | None:
+def _lapsed(run: RecordedRun, event: e.AcceptanceLapsed) -> Answered:
     """That a person lost a role is a fact; that they had accepted the outputs, which are not committed yet, is not."""
     if (accepting := run.due(c.AcceptOutputs, at=event.at)) is not None and acceptances(run.state):
         return Answered(accepting, Ready(at=event.at, role_lost=event.reason), _ROLES)
-    command = run.due(c.End, at=event.at)
-    if command is None or not acceptances(run.state):
-        return None
+    if not acceptances(run.state):
+        raise NotDue
+    command = _demand(run, c.End, event)
     return Answered(command, History(at=event.at, events=run.events, role_lost=event.reason), _ROLES)
 
 
@@ -439,32 +403,26 @@ def judged_earlier(run: RecordedRun) -> bool:
     return Behaviour.OUTPUTS_SCREENED not in run.state.start.behaviour
 
 
-def _outputs_judged(run: RecordedRun, event: Judged) -> Answered | None:
+def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:
     """What VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
     if judged_earlier(run):
         return Answered(_JUDGING[type(event)](), Observed(event=event), _EARLIER)
-    command = run.due(_JUDGING[type(event)], at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, _JUDGING[type(event)], event)
     return Answered(
         command, Observed(event=judge_again(run.output_review(event.repairers), event, run.blobs))
     )
 
 
-def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered | None:
-    command = run.due(c.DrawSamples, at=event.at)
-    if command is None:
-        return None
+def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered:
+    command = _demand(run, c.DrawSamples, event)
     if judged_earlier(run):
         return Answered(command, Observed(event=event), _EARLIER)
     return Answered(command, Observed(event=vote_on(run.output_review(), event)))
 
 
-def _reported(run: RecordedRun, event: e.RunReported) -> Answered | None:
+def _reported(run: RecordedRun, event: e.RunReported) -> Answered:
     """What follows from how a run was to end; how that was decided by earlier rules for outputs is a fact."""
-    command = run.due(c.Score, at=event.at)
-    if command is None:
-        return None
+    command = _demand(run, c.Score, event)
     is_fact = bool(event.exit) and judged_earlier(run)
     answer = History(at=event.at, events=run.events, exit=event.exit if is_fact else {})
     return Answered(command, answer, _EARLIER if is_fact else "")
@@ -472,21 +430,19 @@ def _reported(run: RecordedRun, event: e.RunReported) -> Answered | None:
 
 # --- commands that need nothing but the time, or the events so far ---
 
-Recorded = Callable[[RecordedRun, Any], Answered | None]
+Recorded = Callable[[RecordedRun, Any], Answered]
 
 
 def _with_time(kind: type[c.Command]) -> Recorded:
-    def answer(run: RecordedRun, event: e.Event) -> Answered | None:
-        command = run.due(kind, at=event.at, step=getattr(event, "step", None))
-        return None if command is None else Answered(command, Now(at=event.at))
+    def answer(run: RecordedRun, event: e.Event) -> Answered:
+        return Answered(_demand(run, kind, event, getattr(event, "step", None)), Now(at=event.at))
 
     return answer
 
 
 def _looking_back(kind: type[c.Command]) -> Recorded:
-    def answer(run: RecordedRun, event: e.Event) -> Answered | None:
-        command = run.due(kind, at=event.at)
-        return None if command is None else Answered(command, History(at=event.at, events=run.events))
+    def answer(run: RecordedRun, event: e.Event) -> Answered:
+        return Answered(_demand(run, kind, event), History(at=event.at, events=run.events))
 
     return answer
 

@@ -42,14 +42,21 @@ def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference |
     if found is None:
         return None
     path, said, due = found
+    return differing(position, recorded, path[:LONGEST], brief(said), brief(due))
+
+
+def differing(
+    position: int, event: e.Event, field: str, recorded: Any, expected: Any, check: str = ""
+) -> Difference:
+    """A field in which an event differs from what was due, and what to check; by default what its type suggests."""
     return Difference(
         position=position,
-        event=event_type(recorded),
-        step=getattr(recorded, "step", None) or None,
-        field=path[:LONGEST],
-        recorded=brief(said),
-        expected=brief(due),
-        check=_CHECKS.get(type(recorded), _USUAL),
+        event=event_type(event),
+        step=getattr(event, "step", None) or None,
+        field=field,
+        recorded=recorded,
+        expected=expected,
+        check=check or _CHECKS.get(type(event), _USUAL),
     )
 
 
@@ -94,12 +101,4 @@ def _is_same(recorded: Any, expected: Any) -> bool:
 
 def not_due(position: int, recorded: e.Event, due: str) -> Difference:
     """An event that was recorded where nothing of the kind could happen."""
-    return Difference(
-        position=position,
-        event=event_type(recorded),
-        step=getattr(recorded, "step", None) or None,
-        field="type",
-        recorded=event_type(recorded),
-        expected=due,
-        check=_CHECKS.get(type(recorded), _USUAL),
-    )
+    return differing(position, recorded, "type", event_type(recorded), due)

@@ -23,7 +23,7 @@ from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents, Recalls
 from tercet.replay.answers import Derived, derive
 from tercet.replay.bundle.manifest import facts_of
-from tercet.replay.comparison import NOTHING, brief, compare, event_type, not_due
+from tercet.replay.comparison import NOTHING, brief, compare, differing, event_type, not_due
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.pool import on_all_cores, one_by_one
@@ -154,7 +154,8 @@ class _Replay:
                 return found
             self._run.fold(event)
             if self._is_strict and event.at < before:
-                return _earlier(position, event, before)
+                check = "the journal was changed: the times of a session never go back"
+                return differing(position, event, "at", event.at, f"{before} or later", check)
         except IllegalEvent as error:
             return not_due(position, event, error.message)
         except Exception as error:
@@ -199,15 +200,8 @@ class _Replay:
         if self._without_point is None:
             return None
         position, event = self._without_point
-        return Difference(
-            position=position,
-            event=event_type(event),
-            step=getattr(event, "step", None) or None,
-            field="point",
-            recorded=NOTHING,
-            expected="a point at this event or behind it",
-            check="checkpoints were removed: each verdict is written together with a point",
-        )
+        check = "checkpoints were removed: each verdict is written together with a point"
+        return differing(position, event, "point", NOTHING, "a point at this event or behind it", check)
 
     def _other_manifest(self) -> Difference | None:
         """A field in which the manifest of the bundle contradicts the events."""
@@ -229,15 +223,9 @@ class _Replay:
         """An event that was appended together with the last one, and is not there."""
         if not self._run.owed:
             return None
-        owed = self._run.owed[0]
-        return Difference(
-            position=len(self._recording.events) + 1,
-            event=event_type(owed),
-            step=getattr(owed, "step", None) or None,
-            field="type",
-            recorded=NOTHING,
-            expected=event_type(owed),
-            check="the end of the journal was cut off",
+        owed, behind = self._run.owed[0], len(self._recording.events) + 1
+        return differing(
+            behind, owed, "type", NOTHING, event_type(owed), "the end of the journal was cut off"
         )
 
 
@@ -256,27 +244,9 @@ _NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
 
 
 def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
-    return Difference(
-        position=position,
-        event=event_type(event),
-        step=getattr(event, "step", None) or None,
-        field="type",
-        recorded=event_type(event),
-        expected=f"something that can be judged ({type(error).__name__}: {str(error)[:300]})",
-        check="the journal was changed: what the event tells does not fit what was recorded before it",
-    )
-
-
-def _earlier(position: int, event: e.Event, before: int) -> Difference:
-    return Difference(
-        position=position,
-        event=event_type(event),
-        step=getattr(event, "step", None) or None,
-        field="at",
-        recorded=event.at,
-        expected=f"{before} or later",
-        check="the journal was changed: the times of a session never go back",
-    )
+    expected = f"something that can be judged ({type(error).__name__}: {str(error)[:300]})"
+    check = "the journal was changed: what the event tells does not fit what was recorded before it"
+    return differing(position, event, "type", event_type(event), expected, check)
 
 
 def _nothing_recorded() -> Difference:

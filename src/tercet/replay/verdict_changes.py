@@ -22,7 +22,7 @@ from tercet.core.decide import decide, is_worn_out
 from tercet.core.fold.base import ROLE_LOST, changed, with_step
 from tercet.core.outputs.recorded_answers import Judged, Unrecorded
 from tercet.core.resolve import resolve
-from tercet.replay.answers import Answered, derive, judged_earlier, planning_failed_as_recorded
+from tercet.replay.answers import NotDue, derive, judged_earlier, planning_failed_as_recorded
 from tercet.replay.comparison import brief
 from tercet.replay.recorded_run import RecordedRun
 
@@ -162,12 +162,11 @@ def _derived(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
 
 
 def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> BothVerdicts | None:
-    answered = planning_failed_as_recorded(run, event)
-    return None if answered is None else _both(event, _resolve(run, answered))
-
-
-def _resolve(run: RecordedRun, answered: Answered) -> e.Event:
-    return resolve(run.run, answered.command, answered.answer).events[0]
+    try:
+        command, answer, _ = planning_failed_as_recorded(run, event)
+    except NotDue:
+        return None
+    return _both(event, resolve(run.run, command, answer).events[0])
 
 
 def _judged(run: RecordedRun, event: e.StepJudged) -> BothVerdicts | None:

@@ -40,14 +40,6 @@ def describe(event: e.Event, state: State | None = None) -> EventView | None:
     return _of_step(event, state or State()) or _of_session(event, state or State())
 
 
-def told_retries(event: e.EvidenceFetched) -> str:
-    """Say how many of the calls that had failed brought something when they were made again; empty where there are none."""
-    if not event.results:
-        return ""
-    brought = sum(not each.error for each in event.results)
-    return f"{count(len(event.results), 'failed call')} made again: {brought:,} brought a result"
-
-
 def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - one case for each kind of event
     def view(mark: str, tone: Tone, text: str, *, is_minor: bool = False) -> EventView:
         return EventView(mark, tone, text, getattr(event, "step", ""), is_minor)
@@ -79,18 +71,10 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
             return view("○", "quiet", f"skipped: {SKIPPED[event.reason]}")
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
             return view("↻", "wait", f"{event.reason}: reviewed again")
-        case e.StepJudged(outcome="replan" | "escalate"):
-            wish = "wants another plan" if event.outcome == "replan" else "escalates"
-            return view("✗", "bad", f"the critic {wish}: {event.reason}")
         case e.StepJudged():
+            mark, tone, words = _JUDGED.get(event.outcome, ("·", "quiet", f"the critic says {event.outcome}"))
             why = f": {event.reason}" if event.reason else ""
-            is_good = event.outcome == "accept"
-            return view(
-                "✓" if is_good else "↻",
-                "good" if is_good else "wait",
-                f"the critic says {event.outcome}{why}",
-                is_minor=True,
-            )
+            return view(mark, tone, f"{words}{why}", is_minor=event.outcome in ("accept", "retry"))
         case e.LoopGuardTripped():
             return view("✗", "bad", f"loop guard: {event.reason}")
         case e.GateOpened():
@@ -135,8 +119,7 @@ def _of_session(event: e.Event, state: State) -> EventView | None:  # noqa: C901
         case e.ModelAnswered() if event.code:
             return EventView("✗", "wait", f"no answer: {event.error}")
         case e.ModelAnswered():
-            tokens = count(event.tokens_in + event.tokens_out, "token")
-            return EventView("·", "quiet", f"answered after {took(event.latency)}, {tokens}")
+            return EventView("·", "quiet", answered_text(event))
         case e.TurnJudged():
             return describe_turn(event)
         case e.OutputsProduced() if event.missing:
@@ -188,6 +171,12 @@ def _of_lifecycle(event: e.Event) -> EventView | None:
             return None
 
 
+_JUDGED: dict[str, tuple[str, Tone, str]] = {
+    "accept": ("✓", "good", "accepted by the critic"),
+    "retry": ("↻", "wait", "the critic wants another try"),
+    "replan": ("✗", "bad", "the critic wants another plan"),
+    "escalate": ("✗", "bad", "the critic hands it to a person"),
+}
 _TURNS: dict[TurnAction, tuple[str, Tone, str]] = {
     "continue": ("·", "quiet", "goes on"),
     "retry": ("↻", "wait", "is undone and decided again"),
@@ -217,6 +206,12 @@ def _reported(event: e.RunReported) -> EventView:
             return EventView(
                 "✗", "bad", f"the critic says {event.outcome}{f': {reasons}' if reasons else ''}"
             )
+
+
+def answered_text(event: e.ModelAnswered) -> str:
+    """Return how long an answer of a model took, and how many tokens."""
+    tokens = count(event.tokens_in + event.tokens_out, "token")
+    return f"answered after {took(event.latency)}, {tokens}"
 
 
 def scores(report: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import floor
 
 BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
@@ -59,6 +60,21 @@ def amount_text(dimension: str, amount: int) -> str:
 def cents(microcents: int) -> str:
     """Return money: `2.50 cents`."""
     return f"{Decimal(microcents).scaleb(-6):,.2f} cents"
+
+
+def score(value: float | None) -> str:
+    """Return a score, cut off behind two places: what is below a limit never looks like it."""
+    return "not measured" if value is None else f"{floor(value * 100 + 1e-9) / 100:g}"
+
+
+def spoken(name: str) -> str:
+    """Return a name of the code as words: `MINIMAL_EDIT` is a minimal edit."""
+    return name.lower().replace("_", " ")
+
+
+def as_sentence(text: str) -> str:
+    """Return words as a sentence: with a capital letter and a full stop; nothing stays nothing."""
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def joined(parts: Iterable[str], separator: str = ", ") -> str:

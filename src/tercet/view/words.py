@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias, assert_never
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.session import SessionStatus
+from tercet.contracts.shape import as_object
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
 from tercet.core.state import Answer, State
@@ -81,6 +83,22 @@ def login_words(login: str | None, simulated_by: str = "") -> str:
 def need_text(name: str, quorum: int, roles: tuple[str, ...]) -> str:
     """Return whom a gate asks for: `GATE_FINANCE: 2 of finance_lead or cfo`."""
     return f"{f'{name}: ' if name else ''}{quorum} of {' or '.join(roles) or 'anybody'}"
+
+
+def way_back(shown: Mapping[str, Any], given: str = "") -> str:
+    """Return how a call that a gate shows is taken back, and what approving the call means for that; empty where nothing is
+    said of it. `given` stands behind the name of the tool."""
+    if shown.get("no_compensation"):
+        return f"there is no way back: {shown['no_compensation']}"
+    way = as_object(shown.get("compensation"))
+    if not way:
+        return "it cannot be taken back" if shown.get("reversibility") == "irreversible" else ""
+    approval = "approved together with the call"
+    if way.get("error"):
+        approval = f"it cannot be made: {way['error']}"
+    elif way.get("proposed"):
+        approval = "proposed by the plan: approved here only if it is complete and needs no other gate"
+    return f"{way.get('tool')}{given}; {approval}"
 
 
 def step_text(step: str) -> str:

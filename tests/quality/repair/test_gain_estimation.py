@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.control import ControlSpec, RepairObservation
-from tercet.quality.control import LEAST_SAMPLE, estimate, estimate_classes
+from tercet.quality.control import LEAST_SAMPLE, estimate
 
 from .plants import Trial, lots, record
 
@@ -101,14 +101,8 @@ def test_estimates_are_total_and_know_no_order(given_rows: list[RepairObservatio
     """Any rows in any order give the same, rounded, and within what a gain may be."""
     shuffled = list(given_rows)
     random.shuffle(shuffled)
-    found = estimate_classes(given_rows)
-    assert found == estimate_classes(shuffled)
-    for each in found.values():
-        assert 0.0 < each.low <= each.gain <= each.high <= 1.0
-        assert each.applied_to(ControlSpec()).gain == each.gain == round(each.gain, 6)
-
-
-def test_every_class_has_its_own() -> None:
-    """A class with too few repairs is not there at all."""
-    mixed = [row(0.5, 0.1)] * 8 + [row(0.5, 0.3, task_class="code")] * 8 + [row(0.5, 0.3, task_class="poem")]
-    assert {name: each.gain for name, each in estimate_classes(mixed).items()} == {"code": 0.6, "letter": 0.2}
+    found = estimate(given_rows)
+    assert found == estimate(shuffled)
+    if found is not None:
+        assert 0.0 < found.low <= found.gain <= found.high <= 1.0
+        assert found.applied_to(ControlSpec()).gain == found.gain == round(found.gain, 6)

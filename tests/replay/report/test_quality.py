@@ -212,7 +212,10 @@ def test_failed_tests_stand_with_what_was_expected_and_found(workshop: Workshop)
     workshop.tool("test.unit", adding([], "unit"), mode="read_only")
     run = carried(workshop, rewritten(MENDED))
     first, second = loop_of(tell(Case(state=run.state, events=tuple(run.found)))).turns
-    assert [each.result.text for each in (*first.tests, *second.tests)] == ["2 passed, 1 failed", "2 passed"]
+    assert [each.result.text for each in (*first.tests, *second.tests)] == [
+        "1 of 3 tests failed",
+        "2 tests passed",
+    ]
     (failure,) = first.tests[0].failures
     assert (failure.label, failure.text) == ("shop.test_total", "expected 6, found -2")
 
@@ -225,9 +228,9 @@ def test_edge_cases_and_samples_stand_in_their_turn(workshop: Workshop) -> None:
     first, second = loop_of(page).turns
     (card,) = first.tests
     assert (card.heading, card.tool, card.result.tone) == ("Edge cases", "try.it", "bad")
-    assert card.result.text.startswith("12 tried, ")
+    assert card.result.text.endswith(" of 12 edge cases broke it")
     assert "ZeroDivisionError" in card.failures[0].text
-    assert (second.tests[0].result.text, second.tests[0].result.tone) == ("12 tried", "good")
+    assert (second.tests[0].result.text, second.tests[0].result.tone) == ("it stood 12 edge cases", "good")
     assert "<h4>Edge cases</h4>" in render(page)
     what = [each.what for each in page.happenings]
     assert "3 samples of draft agree at 1; number 1 is taken" in what
@@ -308,16 +311,12 @@ def test_each_event_of_the_loop_is_a_sentence() -> None:
     """None is told by the name of its type."""
     page = tell(letter("total", "claim"))
     what = [each.what for each in page.happenings]
-    assert "experience of the task class letter: no run before it" in what
-    assert (
-        "the outputs are verified at 0.84, 2 values refused, 1 missing, 1 text unjudged; critique follows"
-        in what
-    )
-    scored = (
-        "the critic scores the outputs 0.89, 3 defects, too low: correctness, completeness; repair follows"
-    )
-    assert scored in what
-    assert "not all is repaired, 0 of 1 repair made: 1 defect left, fail with diagnosis" in what
+    assert "task class letter: no run before it has taught anything" in what
+    assert "verified 0.84: 13 values: 11 found, 2 unknown; 1 missing; 1 text unjudged" in what
+    low = "correctness 0.84, completeness 0.8"
+    assert f"critique 0.89 of 0.9, confidence 0.91: 3 defects; under their minimum: {low}" in what
+    repaired = "repair: 0 of 1 attempt helped, 1 to be looked at again; what is left goes no further"
+    assert any(each.startswith(repaired) for each in what)
     waiting = [each.what for each in tell(letter()).happenings]
     assert "the outputs wait for GATE_EDITOR to accept them" in waiting
     assert any(each.startswith("the outputs hold, and a person is asked") for each in waiting)

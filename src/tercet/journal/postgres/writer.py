@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias, cast
 
-from tercet.contracts.errors import TercetError
 from tercet.database.postgres import CONNECTIONS, FAILURES, Connection, Pool, Server, is_lost
-from tercet.journal.database import DatabaseJournal
+from tercet.journal.database import DatabaseJournal, settle
 from tercet.journal.errors import JournalClosed
 from tercet.journal.postgres.batch import Batcher
 from tercet.journal.postgres.delivery import Delivery, Outcome
@@ -69,8 +68,7 @@ class Writer:
             waiting = [each for each in self._gathered[:_MOST] if not each[1].cancelled()]
             del self._gathered[:_MOST]
             outcomes = await self._carry_out([act for act, _ in waiting])
-            for (_, future), outcome in zip(waiting, outcomes, strict=True):
-                _settle(future, outcome)
+            settle([future for _, future in waiting], outcomes)
 
     async def _carry_out(self, acts: Sequence[Act]) -> list[Outcome]:
         """The outcome of every act, over new connections while they are lost and patience lasts.
@@ -141,15 +139,6 @@ class Writer:
             await connection.close(timeout=self._server.patience_s)
         except FAILURES:
             connection.terminate()
-
-
-def _settle(future: asyncio.Future[Any], outcome: Outcome) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, TercetError):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
 
 
 class PostgresJournal(DatabaseJournal):

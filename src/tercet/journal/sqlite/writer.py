@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tercet.contracts.errors import TercetError
 from tercet.database.sqlite import FAILURES, connect_writer, is_busy, translate
+from tercet.journal.database import settle
 from tercet.journal.errors import JOURNAL, JournalClosed, JournalError, JournalUnavailable
 from tercet.journal.sqlite.batch import SCHEMA, Batcher, Outcome
 from tercet.journal.sqlite.heads import Heads, demand_whole, heads_path
@@ -84,16 +84,16 @@ class Writer:
             connection, heads = self._connect()
         except BaseException as error:  # noqa: BLE001 - handed to the caller that waits for the opening
             reported = translate(error, JOURNAL, str(self._path)) if isinstance(error, FAILURES) else error
-            self._call(_settle_error, self._opened, reported)
-            self._call(_settle, [self._ended], [None])
+            self._call(settle, [self._opened], [reported])
+            self._call(settle, [self._ended], [None])
             return
-        self._call(_settle, [self._opened], [None])
+        self._call(settle, [self._opened], [None])
         try:
             self._serve(Batcher(connection, heads))
         finally:
             connection.close()
             heads.close()
-            self._call(_settle, [self._ended], [None])
+            self._call(settle, [self._ended], [None])
 
     def _connect(self) -> tuple[sqlite3.Connection, Heads]:
         """The writing connection and the commit log, once it is sure that the database lacks no durable commit."""
@@ -118,7 +118,7 @@ class Writer:
             waiting, stopping = self._take()
             if waiting:
                 acts, futures = zip(*waiting, strict=True)
-                self._call(_settle, futures, self._commit(batcher, acts))
+                self._call(settle, futures, self._commit(batcher, acts))
 
     def _take(self) -> tuple[list[Waiting], bool]:
         """Wait for acts, then take all that are there; whether the stop sign was among them."""
@@ -175,19 +175,3 @@ class NoWriter:
 
     async def close(self) -> None:
         """Close nothing."""
-
-
-def _settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[Outcome | None]) -> None:
-    """Wake everybody whose act was in the commit."""
-    for future, outcome in zip(futures, outcomes, strict=True):
-        if future.done():
-            continue
-        if isinstance(outcome, TercetError):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
-
-
-def _settle_error(future: asyncio.Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)

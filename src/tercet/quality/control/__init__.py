@@ -17,7 +17,6 @@ from tercet.quality.control.controller import (
 from tercet.quality.control.estimation import (
     LEAST_SAMPLE,
     estimate,
-    estimate_classes,
     mean_course,
     trajectories,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "closed_cost",
     "escalation_after",
     "estimate",
-    "estimate_classes",
     "is_stable",
     "iterations_to_reach",
     "kp_bound",

@@ -47,15 +47,6 @@ def estimate(rows: Iterable[RepairObservation]) -> GainEstimate | None:
     )
 
 
-def estimate_classes(rows: Iterable[RepairObservation]) -> Mapping[str, GainEstimate]:
-    """An estimate for each task class that has enough repairs, by name."""
-    classes: dict[str, list[RepairObservation]] = {}
-    for row in rows:
-        classes.setdefault(row.task_class, []).append(row)
-    found = {name: estimate(classes[name]) for name in sorted(classes)}
-    return {name: each for name, each in found.items() if each is not None}
-
-
 def _bounded(slope: float) -> float:
     return min(max(slope, LEAST_GAIN), MOST_GAIN)
 

@@ -114,18 +114,3 @@ def _caption(
 def _stop(control: Mapping[str, Any]) -> str:
     command: Mapping[str, Any] = control.get("command", {})
     return f" It stopped: {spoken(str(command['reason']))}." if command.get("kind") == "stop" else ""
-
-
-def steering(control: Mapping[str, Any]) -> str:
-    """What the controller said to one measurement."""
-    command: Mapping[str, Any] = control.get("command", {})
-    match command.get("kind"):
-        case "repair":
-            worst = f", for {command['worst']} is furthest from its aim" if command.get("worst") else ""
-            strength = f"at intensity {score(float(command['intensity']))}"
-            return f"The controller asked for a {spoken(str(command['strategy']))} {strength}{worst}."
-        case "stop":
-            helper = f"; what may help: {spoken(str(control['helper']))}" if control.get("helper") else ""
-            return f"The controller stopped: {spoken(str(command['reason']))}{helper}."
-        case _:
-            return ""

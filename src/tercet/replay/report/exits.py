@@ -5,27 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tercet.contracts.exit import (
-    BIAS,
-    Confidence,
-    Disposition,
-    ExitDecision,
-    ThresholdResult,
-)
+from tercet.contracts.exit import BIAS, Confidence, ExitDecision, ThresholdResult
 from tercet.quality.exit.decision import TRIGGERS, recommend
 from tercet.replay.report.loop_page import Chip, ExitCard, Grade, Row, Tone
 from tercet.replay.report.wording import Wording, count, score
+from tercet.view.judging import ADVICE, DISPOSITIONS
 
-_LEADS: dict[Disposition, tuple[str, Tone]] = {
-    Disposition.AUTO_COMMIT: ("enough to commit without asking", "good"),
-    Disposition.HUMAN_REVIEW: ("a person is asked", "wait"),
-    Disposition.REJECT: ("too little to ask a person", "bad"),
-}
-_ADVICE = {
-    "approve": "accept them: every limit holds",
-    "modify": "send them back: a limit is missed",
-    "reject": "deny them: they are unsafe, or too unsure",
-}
 _FEATURES: dict[str, str] = {
     "verify": "verification",
     "consistency": "self-consistency",
@@ -41,7 +26,7 @@ def grade(name: str, value: float | None, limit: float | None, tone: Tone) -> Gr
     """A score with its limit, where it has one."""
     return Grade(
         name=name,
-        number="not measured" if value is None else score(value),
+        number=score(value),
         limit="" if limit is None else f"min {limit:g}",
         share=0.0 if value is None else round(100 * min(1.0, max(0.0, value)), 1),
         mark=None if limit is None else round(100 * limit, 1),
@@ -61,7 +46,7 @@ def exit_card(given: Mapping[str, Any], sure: Mapping[str, Any], wording: Wordin
         confidence_parts=tuple(_parts(sure)),
         triggers=tuple(TRIGGERS[trigger] for trigger in decided.triggers),
         # What was handed over takes no approval and no wish for changes: its gate says what can be chosen.
-        advice=_ADVICE[recommend(decided)] if decided.needs_approval else "",
+        advice=ADVICE[recommend(decided)] if decided.needs_approval else "",
     )
 
 
@@ -92,14 +77,14 @@ def _confidence(decided: ExitDecision, sure: Mapping[str, Any]) -> Grade | None:
     value = decided.confidence if decided.confidence is not None else sure.get("value")
     if value is None:
         return None
-    tone = _LEADS[decided.disposition][1] if decided.disposition else "quiet"
+    tone = DISPOSITIONS[decided.disposition][1] if decided.disposition else "quiet"
     return grade("confidence", float(value), None, tone)
 
 
 def _leads(decided: ExitDecision, sure: Mapping[str, Any]) -> str:
     """Where confidence leads, and what it was estimated by."""
     if decided.disposition:
-        leads = _LEADS[decided.disposition][0]
+        leads = DISPOSITIONS[decided.disposition][0]
     else:
         leads = "the decision names no bands for it, so it leads nowhere"
     if not sure:

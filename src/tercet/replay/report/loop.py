@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from tercet.contracts.exit import Novelty
 from tercet.contracts.quality import CritiqueDiagnosis
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
@@ -17,7 +16,9 @@ from tercet.replay.report.curve import draw_curve
 from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import ExitCard, LoopPart
 from tercet.replay.report.turns import Passage, answer_row, known_by, turn
-from tercet.replay.report.wording import Wording, count, joined, score
+from tercet.replay.report.wording import Wording, count, joined
+from tercet.view.judging import experience_text
+from tercet.view.text import as_sentence
 
 MOST = 20
 _FEW = 3
@@ -33,7 +34,10 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
     if not any(isinstance(event, _JUDGED) for event in case.events):
         return None
     passages = _unfolded(list(_passages(case.events)))
-    changed, changes_note = changes(case.state.quality.drafts, _mended(case), wording)
+    quality = case.state.quality
+    # Compared with the drafts; where nothing was ever repaired, there is nothing to compare.
+    changed, changes_note = changes(quality.drafts, case.state.outputs if quality.drafts else {}, wording)
+    handed_over = as_sentence(told_round(quality.restored))  # where they are not those of the last turn
     more = len(passages) - MOST
     return LoopPart(
         experience=wording.text(_experience(case.events), 600),
@@ -41,21 +45,10 @@ def loop_part(case: Case, wording: Wording) -> LoopPart | None:
         answered=tuple(answer_row(event, wording) for event in _last_answers(case.events)),
         curve=draw_curve(_controls(case.events), wording),
         changes=changed,
-        changes_note=" ".join(filter(None, (_handed_over(case), changes_note))),
+        changes_note=joined((handed_over, changes_note), " "),
         turns=tuple(turn(passage, case.minimums, wording) for passage in passages[-MOST:]),
         turns_note=f"{count(more, 'earlier turn')} are left out." if more > 0 else "",
     )
-
-
-def _mended(case: Case) -> Mapping[str, Any]:
-    """What is compared with the drafts; the same where nothing was ever repaired."""
-    return case.state.outputs if case.state.quality.drafts else {}
-
-
-def _handed_over(case: Case) -> str:
-    """Which outputs are compared, where they are not those of the last turn."""
-    told = told_round(case.state.quality.restored)
-    return f"{told[0].upper()}{told[1:]}." if told else ""
 
 
 # --- turns ---
@@ -98,30 +91,7 @@ def _found(passage: Passage | None) -> frozenset[str]:
 def _experience(events: Sequence[e.Event]) -> str:
     """What earlier runs have taught this one, in one line."""
     found = [event for event in events if isinstance(event, e.ExperienceDrawn)]
-    if not found:
-        return ""
-    drawn = found[-1]
-    tried = sum(int(each["tried"]) for each in drawn.rates.get("tallies", ()))
-    told = joined(
-        (
-            f"it goes by {count(tried, 'repair')} of runs before it" if tried else "",
-            f"a measured gain of {score(float(drawn.gain['gain']))}" if drawn.gain else "",
-            f"confidence as calibrated on {count(drawn.weights['sample'], 'outcome')}"
-            if drawn.weights
-            else "",
-            _novelty(drawn.novelty),
-        )
-    )
-    return f"Task class {drawn.task_class}: {told or 'no run before it has taught anything'}."
-
-
-def _novelty(given: Mapping[str, Any]) -> str:
-    if not given:
-        return ""
-    found = Novelty.model_validate(given)
-    if found.nearest is None:
-        return "the first of its kind"
-    return f"{'novel' if found.is_novel else 'not novel'}, {score(found.distance)} from {found.nearest}"
+    return as_sentence(experience_text(found[-1])) if found else ""
 
 
 def _exit(case: Case, wording: Wording) -> ExitCard | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
-Tone: TypeAlias = Literal["good", "bad", "wait", "busy", "quiet"]
-"""What a colour means: it went well, badly, it waits or is not known, it goes on, nothing came of it."""
+from tercet.view.words import Tone
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

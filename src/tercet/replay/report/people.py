@@ -12,7 +12,7 @@ from tercet.replay.report.exits import exit_card
 from tercet.replay.report.loop_page import Produced
 from tercet.replay.report.page import Chip, GateCard, Parameter, Reply, Row, SeenCall
 from tercet.replay.report.wording import Wording, count, joined, moment, took
-from tercet.view.words import QUESTIONS, answer_tone, answer_word, need_text
+from tercet.view.words import QUESTIONS, answer_tone, answer_word, need_text, way_back
 
 MOST = 100
 _SHOWN_APART = frozenset(
@@ -94,7 +94,7 @@ def _call(step: str, shown: Mapping[str, Any], digest: str, wording: Wording) ->
             _parameter(name, value, sources.get(name), wording, is_authority=name in authority)
             for name, value in (as_object(shown.get("params")) or {}).items()
         ),
-        back=wording.text(_way_back(shown), 600),
+        back=wording.text(way_back(shown), 600),
         digest=wording.text(digest, 100),
     )
 
@@ -108,17 +108,6 @@ def _parameter(name: str, value: Any, source: Any, wording: Wording, *, is_autho
         is_authority=is_authority,
         is_trusted="untrusted" not in told,
     )
-
-
-def _way_back(shown: Mapping[str, Any]) -> str:
-    if shown.get("no_compensation"):
-        return f"there is no way back: {shown['no_compensation']}"
-    way = as_object(shown.get("compensation"))
-    if way is not None:
-        is_proposed = bool(way.get("proposed"))
-        covered = "proposed by the plan" if is_proposed else "approved together with the call"
-        return f"{way.get('tool')}, {covered}"
-    return "it cannot be taken back" if shown.get("reversibility") == "irreversible" else ""
 
 
 def _produced(opened: e.GateOpened, case: Case, wording: Wording) -> Produced:

@@ -16,6 +16,7 @@ from tercet.replay.report.drawing import draw
 from tercet.replay.report.page import Chip, PlanPart, Row, Tone
 from tercet.replay.report.steps import Services, step_card
 from tercet.replay.report.wording import Wording, count
+from tercet.view.events import describe_turn
 from tercet.view.words import ANSWERS
 
 MOST_PLANS = 12
@@ -103,8 +104,7 @@ def _turns(chapter: Chapter) -> Iterator[str]:
     """What the critics made of a turn."""
     for event in chapter.events:
         if isinstance(event, e.TurnJudged):
-            by = f" by {event.critic}" if event.critic else ""
-            yield f"judged{by}: {event.action}{f', {event.reason}' if event.reason else ''}"
+            yield describe_turn(event).text
 
 
 def _remedies(review: Mapping[str, Any], wording: Wording) -> Iterator[Row]:

@@ -9,7 +9,8 @@ from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Exchange, Row, Tone
-from tercet.replay.report.wording import BLOCK, Wording, cents, count, joined, took
+from tercet.replay.report.wording import BLOCK, Wording, cents, joined
+from tercet.view.events import answered_text
 
 MOST = 60
 
@@ -45,10 +46,9 @@ def _how(answered: e.ModelAnswered | None) -> tuple[str, Tone]:
         return "no answer is recorded", "wait"
     if answered.code:
         return f"no answer, {answered.code}: {answered.error}", "bad"
-    tokens = count(answered.tokens_in + answered.tokens_out, "token")
     cost = cents(answered.cost) if answered.cost else ""
     cut = "the answer was cut off, it became too long" if answered.cut else ""
-    return joined((f"answered after {took(answered.latency)}", tokens, cost, cut)), "good"
+    return joined((answered_text(answered), cost, cut)), "good"
 
 
 def _messages(messages: Sequence[Any], wording: Wording) -> tuple[Row, ...]:

@@ -11,14 +11,8 @@ from tercet.core import events as e
 from tercet.core.state import StepState
 from tercet.replay.report.page import Attempt, Chip, Row, StepCard, Tone
 from tercet.replay.report.wording import BLOCK, Wording, joined, moment, took
+from tercet.view.events import describe
 from tercet.view.words import SKIPPED, STEPS, settlement
-
-_JUDGED: dict[str, tuple[str, Tone]] = {
-    "accept": ("accepted by the critic", "good"),
-    "retry": ("the critic wants another try", "wait"),
-    "replan": ("the critic wants another plan", "bad"),
-    "escalate": ("the critic hands it to a person", "bad"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +91,8 @@ def _chips(
     for refusal in refusals:
         yield Chip(text=wording.text(f"refused: {refusal.get('code')}", 80), tone="bad")
     for event in events:
-        match event:
-            case e.StepJudged():
-                words, tone = _JUDGED.get(event.outcome, (event.outcome, "quiet"))
-                why = f": {event.reason}" if event.reason else ""
-                yield Chip(text=wording.text(f"{words}{why}"), tone=tone)
-            case e.StepRefused():
-                yield Chip(text=wording.text(f"not called, {event.code}: {event.reason}"), tone="bad")
-            case e.LoopGuardTripped():
-                yield Chip(text=wording.text(f"loop guard: {event.reason}"), tone="bad")
-            case _:
-                pass
+        if isinstance(event, e.StepJudged | e.StepRefused | e.LoopGuardTripped) and (view := describe(event)):
+            yield Chip(text=wording.text(view.text), tone=view.tone)
 
 
 def _rows(step: Step, state: StepState, around: Services) -> Iterator[Row]:

@@ -17,13 +17,11 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.repair import Escalation, EscalationVerdict, LeftDefect
+from tercet.contracts.repair import EscalationVerdict, LeftDefect
 from tercet.contracts.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.quality.rubric.adversarial import judge_attack
-from tercet.replay.report.curve import steering
 from tercet.replay.report.exits import grade
-from tercet.replay.report.happenings import broken_by
 from tercet.replay.report.loop_page import (
     Chip,
     CritiquedPart,
@@ -39,6 +37,19 @@ from tercet.replay.report.loop_page import (
     VerifiedPart,
 )
 from tercet.replay.report.wording import Wording, count, joined, score, spoken
+from tercet.view.judging import (
+    UNJUDGED,
+    attack_text,
+    attempts_text,
+    compared,
+    entries_of,
+    steering_text,
+    tests_text,
+    verdict_tone,
+    verified_text,
+    went_text,
+)
+from tercet.view.text import as_sentence
 
 MOST = 60
 """How many defects, claims or failed tests are shown of one turn."""
@@ -113,19 +124,13 @@ def _chips(verified: e.OutputsVerified | None, critiqued: e.OutputsCritiqued | N
         verdict = VerificationVerdict.model_validate(verified.verdict)
         broken = "form broken"
         told = f"verified {score(verdict.score)}" if verdict.schema_valid else broken
-        yield Chip(text=told, tone=_verdict_tone(verdict))
+        yield Chip(text=told, tone=verdict_tone(verdict))
     if critiqued is not None:
         rubric = RubricScore.model_validate(critiqued.rubric)
         yield Chip(text=f"rubric {score(rubric.weighted)}", tone="good" if rubric.passed else "bad")
         defects = len(critiqued.diagnosis.get("defects", ()))
         if defects:
             yield Chip(text=count(defects, "defect"), tone="bad")
-
-
-def _verdict_tone(verdict: VerificationVerdict) -> Tone:
-    if verdict.passed:
-        return "good"
-    return "wait" if verdict.schema_valid else "bad"  # its score is a sign, and holds nothing back
 
 
 def _next(passage: Passage) -> str:
@@ -181,31 +186,28 @@ def asked_for(query: Mapping[str, Any], wording: Wording) -> str:
 
 
 def _tests(event: e.TestsRun, wording: Wording) -> TestsCard:
-    result = TestResult.model_validate(event.result or {"passed": 0, "failed": 0})
-    if event.error:
-        chip = Chip(text=wording.text(f"could not be run: {event.error}"), tone="bad")
-    else:
-        told = joined((f"{result.passed:,} passed", f"{result.failed:,} failed" if result.failed else ""))
-        chip = Chip(text=told, tone="bad" if result.failed else "good" if result.passed else "wait")
-    failures = tuple(_failure(each, wording) for each in result.errors[:MOST])
-    return TestsCard(tool=wording.text(event.tool, 200), result=chip, failures=failures)
+    told, tone = tests_text(event)
+    errors = TestResult.model_validate(event.result).errors if event.result else ()
+    return TestsCard(
+        tool=wording.text(event.tool, 200),
+        result=Chip(text=wording.text(told), tone=tone),
+        failures=tuple(_failure(each, wording) for each in errors[:MOST]),
+    )
 
 
 def _attack(event: e.OutputsAttacked, wording: Wording) -> TestsCard:
     """Edge cases are tests that nobody has written."""
-    broken = broken_by(event)
-    told = joined((f"{len(event.tried):,} tried", f"{len(broken):,} broke it" if broken else "", event.error))
-    chip = Chip(text=wording.text(told), tone="bad" if broken or event.error else "good")
+    told, tone = attack_text(event)
+    chip = Chip(text=wording.text(joined((told, event.error))), tone=tone)
     alike = judge_attack([EdgeOutcome.model_validate(each) for each in event.tried])[:MOST]
     rows = tuple(Row(label="edge case", text=wording.text(each.defect.description, 600)) for each in alike)
     return TestsCard(heading="Edge cases", tool=wording.text(event.tool, 200), result=chip, failures=rows)
 
 
 def _failure(failure: TestFailure, wording: Wording) -> Row:
-    compared = f"expected {failure.expected}, found {failure.actual}" if failure.expected else "it fails"
     return Row(
         label=wording.text(failure.name, 200),
-        text=wording.text(compared, 600),
+        text=wording.text(compared(failure) or "it fails", 600),
         note=wording.text(failure.location, 200),
     )
 
@@ -217,7 +219,7 @@ def _verified(event: e.OutputsVerified, wording: Wording) -> VerifiedPart:
     verdict = VerificationVerdict.model_validate(event.verdict)
     more = len(verdict.tokens) - MOST
     return VerifiedPart(
-        summary=wording.text(_verdict(verdict, event), 600),
+        summary=wording.text(as_sentence(verified_text(event)[0]), 600),
         grades=tuple(_verdict_grades(verdict)) if verdict.schema_valid else (),
         faults=tuple(
             Row(label=wording.text(each.pointer or "/", 200), text=wording.text(each.message, 600))
@@ -240,26 +242,8 @@ def _verified(event: e.OutputsVerified, wording: Wording) -> VerifiedPart:
     )
 
 
-UNJUDGED = {
-    "free": "nothing vouches for these words",
-    "language": "its language is not the configured one, or not known",
-    "empty": "there is nothing that anybody could vouch for",
-}
-
-
-def _verdict(verdict: VerificationVerdict, event: e.OutputsVerified) -> str:
-    if not verdict.schema_valid:
-        return "The form is broken, so nothing else was looked at."
-    if "claims" in event.verdict:
-        return "Judged by earlier rules, which are no longer applied."
-    refused = sum(each.status in ("elsewhere", "unknown") for each in verdict.tokens)
-    told = f"{count(len(verdict.tokens), 'value')}, {refused:,} refused" if verdict.tokens else ""
-    agreed = f"samples agree at {score(float(event.consistency['consistency']))}" if event.consistency else ""
-    return joined((told or "No values are stated", agreed), "; ") + "."
-
-
 def _verdict_grades(verdict: VerificationVerdict) -> Iterator[Grade]:
-    yield grade("score", verdict.score, verdict.threshold, _verdict_tone(verdict))
+    yield grade("score", verdict.score, verdict.threshold, verdict_tone(verdict))
     if verdict.semantic is not None:
         yield grade("known somewhere", verdict.semantic, None, "good" if verdict.semantic == 1 else "bad")
     if verdict.factual is not None:
@@ -282,7 +266,7 @@ def _token(found: TokenVerdict, wording: Wording) -> TokenCard:
 def _critiqued(event: e.OutputsCritiqued, minimums: Mapping[str, float], wording: Wording) -> CritiquedPart:
     found = CritiqueDiagnosis.model_validate(event.diagnosis)
     rubric = RubricScore.model_validate(event.rubric)
-    more = len(found.defects) - MOST
+    more, steered = len(found.defects) - MOST, steering_text(event.control)
     return CritiquedPart(
         summary=_rubric(rubric, event.confidence),
         grades=tuple(
@@ -293,7 +277,7 @@ def _critiqued(event: e.OutputsCritiqued, minimums: Mapping[str, float], wording
         ),
         defects=tuple(_defects(found, wording)),
         left_out=f"{count(more, 'more defect')} are left out." if more > 0 else "",
-        steering=wording.text(steering(event.control), 400),
+        steering=wording.text(f"The controller {steered}." if steered else "", 400),
     )
 
 
@@ -331,23 +315,11 @@ _RESULTS: dict[bool | None, tuple[str, Tone]] = {
     False: ("not mended", "bad"),
     None: ("not known yet", "wait"),
 }
-_WENT: dict[Escalation, str] = {
-    Escalation.HUMAN_REVIEW: "to a person",
-    Escalation.MODEL_UPGRADE: "to a stronger model",
-    Escalation.TASK_REDECOMPOSE: "back to the planner",
-    Escalation.PARTIAL_COMMIT: "into a partial result",
-    Escalation.FAIL_WITH_DIAGNOSIS: "no further, with this diagnosis",
-}
 
 
 def known_by(defect: Defect) -> str:
     """What a defect is known again by in the next turn: its dimension and what it is, but not the values of a test."""
     return f"{defect.dimension}: {defect.description.partition(': expected ')[0]}"
-
-
-def entries_of(event: e.OutputsRepaired) -> list[RepairEntry]:
-    """The attempts of a REPAIR phase."""
-    return [RepairEntry.model_validate(entry) for entry in event.log]
 
 
 def has_helped(entry: RepairEntry, again: Collection[str]) -> bool:
@@ -365,9 +337,7 @@ def repaired_part(event: e.OutputsRepaired, again: Collection[str], wording: Wor
         summary=wording.text(_repair_summary(event, entries, again), 600),
         attempts=tuple(_attempt(entry, again, wording) for entry in entries[:MOST]),
         left_out=f"{count(more, 'more attempt')} are left out." if more > 0 else "",
-        went=wording.text(f"What is left goes {_WENT[verdict.kind]}: {verdict.reason}.", 600)
-        if verdict
-        else "",
+        went=wording.text(as_sentence(went_text(verdict)), 600) if verdict else "",
         left=tuple(_left_row(each, wording) for each in verdict.left[:MOST]) if verdict else (),
     )
 
@@ -376,15 +346,13 @@ def _repair_summary(event: e.OutputsRepaired, entries: Sequence[RepairEntry], ag
     mended = sum(has_helped(entry, again) for entry in entries)
     told = joined(
         (
-            f"{mended:,} of {count(event.attempts, 'attempt')} helped"
-            if event.attempts
-            else "Nothing was tried",
+            attempts_text(event, mended),
             f"{count(event.tokens, 'token')}" if event.tokens else "",
             f"it went round in circles: {', '.join(map(spoken, event.breaks))}" if event.breaks else "",
         ),
         "; ",
     )
-    return f"{told}."
+    return as_sentence(told)
 
 
 def _attempt(entry: RepairEntry, again: Collection[str], wording: Wording) -> RepairCard:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from math import floor
 from typing import Any
 
 from tercet.contracts.shape import as_list, as_object
 from tercet.quality.rubric.credentials import find_any_secrets
 from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
-from tercet.view.text import BLANK, cents, count, joined, moment, took
+from tercet.view.text import BLANK, cents, count, joined, moment, score, spoken, took
 
 __all__ = (
     "BLOCK", "LEFT_OUT", "Wording", "cents", "count", "elapsed", "joined", "moment", "score", "secrets_of", "spoken", "took",
@@ -144,13 +143,3 @@ def _without_secrets(value: Any, depth: int) -> Any:
 def elapsed(ms: int) -> str:
     """How long after the start something was: `+3.4 s`."""
     return f"+{took(max(0, ms))}"
-
-
-def score(value: float) -> str:
-    """A score, cut off behind two places: what is below a limit never looks like it."""
-    return f"{floor(value * 100 + 1e-9) / 100:g}"
-
-
-def spoken(name: str) -> str:
-    """A name of the code as words: `MINIMAL_EDIT` is a minimal edit."""
-    return name.lower().replace("_", " ")
