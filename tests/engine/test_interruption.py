@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tercet.contracts.plan import Plan
 from tercet.core.config import RunConfig
-from tercet.engine.control import Interrupted, unless_interrupted
+from tercet.engine.control import Control, Interrupted, unless_interrupted
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
 
@@ -132,7 +132,7 @@ def test_work_that_cancels_itself_is_told_as_its_own_fault(workshop: Workshop) -
         raise asyncio.CancelledError
 
     with pytest.raises(RuntimeError, match="cancelled by its own code"):
-        workshop.run(unless_interrupted(Session(is_let_go=False), work()))
+        workshop.run(unless_interrupted(cast("Control", Session(is_let_go=False)), work()))
 
 
 def test_what_is_given_up_and_fails_later_is_taken_note_of(workshop: Workshop) -> None:
@@ -149,7 +149,7 @@ def test_what_is_given_up_and_fails_later_is_taken_note_of(workshop: Workshop) -
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, told: unread.append(told))
         with pytest.raises(Interrupted):
-            await unless_interrupted(Session(is_let_go=True), stubborn())
+            await unless_interrupted(cast("Control", Session(is_let_go=True)), stubborn())
         await workshop.clock.sleep(120_000)
 
     workshop.run(main())
