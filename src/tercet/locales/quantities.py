@@ -22,6 +22,8 @@ _ORDINAL = re.compile(r"-?(?:st|nd|rd|th|er|re|e|eme|ere|º|ª|o|a|и|я|е|го
 _NOUN = re.compile(r"\.[ \xa0]([A-ZÄÖÜ]\w+)")
 _PERCENT = re.compile(r"[ \xa0]?%|[ \xa0-](?:per[ \xa0]cent|pour[ \xa0]cent|por[ \xa0]cient?o?)\b")
 _NEXT_WORD = re.compile(r"[ \xa0-]?([^\W\d_]+)")
+_POINTS = re.compile(r"[ \xa0-](?:point|punkt|punto|пункт)")
+_NOUN_BEHIND = re.compile(r"[ \xa0-]([^\W\d_]{2,40})")
 _MONEY_BEFORE = re.compile(r"([^\W\d_]{0,3}[$€£¥₽₹]|[^\W\d_]{1,20}\.?)[ \xa0]?-?$")
 _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
 _MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
@@ -130,7 +132,14 @@ def _read_number(scan: Scan, start: int, end: int, labels: set[str]) -> None:
             scan.add(first, found.end, found.kind, shown, found.unit)
             return
     if not mark or (mark == WEAK and _is_beside(flat, start, end, labels)):
-        scan.add(start - len(sign), end, "number", shown)
+        scan.add(start - len(sign), end, "number", shown, _noun(scan, end))
+
+
+def _noun(scan: Scan, end: int) -> str:
+    """The word behind a number that may say what is counted, such as `points`; empty for `and` and its like."""
+    lexicon, word = scan.vocabulary.lexicon, _NOUN_BEHIND.match(scan.flat, end)
+    is_small = word is None or lexicon is None or word[1] in word_set(lexicon.small_words)
+    return "" if is_small or word is None else word[1]
 
 
 def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
@@ -161,7 +170,10 @@ def _percent(scan: Scan, start: int, end: int) -> _Quantity | None:
     lexicon = scan.vocabulary.lexicon
     if sign is None and lexicon and (word := _NEXT_WORD.match(scan.flat, end)):
         sign = word if any(same_word(each, word[1]) for each in word_set(lexicon.percent)) else None
-    return _Quantity(start, sign.end(), "percent", "percent") if sign else None
+    if sign is None:
+        return None
+    points = _POINTS.match(scan.flat, sign.end())
+    return _Quantity(start, sign.end(), "percent", "percentage-point" if points else "percent")
 
 
 def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:

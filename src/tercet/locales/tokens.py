@@ -20,7 +20,7 @@ _PATH = r"[^\s<>|\"')\]]"
 _ADDRESS = re.compile(
     rf"(?:https?://|www\.){_PATH}{{1,500}}"
     r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,6}"
-    r"|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,4}(?:com|org|net|de|fr|es|ru|eu|io|example|co|uk|test)"
+    r"|(?<![\w@.-])(?:[a-z0-9-]{1,63}\.){1,4}(?:com|org|net|info|biz|de|at|ch|fr|es|mx|ru|eu|io|uk|co|us|app|dev|shop|store|online|site|xyz|example|invalid|test)"
     rf"(?:/{_PATH}{{0,500}})?(?![\w-])",
     re.IGNORECASE,
 )

@@ -83,6 +83,8 @@ class _Screening:
         self._row_labels = {
             phrase for at, row in enumerate(self._rows) if row for phrase in self._phrases[at]
         }
+        listed = {phrase for at, value in enumerate(known) if value.name for phrase in self._phrases[at]}
+        self._listed = {phrase for phrase in self._labelled if any(part in listed for part in _parts(phrase))}
         self._labels = self._find_labels(self._labelled)
         self._names = self._find_labels(self._row_names)
         # Hostile texts repeat themselves: what depends on words alone is looked up once.
@@ -211,7 +213,9 @@ class _Screening:
         columns = labels & self._row_labels
         if in_rows:
             return tuple(at for at in in_rows if not columns or columns & self._phrases[at])[:_MAX_SOURCES]
-        found = [at for at in equal.agreeing if labels & self._phrases[at] and not (rows and self._rows[at])]
+        named = [at for at in equal.agreeing if labels & self._phrases[at] and not (rows and self._rows[at])]
+        # A label of a listed value is that value's alone: the same member of another record is not meant by it.
+        found = [at for at in named if self._known[at].name or not labels & self._listed]
         # A unit of the pack says what is counted, as a label does; a listed name needs none.
         return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
 
@@ -275,6 +279,13 @@ class _Equal(NamedTuple):
 
 def _any_label(*_: object) -> bool:
     return True
+
+
+def _parts(phrase: Phrase) -> Iterator[Phrase]:
+    """A phrase, and the words in it that stand side by side."""
+    short = phrase[:MAX_PHRASE]
+    for start in range(len(short)):
+        yield from (short[start:end] for end in range(start + 1, len(short) + 1))
 
 
 def _row_of(pointer: str) -> str:
@@ -360,6 +371,8 @@ def _is_equal(value: KnownValue, token: TextToken) -> bool:
 
 def _unit_agrees(value: KnownValue, token: TextToken) -> bool:
     """Whether the unit that is written with a number is the value's; a number alone may have any."""
+    if token.kind == "number" and token.unit:
+        return not _has_unit(value) or _is_named_by(value, token.unit)
     if token.kind not in ("amount", "percent") or not token.unit:
         return True
     own = "percent" if value.type == "percent" else value.currency if _is_currency(token.unit) else value.unit
@@ -368,6 +381,15 @@ def _unit_agrees(value: KnownValue, token: TextToken) -> bool:
     # A member of evidence has no unit but the one in its name: `return_days`.
     said = words_of(re.sub(r"\d", " ", token.text))
     return any(same_word(word, part) for label in value.labels for word in words_of(label) for part in said)
+
+
+def _has_unit(value: KnownValue) -> bool:
+    return value.type in ("money", "percent") or bool(value.unit or value.currency)
+
+
+def _is_named_by(value: KnownValue, noun: str) -> bool:
+    """Whether a word behind a number is one of the value's labels, and so not another unit."""
+    return any(same_word(word, noun) for label in value.labels for word in words_of(label))
 
 
 def _is_currency(unit: str) -> bool:
@@ -384,7 +406,7 @@ def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
         return False
     if value.type == "text" and kind in ("name", "time"):
         return False
-    if not unit or value.type == "percent" or unit == "percent":
+    if not unit or kind == "number" or value.type == "percent" or unit == "percent":
         return True
     if _is_currency(unit):
         return value.type == "money" or (value.type == "number" and not value.unit)

@@ -31,6 +31,8 @@ CLDR_UNITS = frozenset({
 """Units that are read in any text. They measure many things, while a unit of a pack says what is counted."""
 
 _ISO = re.compile(r"(\d{4}-\d{2}-\d{2})([T ]\d{2}:\d{2}.*)?")
+_DIGITS = re.compile(r"[+(]?(?:\d[ ()/.-]{0,3}){7,20}")
+"""A telephone number or an account number."""
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _MAX_PRODUCT_MEMBERS = 6
 
@@ -93,6 +95,8 @@ def infer_type(value: Any) -> ValueType:
         return "date"
     if "." in text and to_decimal(text) is not None:
         return "number"
+    if _DIGITS.fullmatch(text):
+        return "identifier"
     has_digit = any(char.isdigit() for char in text)
     return "identifier" if " " not in text and (has_digit or "@" in text or "://" in text) else "text"
 

@@ -137,6 +137,11 @@ FACTS: dict[str, list[Evidence]] = {
             content={"name": "Mio Reyes", "begins": "2026-02-01", "ends": "2026-08-31", "fee": 29.5, "late_fee": 0.15, "visits": 47},
         ),
         Evidence(
+            id="kg:earlier:m_0#snapshot_1",
+            trust=Trust.TRUSTED,
+            content={"membership": "2025-08-31", "phone": "030 555 0199"},
+        ),
+        Evidence(
             id="kg:club:c_1#snapshot_1",
             trust=Trust.TRUSTED,
             content={
