@@ -76,6 +76,11 @@ class Outcome:
         """Whether nobody was asked."""
         return self.status == "completed"
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no repair has changed the text."""
+        return self.final == self.draft
+
     def finds(self, token: str) -> bool:
         """Whether a token was flagged, alone or as a part of a longer one."""
         wanted = _folded(token)
@@ -167,10 +172,12 @@ def report_letters(found: Sequence[Outcome]) -> None:
     )
     share("faults without a token that were noticed", [each.is_alarmed for each in faults])
     share("false alarms on right letters", [each.is_alarmed for each in right], "<= 0.05")
-    kept = [
-        each.is_committed or (each.status == "awaiting_gate" and each.final == each.draft) for each in right
-    ]
+    kept = [each.is_committed or (each.status == "awaiting_gate" and each.is_unchanged) for each in right]
     share("right outputs committed, or sent to a person unchanged", kept, ">= 0.98")
+    share(
+        "the same, with those that were escalated to a person unchanged",
+        [each.is_unchanged for each in right],
+    )
     share(
         "right outputs built from slots committed automatically",
         [each.is_committed for each in slots],
