@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
-from tercet.locales.plain_text import ARTICLE, WEAK
+from tercet.locales.plain_text import ARTICLE, WEAK, read_plain
 from tercet.locales.scan import MAX_TOKENS, Scan
 from tercet.locales.vocabulary import UnitForm
 from tercet.quality.values import NUMERIC
@@ -99,13 +99,17 @@ def _continues(char: str) -> bool:
 
 def _read_whole_forms(scan: Scan) -> None:
     """Find amounts that a unit of the pack writes without a number: `once a day`."""
-    forms: dict[str, list[UnitForm]] = {}
-    for form in scan.vocabulary.whole_forms:
-        forms.setdefault(form.after[0], []).append(form)
+    words = scan.vocabulary
+    forms: dict[str, list[tuple[tuple[str, ...], UnitForm]]] = {}
+    for form in words.whole_forms:
+        # Number words in it are digits in the text that is read.
+        plain = words_of(read_plain(" ".join(form.after), words.decimal, words.lexicon).text)
+        for parts in {form.after, plain}:
+            forms.setdefault(parts[0], []).append((parts, form))
     for at, (word, start, _) in enumerate(scan.words):
-        for form in forms.get(word, ()):
-            ranges = scan.words[at : at + len(form.after)]
-            if tuple(part for part, _, _ in ranges) == form.after:
+        for parts, form in forms.get(word, ()):
+            ranges = scan.words[at : at + len(parts)]
+            if tuple(part for part, _, _ in ranges) == parts:
                 scan.add(start, ranges[-1][2], "amount", str(form.value), form.unit)
 
 
