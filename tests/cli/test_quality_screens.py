@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -356,3 +357,13 @@ def test_why_a_run_escalates_is_told_once(studio: Studio) -> None:
     verdict = lines.index("✗ the critic says escalate")
     assert "✗ test_pass_rate 0 < 1" in lines[verdict + 1]
     assert sum("test_pass_rate is 0.0, below 1.0" in line for line in lines) == 1
+
+
+def test_an_output_of_several_lines_is_shown_as_lines(tercet: Tercet) -> None:
+    """A letter can be read on the screen as it will be sent."""
+    pack = Path(__file__).parents[2] / "examples" / "letters"
+    answer = tercet("run", str(pack), "--intent", "letters.confirm", "--input", '{"order_id": "ord_4471"}')
+    assert answer.code == 0
+    shown = [line.strip() for line in f"{answer.out}\n{answer.err}".splitlines()]
+    assert "│ # Your order ord_4471" in shown
+    assert "│ Dear Asha Rao," in shown

@@ -162,6 +162,15 @@ def test_a_wrong_sum_gives_way_to_the_right_one(workshop: Workshop) -> None:
     ]
 
 
+def test_a_value_of_another_role_is_left_to_a_person(workshop: Workshop) -> None:
+    """It is true somewhere, so what was meant cannot be known: the letter is handed over as it was written."""
+    letter = f"{GOOD} Your refund of 14.00 EUR is on its way."
+    done = written(workshop, letter)
+    token = [each for each in last(e.OutputsVerified, done.found).verdict["tokens"] if each.get("slot")]
+    assert [(each["status"], each["slot"]) for each in token] == [("elsewhere", "refund")]
+    assert (done.result.status, done.result.outputs) == ("paused", {"letter": letter})
+
+
 def test_a_value_that_must_be_stated_is_missed(workshop: Workshop) -> None:
     """No rule knows a sentence for it, so a person is told; a section of the pack that states it is added."""
     missed = written(workshop, GOOD, MUST)

@@ -210,7 +210,7 @@ def _warn_of(table: Table, described: Described, tool: Tool) -> None:
 def _note(table: Table, error: OpenApiError, place: str) -> None:
     table.draft.unread.add("tool")
     where = f" (at {error.place})" if error.place else ""
-    table.note(error.code, f"{error.message}{where}", error.remedy or "mend the description", place=place)
+    table.note(error.code, f"{error.message}{where}", error.remedy or "correct the description", place=place)
 
 
 def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:

@@ -147,7 +147,9 @@ def _restore(name: str, before: ModuleType | None) -> None:
 def _note_failure(draft: Draft, name: str, error: BaseException) -> None:
     path = str(draft.folder / name)
     if isinstance(error, SyntaxError) and error.filename in (path, None):
-        draft.note("python_syntax", f"not Python: {error.msg}", "mend the line", file=name, row=error.lineno)
+        draft.note(
+            "python_syntax", f"not Python: {error.msg}", "correct the line", file=name, row=error.lineno
+        )
         return
     frames = traceback.extract_tb(error.__traceback__)
     row = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)

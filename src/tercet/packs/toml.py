@@ -74,7 +74,7 @@ def read_toml(draft: Draft, name: str) -> TomlFile | None:
         draft.note(
             "toml_syntax",
             f"not TOML: {error}",
-            "mend the line; strings stand in quotes, lists in square brackets",
+            "correct the line; strings stand in quotes, lists in square brackets",
             file=name,
             row=int(position.group(1)) if position else None,
         )

@@ -21,7 +21,7 @@ from tercet.quality.repair.mending import mend
 from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_mended
 from tercet.quality.repair.regions import Region, locate, splice_all
 from tercet.quality.repair.rules import propose
-from tercet.quality.repair.rules.redaction import REDACTED, secrets_in
+from tercet.quality.repair.rules.redaction import REDACTED, redact, secrets_in
 
 from .letter import drive
 
@@ -148,6 +148,12 @@ def test_what_is_called_a_secret_is_one(words: str) -> None:
     """What stands behind such a word goes, the word stays."""
     after = mended({"t": f"My {words}."}, C.SAFETY_VIOLATION)
     assert after == {"t": f"My {words.rpartition(' ')[0]} {REDACTED}."}
+
+
+def test_characters_that_are_not_shown_are_removed_and_nothing_else() -> None:
+    """The words around them are right, so no mark takes their place."""
+    (edit,) = redact({"letter": "pay\u200bpal"}, Region(pointer="/letter", start=3, end=4))
+    assert splice_all({"letter": "pay\u200bpal"}, (edit,)) == {"letter": "paypal"}
 
 
 def test_a_place_without_a_known_secret_is_redacted_whole() -> None:

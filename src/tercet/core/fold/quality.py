@@ -207,7 +207,7 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
 
 
 def _logprob(state: State, event: e.OutputsRepaired) -> float | None:
-    """The mean log-probability of what models have written into the outputs; of what nobody wrote anew, as before."""
+    """The mean log-probability of what models wrote in this repair; where none wrote anything, the one before it."""
     by_models = [entry for entry in event.log if entry.get("means", "model") == "model"]
     if all(entry.get("success") is False for entry in by_models):
         return state.quality.logprob

@@ -111,7 +111,9 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
     try:
         value = read_strictly(line.text)
     except JsonFault as fault:
-        report.note("json_syntax", f"not JSON: {fault.quoted}", "mend the line", file=name, row=line.number)
+        report.note(
+            "json_syntax", f"not JSON: {fault.quoted}", "correct the line", file=name, row=line.number
+        )
         return None
     fields = as_object(value)
     if fields is None:
