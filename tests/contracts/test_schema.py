@@ -431,8 +431,8 @@ def test_the_schema_of_a_plan_is_fit_for_a_planner() -> None:
 
 
 def test_an_unknown_type_is_answered_with_all_names() -> None:
-    """Who asks for a type that is none is told every one that there is."""
-    with pytest.raises(UsageError, match="no public type 'Pln'") as caught:
+    """An unknown type is answered with all known names."""
+    with pytest.raises(UsageError, match="unknown public type 'Pln'") as caught:
         json_schema("Pln")
     assert caught.value.code == "unknown_type"
     assert caught.value.remedy is not None

@@ -1,5 +1,5 @@
-"""The shapes that cross a border: plan, context, decision, evidence, verdict, budget, session, record.
+"""The data types that cross package boundaries: plan, context, decision, evidence, verdict, budget, session, record.
 
-What lives here is data and nothing else: frozen Pydantic models, the references between steps, canonical
-hashes, and the two loaders and printers of plans. It imports no other room and does no I/O.
+This package holds data only: frozen Pydantic models, the references between steps, canonical hashes, and the loaders
+and printers of the two plan formats. It imports no other package of Tercet and does no I/O.
 """

@@ -1,8 +1,8 @@
-"""Rules that have changed: each has a number, for life.
+"""Numbered rule changes.
 
-A session writes down the numbers that it goes by when it starts. Whoever judges it again, or carries it on, goes by the
-same: a rule that is not among them is applied as it was before its number was given. So a change of a rule changes no
-past verdict. A number is never used again, and never taken away while a journal may hold it.
+A session records the numbers it follows when it starts. A replay or a resume follows the same ones: a change that is
+not among them is not applied. So changing a rule never changes a past verdict. A number is never reused, and never
+removed while a journal may hold it.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from tercet.contracts.errors import UsageError
 
 
 class Behaviour(IntEnum):
-    """A rule that has changed."""
+    """A numbered change of a rule."""
 
     PARAMETERS_BY_NAME = 1
-    """A refusal lists what a tool takes in the order of the names. Before, it was the order in which the pack's author had
-    written them, which the hash of a pack does not know: two packs with one hash gave two verdicts."""
+    """A refusal lists a tool's parameters sorted by name. Before, they were in the order of the pack file,
+    which is not part of the pack's hash: two packs with the same hash gave two verdicts."""
 
     BEST_HANDED_OVER = 2
-    """A quality loop that ends without a commit hands over the outputs that were judged best. Before, it was the last
-    ones, also where a repair had left them worse."""
+    """A quality loop that ends without a commit returns its best-scoring outputs. Before, it returned the
+    last ones, even where a repair had made them worse."""
 
     EVIDENCE_READ_IN_ORDER = 3
-    """Outputs are held against evidence in the order of the names of its members, and against so much of it as can be read
-    in reasonable time; more is a finding. Before, it was the order in which they were written, which what a session keeps
-    does not know: of two members that bear a claim out alike, a replay named the other. And all of it was read, however
-    long the event loop was held."""
+    """Outputs are compared with the members of evidence sorted by name, and only with as much of it as can be
+    read in reasonable time; a larger amount is a finding. Before, members came in the order they were
+    written, which a session does not record: where two members supported the same claim, a replay named the
+    other one. And everything was read, however long that blocked the event loop."""
 
     OUTPUTS_SAY_ENOUGH = 4
-    """Outputs are judged by the third edition of the rules. An empty text is a grave defect, to which no rule adds
-    sections; a greeting must name somebody who is known; `[amount]` is a placeholder and no claim; what is contradicted
-    is told together with what the evidence says, and is grave if that is trusted; each claim that a rule took out counts
-    as a repair. Before, letters that nobody should send were committed: of nothing but an added section, or to another
-    customer."""
+    """Outputs are judged by the third edition of the rules. An empty text is a grave defect, and no rule adds
+    sections to it; a greeting must name a known person; `[amount]` is a placeholder and not a claim; a
+    contradicted claim is reported together with what the evidence says, and is grave if that evidence is
+    trusted; each claim that a rule removes counts as a repair. Before, unfit letters were committed: some
+    consisted of an added section only, some addressed another customer."""
 
     STRICT_CALLS = 5
     """Approvals and sources cover everything that a call depends on. A proposed compensation is checked like any call, and
@@ -49,35 +49,36 @@ class Behaviour(IntEnum):
 
     OUTPUTS_SCREENED = 6
     """Outputs are rendered and read, and a deterministic check may refuse a value in them; it never calls a text right.
-    Words that neither the pack's author, nor a bound value, nor declared tests, nor a model with a measured error rate
-    vouch for go to a person. So do outputs of runs with effects that cannot be undone. Before, a hand-written check called
-    sentences supported, and wrong letters were committed. Judgements by the earlier rules are facts in a replay: how
-    outputs were verified, criticised and repaired, what samples agreed on, and how the run was to end by that."""
+    Words that are not covered by the pack's author, a bound value, declared tests or a model with a measured
+    error rate are escalated to a person. So are outputs of runs with effects that cannot be undone. Before, a
+    hand-written check declared sentences supported, and wrong letters were committed. A replay takes
+    judgements by the earlier rules as recorded: verification, critique, repair, the agreement of samples, and
+    the resulting end of the run."""
 
     DELIVERY = 7
-    """A step may take an accepted output, `outputs#/letter`, and no step has the id `outputs`. Before, such a reference
-    led to no step and was refused."""
+    """A step may refer to an accepted output, as in `outputs#/letter`, and no step may have the id `outputs`.
+    Before, such a reference matched no step and was refused."""
 
     FAILED_TOOLS_RETRIED = 8
-    """Before outputs are repaired, read_only calls that failed for good are made again. What is missing because a call
-    failed is a failure of its tool, and one that stays leads to another plan where there is a planner. Before, no tool was
-    called again in REPAIR."""
+    """Before outputs are repaired, read_only calls that failed permanently are retried. Data that is missing
+    because a call failed counts as a tool failure; if it persists, the run is re-planned where there is a
+    planner. Before, REPAIR retried no tool."""
 
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
-"""Rules whose absence was a security hole: a session without them can be replayed, but not resumed."""
+"""Changes that closed a security hole: a session without them can be replayed, but not resumed."""
 
 CURRENT: tuple[int, ...] = tuple(sorted(Behaviour))
-"""What a session that starts now goes by."""
+"""The changes that a new session follows."""
 
 
 def is_outdated(numbers: Iterable[int]) -> bool:
-    """Return whether these rules lack one that a session needs in order to be resumed."""
+    """Return whether a session that follows these changes is too old to be resumed."""
     return not REQUIRED_TO_RESUME.issubset(numbers)
 
 
 def demand_known(numbers: Iterable[int], session: str) -> tuple[int, ...]:
-    """The numbers, if this version knows all of them; raises `UsageError` for one from a later version."""
+    """Return the numbers, or raise `UsageError` if one of them comes from a later version."""
     given = tuple(numbers)
     if strange := sorted(set(given) - set(CURRENT)):
         raise UsageError(

@@ -1,7 +1,7 @@
-"""How much of a context a planner is shown: a number of tokens for each of its parts, and what did not fit.
+"""Token limits for the parts of a context that a planner sees, and the record of what did not fit.
 
 Tokens are estimated, not counted: a tokenizer belongs to one model, and the same pack and request must give the same
-context whichever model is asked. A token is taken to be four bytes of canonical JSON, and each thing is rounded up.
+context for every model. A token is estimated as four bytes of canonical JSON, rounded up for each item.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ BUCKETS: tuple[Bucket, ...] = get_args(Bucket)
 
 BYTES_PER_TOKEN = 4
 MOST_NAMES = 20
-"""How many of the things that were left out an entry names; the ledger has them all."""
+"""How many omitted items an entry names; the ledger lists all of them."""
 
 
 def estimate_tokens(value: Any) -> int:
-    """The tokens that a JSON value is taken to need: a quarter of the bytes of its canonical JSON, rounded up."""
+    """Return the estimated tokens of a JSON value: a quarter of the bytes of its canonical JSON, rounded up."""
     return -(-len(canonical(value)) // BYTES_PER_TOKEN)
 
 
@@ -30,35 +30,35 @@ class TokenLimits(Authored):
     """How many tokens each part of a context may take; None means as many as it needs."""
 
     instructions: int | None = Field(default=None, ge=1)
-    """The decision, its gates and its policies: they are shown whole, or the request is refused."""
+    """The decision, its gates and its policies; a request for which they do not fit is refused."""
     tools: int | None = Field(default=None, ge=1)
     evidence: int | None = Field(default=None, ge=1)
     request: int | None = Field(default=None, ge=1)
-    """The intent and its input: shown whole, or refused."""
+    """The intent and its input; a request for which they do not fit is refused."""
 
     def of(self, bucket: Bucket) -> int | None:
-        """The limit of one part."""
+        """Return the limit of one part."""
         return getattr(self, bucket)
 
 
 class ContextRules(Authored):
-    """What a pack says about the contexts of its runs."""
+    """A pack's settings for the contexts of its runs."""
 
     tokens: TokenLimits = TokenLimits()
 
 
 class TruncationEntry(Authored):
-    """A part of the context that did not fit whole: what it would have needed, and what was left out."""
+    """A part of the context that did not fit: how many tokens it needed, and what was omitted."""
 
     bucket: Bucket
     limit: Count
     needed: Count
-    """The tokens that all of it would have taken."""
+    """The tokens that the whole part needs."""
     used: Count
     admitted: Count
-    """How many things were admitted."""
+    """How many items were admitted."""
     left_out: tuple[str, ...]
-    """The names of the first things that were left out, in the order in which their turn came."""
+    """The names of the first omitted items, in the order in which they were considered."""
     left_out_count: Count
 
 

@@ -1,4 +1,4 @@
-"""What a run may use up. Money is integer micro-cents inside; published shapes show cents."""
+"""The budget of a run. Money is integer micro-cents internally; published shapes show cents."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class RunBudget(Authored):
 
     max_steps: int = Field(default=12, ge=0)
     bucket_tokens: int = Field(default=8_000, ge=0)
-    """How many tokens the steps of one plan may be estimated at together."""
+    """The limit on the estimated tokens of all steps of a plan together."""
     tokens: int | None = Field(default=None, ge=0)
     tool_calls: int | None = Field(default=None, ge=0)
     cost_microcents: int | None = Field(default=None, ge=0)
     wall_clock_ms: int | None = Field(default=None, ge=0)
     max_parallel: int | None = Field(default=None, ge=1)
-    """How many steps a plan may let run at once; None leaves it to the executor's slots."""
+    """How many steps of a plan may run at once; None means as many as the executor has slots."""
     max_branch_depth: int = Field(default=3, ge=0, le=4)
-    """How many conditions on what is observed may hang on each other."""
+    """How deep conditions on observed values may depend on each other."""
     max_replans: int = Field(default=2, ge=0)
     replans_rationale: str = ""
     """Why more than two re-plans are allowed; `tercet check` asks for it."""
@@ -31,13 +31,13 @@ class RunBudget(Authored):
     max_repairs: int = Field(default=3, ge=0)
     max_iterations: int = Field(default=50, ge=1)
     max_depth: int = Field(default=3, ge=0)
-    """How deep a run may stand inside of others that its tools start."""
+    """How deep runs may nest when their tools start further runs."""
     max_global_iterations: int = Field(default=200, ge=1)
-    """How many iterations a run and all those that it leads to have together."""
+    """How many iterations a run and all runs nested in it may take together."""
 
 
 class BudgetUse(Shape):
-    """What a run has used up so far."""
+    """What a run has used so far."""
 
     steps: int = 0
     tokens: int = 0
@@ -50,7 +50,7 @@ class BudgetUse(Shape):
 
 
 class BudgetRemaining(Shape):
-    """What is left, as progress envelopes publish it; None where there is no limit."""
+    """The remaining budget as progress envelopes publish it; None where there is no limit."""
 
     tokens: int | None
     tool_calls: int | None

@@ -1,10 +1,10 @@
-"""Canonical JSON (RFC 8785) and the SHA-256 over it: the hash of a plan, a record, evidence, a gate, a pack.
+"""Canonical JSON (RFC 8785) and its SHA-256: the hash of a plan, a record, evidence, a gate, a pack.
 
 `rfc8785` is exact and slow. For values made of ASCII keys, strings, booleans, nulls, integers within ±2^53 and floats
-between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides whose print counts.
-Whole floats are first made integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other numbers and
-other keys go to `rfc8785`, which orders keys by UTF-16 code units. The scan is the dear part. Keys need none of it where
-the whole print is ASCII, and what Pydantic dumped needs none at all if there are no floats in it.
+between 0.0001 and 2^53, orjson with sorted keys gives the same bytes far faster, so a scan decides which of the two is
+used. Whole floats are first converted to integers, since RFC 8785 prints numbers as ECMAScript does: 1.0 as 1. Other
+numbers and other keys go to `rfc8785`, which orders keys by UTF-16 code units. The scan is the expensive part. Keys
+need not be scanned if the whole output is ASCII, and a Pydantic dump without floats needs no scan at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tercet.contracts.errors import UsageError
 
 _MAX_INT = 2**53 - 1
 _MIN_FLOAT = 1e-4
-"""Below, orjson goes over to exponents before ECMAScript does."""
+"""Below this, orjson switches to exponents earlier than ECMAScript."""
 _PRINT = (
     orjson.OPT_SORT_KEYS
     | orjson.OPT_STRICT_INTEGER
@@ -29,16 +29,16 @@ _PRINT = (
     | orjson.OPT_PASSTHROUGH_DATETIME
     | orjson.OPT_PASSTHROUGH_DATACLASS
 )
-"""Sorted, with integers within ±2^53 only, and without most of the types that orjson knows and JSON does not."""
+"""Sorted keys, integers within ±2^53 only, and most of orjson's non-JSON types disabled."""
 _pack = msgspec.msgpack.Encoder().encode
 _FLOAT = 0xCB
-"""The byte that stands before every float in MessagePack, and never in ASCII text."""
+"""The byte that precedes every float in MessagePack, and never occurs in ASCII text."""
 
 
 def canonical(value: Any) -> bytes:
-    """The canonical JSON of a JSON value or a contract; a value that has none raises `UsageError`."""
+    """Return the canonical JSON of a JSON value or a contract; raise `UsageError` if there is none."""
     try:
-        # Asking whether something is a model costs as much as printing a small value, so it is asked last.
+        # The check for a model costs as much as printing a small value, so it comes last.
         if type(value) not in (dict, list) and isinstance(value, BaseModel):
             return _canonical(value.model_dump(mode="json", exclude_none=True), is_dumped=True)
         return _canonical(value, is_dumped=False)
@@ -47,7 +47,7 @@ def canonical(value: Any) -> bytes:
 
 
 def canonical_dump(dumped: Any) -> bytes:
-    """The same of what `model_dump(mode="json")` gave: it holds built-in types only, which saves looking for others."""
+    """Return the canonical JSON of a `model_dump(mode="json")`: it holds built-in types only, which saves a check."""
     try:
         return _canonical(dumped, is_dumped=True)
     except (ValueError, TypeError, RecursionError) as error:
@@ -61,7 +61,7 @@ def _canonical(value: Any, *, is_dumped: bool) -> bytes:
     is_ascii = printed.isascii()
     if is_dumped and is_ascii and _FLOAT not in _pack(value):
         return printed
-    # A value that orjson could print ends somewhere, so the scan of it ends as well.
+    # orjson could print the value, so it is not recursive and the scan terminates.
     kind = _scan(value, has_ascii_keys=is_ascii)
     if kind is None:
         return rfc8785.dumps(value)
@@ -79,12 +79,12 @@ def _refusal(error: Exception) -> UsageError:
 
 
 def digest(value: Any) -> str:
-    """`sha256:` and the hexadecimal SHA-256 of the canonical JSON of a value."""
+    """Return `sha256:` and the hexadecimal SHA-256 of the canonical JSON of a value."""
     return hash_bytes(canonical(value))
 
 
 def hash_bytes(data: bytes) -> str:
-    """`sha256:` and the hexadecimal SHA-256 of bytes as they are."""
+    """Return `sha256:` and the hexadecimal SHA-256 of bytes."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -96,9 +96,9 @@ def _print(value: Any) -> bytes | None:
 
 
 def _scan(value: Any, *, has_ascii_keys: bool) -> Literal["simple", "whole floats"] | None:
-    """Whether orjson prints this value exactly as RFC 8785 demands, at once or with its whole floats as integers.
+    """Return whether orjson prints this value exactly as RFC 8785 demands, directly or with whole floats as integers.
 
-    It was printed, so keys are strings and integers within bounds: orjson prints no others.
+    orjson has already printed the value, so its keys are strings and its integers are within bounds.
     """
     found: Literal["simple", "whole floats"] = "simple"
     stack: list[Any] = [(value,)]
@@ -122,12 +122,12 @@ def _scan(value: Any, *, has_ascii_keys: bool) -> Literal["simple", "whole float
 
 
 def _is_usual(number: float) -> bool:
-    """Whether orjson and ECMAScript print a float alike, but for the `.0` of a whole one."""
+    """Return whether orjson and ECMAScript print a float alike, except for the `.0` of a whole one."""
     return -_MAX_INT <= number <= _MAX_INT and (abs(number) >= _MIN_FLOAT or number == 0)
 
 
 def _with_whole_floats_as_integers(value: Any) -> Any:
-    """The same value with 1 for 1.0; orjson prints none that is too deep for this."""
+    """Return the same value with 1 for 1.0; orjson prints no value that is too deep for this recursion."""
     kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType] - as above
     if kind is float:
         return int(value) if value.is_integer() else value

@@ -1,8 +1,8 @@
-"""What must hold when a step begins: who brings it about, and who could take it away before it is needed.
+"""Preconditions of steps: which step establishes a condition, and which step could revoke it before it is needed.
 
-A condition that a step presupposes holds at the start, or a step before it establishes it. A step that revokes it is a
-threat if it may come before the one that needs it, and nothing that must come between the two establishes it again.
-This is exact: without a threat the condition holds in every order that the plan allows, and each threat is one of some
+A condition that a step needs must hold at the start, or be established by a step before it. A step that revokes it is a
+threat if it may run before the step that needs it, and no step that must run between the two establishes it again. This
+is exact: without a threat the condition holds in every order that the plan allows, and for each threat there is an
 order in which it does not.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Effects(NamedTuple):
-    """The conditions that a step presupposes, brings about and takes away."""
+    """The conditions that a step needs, establishes and revokes."""
 
     needs: tuple[str, ...]
     establishes: frozenset[str]
@@ -27,17 +27,17 @@ class Effects(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """A threat, by the positions of its steps: what the producer brings about, the threat may take from the consumer."""
+    """A threat, by the positions of its steps: `threat` may revoke what `producer` establishes for `consumer`."""
 
     threat: int
     condition: str
     producer: int | None
-    """None if the condition holds at the start."""
+    """None if the condition holds from the start."""
     consumer: int
 
 
 def effects_of(step: Step, tool: ToolSpec | None) -> Effects:
-    """The conditions of a step and of the tool that it calls; without one it changes none."""
+    """Return the conditions of a step and of the tool that it calls."""
     needs = needs_of(step, tool)
     if tool is None:
         return Effects(needs, frozenset(), frozenset())
@@ -45,7 +45,7 @@ def effects_of(step: Step, tool: ToolSpec | None) -> Effects:
 
 
 def needs_of(step: Step, tool: ToolSpec | None) -> tuple[str, ...]:
-    """The conditions that a step and the tool that it calls presuppose."""
+    """Return the conditions that a step and the tool that it calls need."""
     own = step.preconditions
     if tool is None or not tool.preconditions:
         return own
@@ -53,7 +53,7 @@ def needs_of(step: Step, tool: ToolSpec | None) -> tuple[str, ...]:
 
 
 def effects_in(plan: Plan, surface: Mapping[str, ToolSpec]) -> list[Effects]:
-    """The conditions of each step of a plan."""
+    """Return the conditions of each step of a plan."""
     return [effects_of(step, surface.get(step.tool or "")) for step in plan.steps]
 
 
@@ -74,63 +74,65 @@ def conditions_after(
 
 
 def exposures(graph: Graph, effects: Sequence[Effects], held: frozenset[str]) -> Iterator[Exposure]:
-    """The threats in an acyclic plan whose start holds these conditions, by the position of who threatens.
+    """Return the threats in an acyclic plan that starts with these conditions, ordered by the threatening step.
 
-    A condition that nothing brings about is not threatened: it is missing.
+    A condition that no step establishes is missing, not threatened.
     """
-    contested = _contested(effects)
-    exposed = {condition: _exposed(graph, effects, condition, held) for condition in contested}
+    contested = _find_contested(effects)
+    exposed = {condition: _find_exposed(graph, effects, condition, held) for condition in contested}
     for threat, does in enumerate(effects):
         for condition in sorted(does.revokes & contested):
             for consumer in exposed[condition].get(threat, ()):
-                producer = _producer(graph, effects, condition, consumer)
+                producer = _find_producer(graph, effects, condition, consumer)
                 yield Exposure(threat, condition, producer, consumer)
 
 
-def _contested(effects: Sequence[Effects]) -> frozenset[str]:
-    """The conditions that one step needs and one revokes."""
+def _find_contested(effects: Sequence[Effects]) -> frozenset[str]:
+    """Return the conditions that one step needs and another revokes."""
     revoked = {condition for does in effects for condition in does.revokes}
     return frozenset(need for does in effects for need in does.needs if need in revoked)
 
 
-def _exposed(
+def _find_exposed(
     graph: Graph, effects: Sequence[Effects], condition: str, held: frozenset[str]
 ) -> dict[int, list[int]]:
-    """Who may take a condition from whom, the latter in the plan's order. Sets of steps are numbers, a bit for each."""
+    """Yield the threats to one condition, in plan order of the consumers. Sets of steps are bit masks."""
     bits = [0] * len(effects)
     revoking = [index for index, does in enumerate(effects) if condition in does.revokes]
     for number, index in enumerate(revoking):
         bits[index] = 1 << number
-    is_met, mended = _looked_back(graph, effects, condition, bits)
-    later = _looked_ahead(graph, bits)
+    is_met, repaired = _scan_backward(graph, effects, condition, bits)
+    later = _scan_forward(graph, bits)
     found: dict[int, list[int]] = {}
     for consumer, does in enumerate(effects):
         if condition in does.needs and (condition in held or is_met[consumer]):
-            harmless = later[consumer] | mended[consumer] | bits[consumer]
+            harmless = later[consumer] | repaired[consumer] | bits[consumer]
             for threat in revoking:
                 if not bits[threat] & harmless:
                     found.setdefault(threat, []).append(consumer)
     return found
 
 
-def _looked_back(
+def _scan_backward(
     graph: Graph, effects: Sequence[Effects], condition: str, bits: Sequence[int]
 ) -> tuple[list[bool], list[int]]:
-    """For each step, whether one before it establishes a condition, and after which revoking ones that is so."""
-    is_met, mended, before = [False] * len(bits), [0] * len(bits), [0] * len(bits)
+    """Return for each step whether an earlier step establishes a condition, and which revoking steps come
+    before that one.
+    """
+    is_met, repaired, before = [False] * len(bits), [0] * len(bits), [0] * len(bits)
     for step in graph.order:
         for earlier in graph.predecessors[step]:
             before[step] |= before[earlier] | bits[earlier]
             is_met[step] |= is_met[earlier]
-            mended[step] |= mended[earlier]
+            repaired[step] |= repaired[earlier]
             if condition in effects[earlier].establishes:
                 is_met[step] = True
-                mended[step] |= before[earlier] | bits[earlier]
-    return is_met, mended
+                repaired[step] |= before[earlier] | bits[earlier]
+    return is_met, repaired
 
 
-def _looked_ahead(graph: Graph, bits: Sequence[int]) -> list[int]:
-    """For each step, which of the marked ones come after it."""
+def _scan_forward(graph: Graph, bits: Sequence[int]) -> list[int]:
+    """Return for each step which of the marked steps come after it."""
     after = [0] * len(bits)
     for step in reversed(graph.order):
         for later in graph.successors[step]:
@@ -138,8 +140,8 @@ def _looked_ahead(graph: Graph, bits: Sequence[int]) -> list[int]:
     return after
 
 
-def _producer(graph: Graph, effects: Sequence[Effects], condition: str, consumer: int) -> int | None:
-    """The last step before another one that establishes its condition; None if only the start does."""
+def _find_producer(graph: Graph, effects: Sequence[Effects], condition: str, consumer: int) -> int | None:
+    """Return the last step before another that establishes its condition; None if only the start does."""
     before = graph.ancestors(consumer)
     return next(
         (s for s in reversed(graph.order) if s in before and condition in effects[s].establishes), None

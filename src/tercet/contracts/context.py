@@ -1,4 +1,4 @@
-"""What a planner is shown and a critic judges by: the run's frame and the compiled context."""
+"""The frame of a run, and the compiled context that the planner sees and the critic judges by."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tercet.contracts.tool import ALL_FIELDS, ToolSpec
 from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 
 Check = Literal["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
-"""The checks that a risk tier may leave out. All others always run."""
+"""The checks that a risk tier may omit. All others always run."""
 
 ALL_CHECKS: tuple[Check, ...] = (
     "preconditions",
@@ -45,16 +45,16 @@ USUAL_TIERS: dict[RiskTier, tuple[Check, ...]] = {
 
 
 class EarlierCall(Authored):
-    """A call that the run made under an earlier plan or in an earlier turn, and that is not a step of the current plan."""
+    """A call from an earlier plan or turn of the run that is not a step of the current plan."""
 
     step: Step
-    """The step as its plan had it, with the parameters that the call was made with."""
+    """The step of the earlier plan, with the parameters of the actual call."""
     place: int | None = None
-    """Its place among the completed steps of the run; None if its result was unusable, or its outcome is not known."""
+    """Its position among the completed steps of the run; None if its result was unusable or its outcome is unknown."""
 
 
 class RunContext(Authored):
-    """The frame of one run: for whom, how far it may go, and how much it may use."""
+    """The frame of one run: its actor, its limits and its budget."""
 
     trace_id: str = "trace_local"
     run_id: str = "run_local"
@@ -64,28 +64,28 @@ class RunContext(Authored):
     run_budget: RunBudget = Field(default_factory=RunBudget)
     used: BudgetUse = Field(default_factory=BudgetUse)
     earlier: tuple[EarlierCall, ...] = ()
-    """What the run has already done, or may have done, under earlier plans; in the order of completion, unknown last."""
+    """Calls that the run made, or may have made, under earlier plans: in order of completion, unknown outcomes last."""
     started_at: AwareDatetime | None = None
-    """Given by the shell; evidence that expired before it is not admitted."""
+    """Set by the caller; evidence that expired before this time is not admitted."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
     answers_feedback: bool = False
-    """Whether the planner reads why its plan was refused, as language models do."""
+    """Whether the planner uses the reasons of a refusal, as language models do."""
     behaviour: tuple[int, ...] = CURRENT
-    """The numbers of the changed rules that it goes by: see `contracts/behaviour.py`."""
+    """The numbers of the rule changes that it follows: see `contracts/behaviour.py`."""
 
     def goes_by(self, rule: Behaviour) -> bool:
-        """Whether a changed rule applies, and not the one before it."""
+        """Return whether the run follows a rule change."""
         return rule in self.behaviour
 
     @property
     def replans_left(self) -> int:
-        """How often the planner may try again."""
+        """How many re-plans are left."""
         return max(0, self.run_budget.max_replans - self.used.replans)
 
 
 class ToolManifestEntry(Authored):
-    """A tool on the surface. Without a declaration, the careful defaults of `ToolSpec` apply."""
+    """A tool on the surface. Without a declaration, the cautious defaults of `ToolSpec` apply."""
 
     adapter_id: str
     capability_id: str
@@ -94,7 +94,7 @@ class ToolManifestEntry(Authored):
 
     @classmethod
     def of(cls, spec: ToolSpec) -> Self:
-        """The entry of a declared tool."""
+        """Return the entry of a declared tool."""
         return cls(
             adapter_id=spec.adapter_id,
             capability_id=spec.capability_id,
@@ -133,11 +133,11 @@ class EvidenceManifestEntry(Authored):
     hash: str = ""
     source: str = ""
     is_shown: bool = True
-    """Whether a planner is shown it; a plan may pin it either way."""
+    """Whether the planner sees it; a plan may pin it either way."""
 
     @cached_property
     def places(self) -> dict[Scalar, list[Place]]:
-        """The places of each scalar of its content."""
+        """The places of each scalar in its content."""
         found: dict[Scalar, list[Place]] = {}
         for leaf in scalars(self.content):
             found.setdefault(scalar(leaf.value), []).append(leaf.place)
@@ -145,7 +145,7 @@ class EvidenceManifestEntry(Authored):
 
     @classmethod
     def of(cls, evidence: Evidence) -> Self:
-        """The entry of a piece of evidence."""
+        """Return the entry of a piece of evidence."""
         return cls(
             id=evidence.id,
             classification=evidence.classification,
@@ -164,7 +164,7 @@ class Manifests(Authored):
 
 
 class KnownResult(Authored):
-    """A result that an earlier revision of this run already has."""
+    """A result from an earlier revision of this run."""
 
     step_id: str
     tool: str
@@ -173,33 +173,33 @@ class KnownResult(Authored):
 
 
 class EnteredResult(Authored):
-    """A result that a person typed when settling a call of unknown outcome."""
+    """A result that a person entered when settling a call of unknown outcome."""
 
     step_id: str
     by: str
     trust: Trust
-    """Trusted, like what the tool itself would have brought, only if the person holds a role that the pack names for it
-    and does not own the run."""
+    """Trusted, like the tool's own result, only if the person holds a role that the pack names for it and
+    does not own the run."""
 
 
 class ChangedValue(Authored):
-    """A value that an approver has set in a call of the plan, in place of what the planner or the caller had written."""
+    """A value that an approver set in a call of the plan, replacing what the planner or the caller wrote."""
 
     step_id: str
     tool: str
     place: str
-    """The JSON Pointer into the parameters of the call."""
+    """A JSON Pointer into the parameters of the call."""
     value: PlainValue
     by: str
     gates: tuple[str, ...] = ()
-    """The gates at which it was set: the changed call waits there again, whatever else it needs."""
+    """The gates at which it was set: the changed call waits there again, in addition to its other gates."""
 
 
 LedgerKind = Literal["decision", "policy", "gate", "tool", "evidence"]
 
 
 class LedgerEntry(Authored):
-    """Why something was admitted into the context, or was not."""
+    """Why an item was or was not admitted into the context."""
 
     kind: LedgerKind
     name: str
@@ -209,8 +209,8 @@ class LedgerEntry(Authored):
 
 _REQUEST = "request"
 _BESIDE = {"ledger", "safety_mode"}
-"""No part of the hash: the ledger explains in words, and a better word changes nothing; the mode is the run's, and is
-recorded with it."""
+"""Excluded from the hash: the ledger is prose, and better wording changes nothing; the mode belongs to the
+run and is recorded there."""
 
 
 class CompiledContext(Authored):
@@ -221,25 +221,25 @@ class CompiledContext(Authored):
     gates: tuple[Gate, ...] = ()
     policies: tuple[Policy, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
-    """The catalogue that decision checkpoints are looked up in."""
+    """The catalogue in which decision checkpoints are looked up."""
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = Field(default=USUAL_TIERS)
     results: tuple[KnownResult, ...] = ()
     entered: tuple[EnteredResult, ...] = ()
-    """Results of the plan's steps that people typed."""
+    """Results of the plan's steps that people entered."""
     changed: tuple[ChangedValue, ...] = ()
     """Values in the plan's calls that approvers have set."""
     approved_plan: Plan | None = None
-    """The plan that was approved before, whose values a revision may keep."""
+    """The previously approved plan, whose values a revision may keep."""
     pack: str = ""
     pack_hash: str = ""
     snapshot: str = ""
     safety_mode: ApprovalMode | None = None
-    """How far the run may go; None where nobody said."""
+    """The highest mode that the run may use; None if it was not set."""
     ledger: tuple[LedgerEntry, ...] = ()
     truncation: tuple[TruncationEntry, ...] = ()
-    """What the pack's token limits left out."""
+    """What was omitted because of the pack's token limits."""
     left_out: dict[str, int] = {}
-    """How many facts of each class the store of evidence holds beyond those of the manifest, as far as they were counted."""
+    """How many facts of each class the evidence store holds beyond those of the manifest, as far as they were counted."""
 
     @cached_property
     def surface(self) -> dict[str, ToolSpec]:
@@ -257,7 +257,7 @@ class CompiledContext(Authored):
 
     @cached_property
     def offered(self) -> dict[str, ToolSpec]:
-        """The tools that a planner is offered, by name: those of the surface within the safety mode."""
+        """The tools that the planner may use, by name: those of the surface within the safety mode."""
         if self.safety_mode is None:
             return self.surface
         ceiling = MODE_RANK[self.safety_mode]
@@ -269,7 +269,7 @@ class CompiledContext(Authored):
         return {entry.id: entry for entry in self.manifests.evidence_manifest}
 
     def count_unseen(self, requirement: str) -> int:
-        """How many facts that meet a requirement a planner was not shown."""
+        """Return how many facts that meet a requirement the planner did not see."""
         hidden = (
             not entry.is_shown and meets(requirement, entry.classification)
             for entry in self.manifests.evidence_manifest
@@ -278,7 +278,9 @@ class CompiledContext(Authored):
 
     @cached_property
     def trusted_scalars(self) -> frozenset[Scalar]:
-        """What literals were compared with before `STRICT_CALLS`: every trusted value, and all of the plan approved before."""
+        """The values that literals were compared with before `STRICT_CALLS`: all trusted values, and all of the
+        approved plan.
+        """
         approved = self.approved_plan.steps if self.approved_plan else ()
         facts = (entry for entry in self.manifests.evidence_manifest if entry.trust is Trust.TRUSTED)
         leaves = [
@@ -289,7 +291,9 @@ class CompiledContext(Authored):
         return frozenset(scalar(leaf.value) for leaf in leaves)
 
     def trusted_leaves(self, result: KnownResult) -> list[Leaf]:
-        """The scalars of a known result that are trusted: none, or all but those in fields that its tool marks."""
+        """Return the trusted scalars of a known result: none, or all outside the fields that its tool marks as
+        untrusted.
+        """
         if result.trust is not Trust.TRUSTED:
             return []
         tool = self.surface.get(result.tool)
@@ -302,7 +306,7 @@ class CompiledContext(Authored):
 
     @cached_property
     def entered_by_step(self) -> dict[str, EnteredResult]:
-        """The results that people typed, by step."""
+        """The results that people entered, by step."""
         return {result.step_id: result for result in self.entered}
 
     def changed_at(self, step_id: str, tool: str) -> tuple[ChangedValue, ...]:
@@ -316,32 +320,34 @@ class CompiledContext(Authored):
 
     @cached_property
     def hash(self) -> str:
-        """The hash of the context: of all that planner and critic go by."""
+        """The hash of everything in the context that planner and critic use."""
         before, after = self._around_the_request
         request = self.model_dump(mode="json", exclude_defaults=True, include={_REQUEST})
-        # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
+        # Canonical JSON sorts members by name, so the document can be assembled from its parts.
         parts = (before, canonical_dump(request)[1:-1], after)
         return hash_bytes(b"{" + b",".join(part for part in parts if part) + b"}")
 
     @cached_property
     def _around_the_request(self) -> tuple[bytes, bytes]:
-        """The members before and behind the request, as canonical JSON: they are the same in many runs of a pack."""
+        """The members before and after the request, as canonical JSON: they are the same in many runs of a pack."""
         fields = self.model_dump(mode="json", exclude_defaults=True, exclude={_REQUEST, *_BESIDE})
         before = {name: value for name, value in fields.items() if name < _REQUEST}
         after = {name: value for name, value in fields.items() if name > _REQUEST}
         return canonical_dump(before)[1:-1], canonical_dump(after)[1:-1]
 
     def answering(self, request: Request) -> Self:
-        """This context for another request. What every run asks of the rest is worked out here, once for all copies."""
+        """Return this context for another request. Values that do not depend on the request are computed here, once for
+        all copies.
+        """
         _ = self.surface, self.offered, self.evidence, self.gates_by_name, self._around_the_request
         copied = super(Authored, self).model_copy(update={_REQUEST: request})
-        vars(copied).pop("hash", None)  # the one thing kept that reads the request
+        vars(copied).pop("hash", None)  # the only cached value that depends on the request
         return copied
 
     def checks(self, tier: RiskTier) -> frozenset[Check]:
-        """The optional checks of a risk tier; a tier that the table does not name gets them all."""
+        """Return the optional checks of a risk tier; a tier that the table does not name gets all of them."""
         return frozenset(self.risk_tiers.get(tier, ALL_CHECKS))
 
     def input(self) -> dict[str, Any]:
-        """The request's input, empty where there is no request."""
+        """The request's input; empty without a request."""
         return self.request.input if self.request else {}

@@ -1,4 +1,4 @@
-"""The contract of one decision."""
+"""The specification of one decision."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tercet.contracts.relations import FieldSpec, Relation
 from tercet.contracts.shape import Authored, Score
 
 OnFailure = Literal["compensate", "ask", "keep"]
-"""What becomes of effects when a run ends without success."""
+"""What happens to effects when a run ends without success."""
 
 
 class RiskTier(StrEnum):
-    """How much is at stake; the pack's table says how much is checked for each."""
+    """How much is at stake; the pack's table says what is checked for each tier."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -33,7 +33,7 @@ PLANNER_TIMEOUTS: dict[RiskTier, int] = {
     RiskTier.HIGH: 20_000,
     RiskTier.CRITICAL: 30_000,
 }
-"""How many milliseconds a planner may take where neither decision nor pack says: the more is at stake, the longer."""
+"""A planner's time limit in milliseconds if neither decision nor pack sets one: longer for higher risk."""
 
 ThresholdName = Literal[
     "schema",
@@ -61,26 +61,27 @@ USUAL_MINIMUM: dict[ThresholdName, float] = {
 
 
 class Threshold(Authored):
-    """A quality limit: a named measurement and the least that it may be."""
+    """A quality limit: a named measurement and its minimum."""
 
     name: ThresholdName
     minimum: Score | None = None
-    """None means the usual one of `USUAL_MINIMUM`."""
+    """None means the default in `USUAL_MINIMUM`."""
 
     @property
     def effective_minimum(self) -> float:
-        """The limit that applies."""
+        """The minimum that applies."""
         return USUAL_MINIMUM[self.name] if self.minimum is None else self.minimum
 
 
 def usual_thresholds() -> tuple[Threshold, ...]:
-    """The thresholds of a decision that names none."""
+    """Return the thresholds of a decision that names none."""
     return (Threshold(name="schema"), Threshold(name="policy"), Threshold(name="safety"))
 
 
 def quality_thresholds(rules: QualityRules) -> tuple[Threshold, ...]:
-    """The thresholds of a decision that names none, and whose outputs are judged: by what its rubric scores, by tests, and
-    by what several samples agree on, where there are any."""
+    """Return the default thresholds of a decision whose outputs are judged: for its rubric, its tests and its samples,
+    as far as it has them.
+    """
     scored = {dimension.name for dimension in rules.rubric.dimensions}
     judged: dict[ThresholdName, bool] = {
         "correctness": "correctness" in scored,
@@ -93,60 +94,64 @@ def quality_thresholds(rules: QualityRules) -> tuple[Threshold, ...]:
 
 
 class ConfidenceBands(Authored):
-    """Where confidence leads: commit by itself, ask a person, or reject."""
+    """The confidence from which a result is committed automatically, and below which it is rejected; a person decides
+    in between.
+    """
 
     auto_commit: Score = 0.95
     human_review: Score = 0.70
 
 
 class DecisionSpec(Authored):
-    """What a decision must produce, what it must stand on, and how strictly it is judged."""
+    """What a decision must produce, which evidence it needs, and how strictly it is judged."""
 
     id: str = Field(min_length=1, max_length=200)
     description: str = ""
     intents: tuple[str, ...] = ()
-    """The intents that ask for this decision; its own id always does."""
+    """The intents that map to this decision; its own id always does."""
     required_outputs: tuple[str, ...] = ()
     outputs_schema: PlainObject | None = None
     required_evidence: tuple[str, ...] = ()
     untrusted_evidence: tuple[str, ...] = ()
-    """Evidence classes that untrusted facts may satisfy too; of all others only trusted facts count."""
+    """Evidence classes that untrusted facts may satisfy too; all others need trusted facts."""
     risk_tier: RiskTier = RiskTier.HIGH
     gates: tuple[str, ...] = ()
-    """Gates that every step above read_only of this decision waits for, besides its own."""
+    """Gates that every step above read_only waits for, in addition to its own."""
     thresholds: tuple[Threshold, ...] = Field(default_factory=usual_thresholds)
     confidence: ConfidenceBands | None = None
     quality: QualityRules | None = None
-    """How outputs are judged and mended before they are committed; None takes them as they come, if they fit."""
+    """How outputs are judged and repaired before they are committed; None commits outputs that match the schema as they are."""
     tools: tuple[str, ...] | None = None
-    """The tools that this decision may use; None means all of the pack."""
+    """The tools that this decision may use; None means all tools of the pack."""
     prohibited_tools: tuple[str, ...] = ()
     repeatable: tuple[str, ...] = ()
     """Tools that may be called again with the same identity in one plan."""
     conditions: tuple[str, ...] = ()
     """Conditions that hold when this decision begins."""
     untrusted_inputs: tuple[str, ...] = ()
-    """Request fields that carry other people's words: `note`, `order.note` or the JSON Pointer `/order/note`."""
+    """Request fields with untrusted text: `note`, `order.note` or the JSON Pointer `/order/note`."""
     bind: tuple[Relation, ...] = ()
     """How evidence, look-ups and parameters relate to the request; unrelated sources carry no authority."""
     fields: tuple[FieldSpec, ...] = ()
     """The kinds of fields of the request and of evidence."""
     unbound_gate: str | None = None
-    """A gate to which an authority value without a trusted source goes, instead of being refused."""
+    """The gate that decides on an authority value without a trusted source, instead of a refusal."""
     requires_human_approval: bool = False
-    """Whether what a run produced is committed only if a person other than its owner accepts it."""
+    """Whether outputs are committed only if a person other than the owner of the run accepts them."""
     output_gate: str | None = None
-    """The gate of the pack that says who may accept it; None lets anybody but the owner."""
+    """The gate of the pack that says who may accept them; None means anyone except the owner."""
     planner_timeout_ms: int | None = Field(default=None, ge=1)
-    """How long a planner may take for this decision; None means what the pack says, else what its risk tier gives."""
+    """The planner's time limit for this decision; None means the pack's, else the default of the risk tier."""
     on_failure: OnFailure | None = None
-    """What becomes of effects when a run for this decision ends without success; None means what the pack says."""
+    """What happens to effects when a run for this decision ends without success; None means the pack's setting."""
 
     @model_validator(mode="after")
-    def _is_held_to_its_rubric(self) -> Self:
-        """A decision whose outputs are judged is held to that, unless it names other thresholds than the usual ones.
+    def _add_quality_thresholds(self) -> Self:
+        """Give a decision whose outputs are judged the quality thresholds, unless its own differ from the
+        usual ones.
 
-        It goes by what the thresholds are and not by who wrote them: a pack that is read back must be the same pack.
+        Only the values count, not whether they were written out: a pack that is dumped and read back must be
+        the same pack.
         """
         if self.quality is not None and self.thresholds == usual_thresholds():
             object.__setattr__(self, "thresholds", quality_thresholds(self.quality))
@@ -154,12 +159,12 @@ class DecisionSpec(Authored):
 
     @cached_property
     def outputs_text(self) -> str:
-        """The outputs' schema as text: the key under which its validator is kept; empty where there is none."""
+        """The schema of the outputs as text, the key of its cached validator; empty if there is none."""
         return "" if self.outputs_schema is None else canonical(self.outputs_schema).decode()
 
     @property
     def planned_outputs(self) -> tuple[str, ...]:
-        """The required outputs that a plan must bring: those that the pack does not render from templates."""
+        """The required outputs that a plan must produce: those that the pack does not render from templates."""
         return tuple(name for name in self.required_outputs if name not in self.rendered_outputs)
 
     @property
@@ -169,5 +174,5 @@ class DecisionSpec(Authored):
 
     @property
     def decision_key(self) -> str:
-        """The name under which reports refer to this decision."""
+        """The name of this decision in reports."""
         return self.id

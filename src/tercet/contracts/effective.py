@@ -1,4 +1,4 @@
-"""The effective step: what the plan says, completed by what its tool declares. This is what the critic judges."""
+"""The effective step that the critic judges: a step of the plan completed by the declaration of its tool."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tercet.contracts.mode import MODE_RANK, REVERSIBILITY_RANK, ApprovalMode, R
 from tercet.contracts.plan import Compensation, Step
 from tercet.contracts.tool import ToolSpec
 
-# Looking a member up in its enumeration takes longer than comparing with it.
+# Looking up an enum member takes longer than comparing with it.
 _PURE, _IRREVERSIBLE = Reversibility.PURE, Reversibility.IRREVERSIBLE
 _READ_ONLY = ApprovalMode.READ_ONLY
 _LOCAL_WRITE_RANK = MODE_RANK[ApprovalMode.LOCAL_WRITE]
 
 
 class EffectiveStep(NamedTuple):
-    """A step of a plan together with its tool; silence inherits, and nothing ever weakens."""
+    """A step together with its tool: absent fields are inherited from the tool, and no field weakens the tool's."""
 
     position: int
     step: Step
@@ -25,28 +25,28 @@ class EffectiveStep(NamedTuple):
     gates: tuple[str, ...]
     compensate: Compensation | None
     params: dict[str, Any]
-    """The parameters under their own names."""
+    """The parameters by their declared names."""
     doubled: tuple[str, ...]
-    """Parameters that the plan gives twice, by name and by alias."""
+    """Parameters that the plan sets twice, by name and by alias."""
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether a call changes nothing: it may be made again, and there is nothing to take back."""
+        """Whether the call has no effect: it may be repeated, and needs no compensation."""
         return self.reversibility is _PURE or self.mode is _READ_ONLY
 
     @property
     def needs_person(self) -> bool:
-        """Whether a person approves a call even if no gate names one, unless a policy may grant it."""
+        """Whether a person must approve the call even without a gate, unless a policy may grant it."""
         return MODE_RANK[self.mode] > _LOCAL_WRITE_RANK or self.reversibility is _IRREVERSIBLE
 
     @property
     def estimated_ms(self) -> int:
-        """How long this step is expected to take."""
+        """The expected duration of this step in milliseconds."""
         return self.tool.estimated_ms if self.step.estimated_ms is None else self.step.estimated_ms
 
 
 def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
-    """The effective step of a step and the tool that it names."""
+    """Return the effective step for a step and its tool."""
     params, aliases = step.params, tool.aliases
     params, doubled = unaliased(params, aliases) if aliases else (params, ())
     mode, declared, gates = step.approval_mode, tool.effective_reversibility, step.gates
@@ -64,7 +64,7 @@ def effective(position: int, step: Step, tool: ToolSpec) -> EffectiveStep:
 
 
 def unaliased(params: dict[str, Any], aliases: dict[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Parameters under their own names, and those that are given twice."""
+    """Return the parameters by their declared names, and the names that are set twice."""
     if not aliases or not any(name in aliases for name in params):
         return params, ()
     found: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Encodings in which a text may hold another one: Base64, hexadecimal and percent-encoding.
+"""Encodings in which a text may contain another: Base64, hexadecimal and percent-encoding.
 
-Two places look for secrets: redaction, which knows the secret and searches for its encodings, and the critic, which knows
-only shapes and searches the decoded text. What may separate the characters of an encoding is defined here for both.
+Redaction knows the secrets and searches for their encodings; the critic knows only the shapes of secrets and searches
+the decoded text. The separators that may occur inside an encoding are defined here for both.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 BREAK = r"(?:\\[rnt]|%0[aAdD]|\s)"
-"""What may stand between two characters of Base64 that is broken into lines; `\\n` is how JSON writes it."""
+"""What may separate two characters of Base64 that is broken into lines; `\\n` is how JSON writes it."""
 MAX_BREAKS = 8
 SEPARATOR = r"(?:[\s:;,._%-]|\\x|0x)"
-"""What may stand between two digits in hexadecimal."""
+"""What may separate two hexadecimal digits."""
 MAX_SEPARATORS = 4
 LEAST_BYTES = 12
-"""Shorter texts are not looked at: no shape of a secret is shorter."""
+"""Shorter texts are skipped: no shape of a secret is shorter."""
 
 _PRINTABLE = re.compile(rb"[\t\n\r -~]{%d,}" % LEAST_BYTES)
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -27,11 +27,11 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """A text that another one holds encoded."""
+    """A text that was decoded from another one."""
 
     text: str
     span: Callable[[int, int], tuple[int, int]]
-    """Return where a part of it stands in the text that holds it, by its start and its end."""
+    """Map the start and end of a part of it to positions in the encoded text."""
     is_run: bool = True
     """Whether all of it was encoded; otherwise only some of its characters were escaped."""
 
@@ -42,7 +42,7 @@ class _Encoding:
     between: str
     most: int
     bits: int
-    """How many bits a digit stands for."""
+    """How many bits one digit encodes."""
     read: Callable[[str], bytes]
 
     def runs(self) -> re.Pattern[str]:
@@ -71,8 +71,9 @@ _ENCODINGS = tuple(
 
 
 def decode_all(text: str) -> Iterator[Decoded]:
-    """Yield every printable ASCII text that a text may hold in Base64, in hexadecimal or percent-encoded, and what a
-    percent-encoded text holds in the other two."""
+    """Yield every printable ASCII text that a text may contain in Base64, hexadecimal or percent-encoding, and what a
+    percent-encoded text contains in the other two.
+    """
     yield from _decode_runs(text)
     if (plain := decode_percent(text)) is not None:
         yield plain

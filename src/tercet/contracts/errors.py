@@ -1,18 +1,18 @@
-"""One tree of errors, split by whose move it is.
+"""The error classes, grouped by who can fix the problem.
 
     TercetError
-    ├── UsageError        the caller's: a wrong argument, plan, pack or request
-    │   ├── PlanError     a plan that does not parse; carries every problem with its place
-    │   └── PackError     a pack that does not load; carries every problem with its file and place
-    ├── LimitError        a limit's: carries which limit, the value and the bound
-    ├── GatewayError      the outside world's: a tool or a service did not do its part
+    ├── UsageError        the caller: a wrong argument, plan, pack or request
+    │   ├── PlanError     a plan that does not parse; lists every problem with its place
+    │   └── PackError     a pack that does not load; lists every problem with its file and place
+    ├── LimitError        a limit was reached: which one, the value and the bound
+    ├── GatewayError      the outside world: a tool or a service failed
     │   ├── NotDone       raised by a tool that knows its effect did not happen
-    │   │   └── NotSent   raised where a call never left this process
-    │   └── Unusable      raised by a tool that knows its effect happened, and has no result to show for it
-    ├── ReplayError       history's: what was recorded and what was expected differ
-    └── InternalError     ours: a bug, with what to report
+    │   │   └── NotSent   raised if a call never left this process
+    │   └── Unusable      raised by a tool that knows its effect happened but has no usable result
+    ├── ReplayError       what was recorded and what was expected differ
+    └── InternalError     a bug in Tercet, with what to report
 
-Every error has a stable `code` for machines, a sentence for people, and a `remedy` that says what to do next.
+Every error has a stable `code` for machines, a message for people, and a `remedy` that says what to do next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tercet.contracts.problem import Problem
 
 
 class TercetError(Exception):
-    """The base of everything that Tercet raises on purpose."""
+    """The base class of all errors that Tercet raises on purpose."""
 
     default_code: ClassVar[str] = "error"
 
@@ -39,13 +39,13 @@ class TercetError(Exception):
 
 
 class UsageError(TercetError):
-    """The caller asked for something that cannot be done as asked."""
+    """The caller asked for something impossible or wrong."""
 
     default_code = "usage"
 
 
 class _ProblemsError(UsageError):
-    """A usage error that lists every problem at once."""
+    """A usage error that lists all problems at once."""
 
     subject: ClassVar[str] = "input"
 
@@ -72,7 +72,7 @@ class PackError(_ProblemsError):
 
 
 class LimitError(TercetError):
-    """A limit was reached; `kind`, `value` and `limit` say which and by how much."""
+    """A limit was exceeded; `kind`, `value` and `limit` say which one and by how much."""
 
     default_code = "limit"
 
@@ -84,17 +84,17 @@ class LimitError(TercetError):
 
 
 class GatewayError(TercetError):
-    """A tool or a service outside did not do its part."""
+    """A tool or an external service failed."""
 
     default_code = "gateway"
 
 
-class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a statement: the effect was not done
+class NotDone(GatewayError):  # noqa: N818 - named as the statement that a tool makes by raising it
     """Raised by a tool to state that its effect did not happen, so that a retry is safe.
 
-    `is_retriable=False` states that trying again would fail again, `retry_after_ms` that it would before then.
-    `is_attempt_only` is for a tool that knows about this attempt and nothing of those before it: where one of them
-    may have happened, that stays open.
+    `is_retriable=False` states that a retry would fail again, `retry_after_ms` that it would fail before then.
+    `is_attempt_only` is for a tool that knows about this attempt but not about earlier ones: if one of them may have
+    happened, the outcome of the call stays unknown.
     """
 
     default_code = "not_done"
@@ -116,7 +116,7 @@ class NotDone(GatewayError):  # noqa: N818 - a tool's author raises it as a stat
 
 
 class NotSent(NotDone):
-    """Raised where a call never left this process: nothing happened now, and an attempt before may have."""
+    """Raised if a call never left this process: this attempt had no effect, but an earlier one may have."""
 
     default_code = "not_sent"
 
@@ -126,8 +126,10 @@ class NotSent(NotDone):
         super().__init__(message, code=code, remedy=remedy, is_retriable=is_retriable, is_attempt_only=True)
 
 
-class Unusable(GatewayError):  # noqa: N818 - a statement as well: it was done, and the answer is of no use
-    """Raised by a tool to state that its effect happened and its answer cannot be used, so that nobody calls it again."""
+class Unusable(GatewayError):  # noqa: N818 - named as a statement, like `NotDone`
+    """Raised by a tool to state that its effect happened but its answer cannot be used, so that the call is not
+    retried.
+    """
 
     default_code = "unusable"
 
@@ -150,12 +152,12 @@ class InternalError(TercetError):
 
 
 def install_words(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'tercet[{extra}]'"
 
 
 def extra_missing(what: str, library: str, extra: str) -> UsageError:
-    """The answer to whoever asks for `what` where its library is not installed."""
+    """Return the error for a feature whose library is not installed."""
     return UsageError(
         f"{what} needs {library}, which is not installed", code="extra_missing", remedy=install_words(extra)
     )

@@ -1,4 +1,4 @@
-"""Facts that a plan may stand on."""
+"""Evidence: the facts that a plan may rely on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tercet.contracts.plain import PlainValue
 from tercet.contracts.shape import Authored, Shape, as_object
 
 EPISODE = "episode"
-"""The class of what runs have learned."""
+"""The class of facts that runs have remembered."""
 
 _REF = re.compile(r"kg:(?P<classification>[^:#\s]+):(?P<key>[^#\s]+)#snapshot_(?P<snapshot>[^#\s]+)")
 
@@ -31,13 +31,13 @@ class EvidenceRef(NamedTuple):
 
 
 def parse_ref(text: str) -> EvidenceRef | None:
-    """The parts of an evidence id, or None if the text is none."""
+    """Return the parts of an evidence id, or None if the text is not one."""
     match = _REF.fullmatch(text)
     return EvidenceRef(*match.groups()) if match else None
 
 
 def meets(requirement: str, classification: str) -> bool:
-    """Whether evidence of a class meets a requirement: `x_evidence` is met by `x` or `x_evidence`, and no other."""
+    """Return whether evidence of a class meets a requirement: `x_evidence` is met by `x` and by `x_evidence` only."""
     return requirement in (classification, f"{classification}_evidence")
 
 
@@ -70,7 +70,7 @@ class Evidence(Authored):
 
     @cached_property
     def hash(self) -> str:
-        """The hash of the content: what a gate freezes."""
+        """The hash of the content, which an approval pins."""
         return digest(self.content)
 
     @property
@@ -81,21 +81,21 @@ class Evidence(Authored):
 
 
 class Citation(Shape):
-    """Where a fact was found: the document and the part of it, and the query that led there."""
+    """Where a fact was found: the document, the part of it, and the query."""
 
     evidence: str
     """The id of the fact."""
     content_hash: str
     snapshot_hash: str = ""
-    """The hash over all that led to the snapshot."""
+    """The hash of everything that the snapshot was made from."""
     document: str = ""
     document_hash: str = ""
     chunk: int | None = None
     start: int | None = None
     end: int | None = None
-    """The bytes of the document's text that the chunk is made of, from `start` up to `end`."""
+    """The byte range of the chunk in the document's text, from `start` up to `end`."""
     query: str | None = None
-    """The words that were searched for; None for a fact that was read by its id."""
+    """The search words; None for a fact that was read by its id."""
 
     @cached_property
     def hash(self) -> str:
@@ -112,7 +112,7 @@ class Snapshot(Shape):
 
 
 class EvidenceBundle(Shape):
-    """What RETRIEVE hands to ACT: the evidence that the sub-tasks stand on."""
+    """The evidence that RETRIEVE passes to ACT for the sub-tasks."""
 
     snapshot: str
     evidence: tuple[Evidence, ...] = ()

@@ -1,4 +1,4 @@
-"""Formulas: the few `$cel` expressions whose value is still a trusted value, or a sum of trusted values.
+"""Formulas: the few `$cel` expressions whose value is still trusted: a selection or a sum of trusted values.
 
     value     := condition "?" value ":" value | sum
     sum       := operand (("+" | "-") operand)*
@@ -6,9 +6,9 @@
     selection := name ("." name | "[" key "]")*                        key := constant | selection
     condition := a selection, or comparisons of sums joined by "&&", "||", "!" and parentheses
 
-This is a whitelist. CEL without a single constant can build any number, text or flag (`size([[],[]])`,
-`n / n + n / n`, `a == a`, `string(n) + string(m)`), so whatever is not recognised here is opaque: it has no trusted
-source, whatever it reads. Sums are listed with their operands, since review allows no constant in one and no source twice.
+This is an allowlist. CEL without any constant can build any number, text or flag (`size([[],[]])`, `n / n + n / n`, `a
+== a`, `string(n) + string(m)`), so every other expression is opaque: it has no trusted source, whatever it reads. Sums
+are kept with their operands, since review allows no constant in a sum and no source twice.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tercet.contracts.references import (
 )
 
 MAX_FORMULA_DEPTH = 32
-"""How deep a formula may nest: as deep as the evaluator accepts."""
+"""The maximum nesting of a formula, the same as the evaluator's."""
 
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _PAIRS = frozenset({"==", "!=", "<=", ">=", "&&", "||"})
 
 
 class Constant(NamedTuple):
-    """A value that a formula writes down itself."""
+    """A value that a formula spells out."""
 
     value: Any
 
@@ -43,20 +43,20 @@ Source: TypeAlias = Read | Constant
 
 
 class Formula(NamedTuple):
-    """An expression that selects, chooses, adds or subtracts, and does nothing else."""
+    """An expression that only selects, chooses, adds or subtracts."""
 
     values: tuple[Source, ...]
-    """What the result is one of, or is added up from."""
+    """The sources that the result is selected from or added up from."""
     consulted: tuple[Source, ...]
-    """What conditions and keys are made of: it decides which value is selected."""
+    """The sources of conditions and keys, which decide what is selected."""
     sums: tuple[tuple[tuple[Source, ...], ...], ...]
     """For each sum, conditions included, the sources of each of its operands."""
     is_sum: bool
-    """Whether the result may be a sum: then it must be a number, since `+` also joins texts and lists."""
+    """Whether the result may be a sum: it must then be a number, since `+` also joins texts and lists."""
 
 
 def parse_formula(expression: str) -> Formula | None:
-    """Return the formula that an expression spells; None if it is anything else."""
+    """Return the formula of an expression; None if the expression is anything else."""
     parser = _Parser(_join_operators(tokens(expression)))
     try:
         node = parser.parse()
@@ -66,11 +66,11 @@ def parse_formula(expression: str) -> Formula | None:
 
 
 Owned: TypeAlias = tuple[Any, Place]
-"""A source as it is compared within a sum: who it belongs to, and the place of it that is read."""
+"""A source as it is compared within a sum: its owner, and the place that is read."""
 
 
 def repeats_a_source(operands: Iterable[Iterable[Owned]]) -> bool:
-    """Whether two operands of a sum may be made of the same source, or one of a part of the other's."""
+    """Return whether two operands of a sum may use the same source, or one a part of the other's."""
     places: set[Owned] = set()
     prefixes: set[Owned] = set()
     for operand in operands:
@@ -88,7 +88,7 @@ class _UnrecognisedError(Exception):
 
 
 class _Node(NamedTuple):
-    """A part of a formula: what it is made of, and whether it is a sum, or a flag that only a condition may use."""
+    """A part of a formula: its sources, and whether it is a sum, or a flag that only a condition may use."""
 
     sources: tuple[Source, ...]
     is_sum: bool = False
@@ -213,7 +213,7 @@ class _Parser:
         return token.text
 
     def _key(self) -> str | int | None:
-        """Return the key in brackets; None if it is read from somewhere, and is known only when the step runs."""
+        """Return the key in brackets; None if it is read from a source and known only when the step runs."""
         self._expect("[")
         token = self._next
         key: str | int | None = None
@@ -234,7 +234,7 @@ class _Parser:
 
 
 def _join_operators(found: tuple[Token, ...]) -> list[Token]:
-    """The tokens with the operators of two characters as one: the scanner splits them."""
+    """Return the tokens with two-character operators joined, which the scanner splits."""
     joined: list[Token] = []
     for token in found:
         before = joined[-1] if joined else _END

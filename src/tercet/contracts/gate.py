@@ -1,4 +1,4 @@
-"""Human approval: what a gate asks for, what was asked, and what was answered."""
+"""Human approval: the gate, the request for approval and the answer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tercet.contracts.shape import TEN_YEARS_MS, Absent, Authored, Json, JsonObj
 
 
 class Gate(Authored):
-    """A named human approval: who may give it, how many of them, and for how long it waits."""
+    """A named human approval: who may give it, how many are needed, and how long it waits."""
 
     name: str = Field(min_length=1, max_length=200)
     description: str = ""
     roles: tuple[str, ...]
     quorum: int = Field(default=1, ge=1)
     ttl_ms: int = Field(default=86_400_000, ge=1, le=TEN_YEARS_MS)
-    """How long it waits, at most ten years."""
+    """How long it waits; at most ten years."""
     when: str | None = None
-    """A CEL condition on `args`; where it is false the gate is not asked for.
+    """A CEL condition on `args`; the gate is skipped where it is false.
     A conditional gate never satisfies the demand that a destructive or irreversible step be gated."""
     covers: Literal["step", "sequence"] = "step"
     """`sequence`: one opening covers the whole resolved sequence of the steps that wait for this gate and are ready or
@@ -27,7 +27,7 @@ class Gate(Authored):
 
 
 class Notify(Authored):
-    """Who is told that a gate has opened: a program, a webhook, or both; each gets the gate as JSON."""
+    """Who is notified when a gate opens: a program, a webhook, or both; each receives the gate as JSON."""
 
     command: tuple[str, ...] = ()
     """A program and its fixed arguments; it reads the gate from its standard input."""
@@ -36,7 +36,7 @@ class Notify(Authored):
     timeout_ms: int = Field(default=5_000, ge=1)
 
     @model_validator(mode="after")
-    def _reaches_somebody(self) -> Self:
+    def _has_a_target(self) -> Self:
         if not self.command and not self.webhook:
             raise ValueError("it names neither a command nor a webhook")
         if self.command and not self.command[0].strip():
@@ -45,7 +45,7 @@ class Notify(Authored):
 
 
 class GateDemand(Shape):
-    """A gate that one step of a reviewed plan waits for, and why."""
+    """A gate that a step of a reviewed plan waits for, and why."""
 
     step: int
     step_id: str
@@ -66,15 +66,15 @@ class Approval(Shape):
     decided_at: AwareDatetime
     auth: str = "local"
     login: Absent[str] = None
-    """The login that the approver answered from; absent where somebody else vouches for them."""
+    """The login that the approver used; absent if another service authenticated them."""
     roles: tuple[str, ...] | None = None
-    """The roles that the approver held when answering; None where they were not recorded."""
+    """The roles that the approver held when answering; None if they were not recorded."""
     digest: str = ""
     note: str = ""
 
 
 class ApprovalRequest(Shape):
-    """What a person is shown before a result is committed."""
+    """What a person sees before a result is committed."""
 
     output: Json
     provenance: JsonObject
@@ -85,13 +85,13 @@ class ApprovalRequest(Shape):
 
 
 class HandOff(Shape):
-    """What a person is handed when a run escalates: all that is known, why, and what may be chosen."""
+    """What a person receives when a run escalates: the state, the reason and the choices."""
 
     plan: JsonObject
     transcript: tuple[JsonObject, ...]
     verdicts: tuple[JsonObject, ...]
     attempts: tuple[JsonObject, ...] = ()
-    """All that was tried, in its order: plans with their verdicts, questions to models with their answers, turns."""
+    """Everything that was tried, in order: plans with verdicts, model questions with answers, turns."""
     reason: str
     budget_remaining: JsonObject
     options: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""The dependency graph of a plan: what waits for what, in which order, how long and how wide.
+"""The dependency graph of a plan: edges, order, critical path and width.
 
-Steps are numbered by their position. An edge is a declared `depends_on` or a reference; names that no step has are
-kept apart, since an unknown name is the critic's to refuse. Everything is linear in steps and edges.
+Steps are numbered by their position. An edge is a declared `depends_on` or a reference; names without a step are kept
+separately, since the critic refuses them. Everything is linear in steps and edges.
 
-A step that takes an output of the run waits for every step that runs before outputs are judged.
+A step that refers to an output of the run waits for every step that runs before outputs are judged.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from tercet.contracts import references
 from tercet.contracts.references import Reference
 
 if TYPE_CHECKING:
-    from tercet.contracts.plan import Plan, Step  # which imports this file, to keep the graph of a plan
+    from tercet.contracts.plan import Plan, Step  # which imports this file for `Plan.graph`
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Edges between steps by position, and an order if there is one."""
+    """Edges between steps by position, and a topological order if there is one."""
 
     predecessors: tuple[tuple[int, ...], ...]
     successors: tuple[tuple[int, ...], ...]
     unknown: tuple[tuple[int, str], ...]
-    """Pairs of a step and a name it depends on that no step has."""
+    """Pairs of a step and an unknown name that it depends on."""
     order: tuple[int, ...]
-    """A topological order, the same one for the same plan; shorter than the plan if there is a cycle."""
+    """A deterministic topological order; shorter than the plan if there is a cycle."""
     takers: tuple[int, ...] = ()
     """The steps that refer to the outputs of the run."""
     delivery: frozenset[int] = frozenset()
-    """The same, and all steps that wait for them: they run once the outputs are accepted."""
+    """These steps and all that wait for them: they run once the outputs are accepted."""
 
     @property
     def is_acyclic(self) -> bool:
-        """Whether every step can be reached."""
+        """Whether the graph has no cycle."""
         return len(self.order) == len(self.predecessors)
 
     def cycle(self) -> tuple[int, ...]:
-        """The steps of one cycle in the order they wait for each other; empty if there is none."""
+        """Return the steps of one cycle in the order in which they wait for each other; empty if there is none."""
         if self.is_acyclic:
             return ()
         ordered = set(self.order)
@@ -54,7 +54,7 @@ class Graph:
         return tuple(reversed(path[seen[step] :]))
 
     def ancestors(self, step: int) -> frozenset[int]:
-        """Every step that must complete before this one."""
+        """Return every step that must complete before this one."""
         found: set[int] = set()
         stack = list(self.predecessors[step])
         while stack:
@@ -65,7 +65,7 @@ class Graph:
         return frozenset(found)
 
     def finish_times(self, durations: Sequence[int]) -> list[int]:
-        """When each step ends if it starts as early as it can; steps on a cycle end at 0."""
+        """Return when each step ends if it starts as early as possible; steps on a cycle end at 0."""
         ends = [0] * len(durations)
         for step in self.order:
             start = 0
@@ -75,7 +75,7 @@ class Graph:
         return ends
 
     def critical_path(self, durations: Sequence[int]) -> tuple[int, ...]:
-        """The chain of steps that takes longest, first to last, among those that are on no cycle and behind none."""
+        """Return the longest chain of steps, first to last, ignoring steps on or behind a cycle."""
         ends = self.finish_times(durations)
         if not self.order:
             return ()
@@ -87,7 +87,7 @@ class Graph:
         return tuple(reversed(path))
 
     def width(self, durations: Sequence[int]) -> int:
-        """How many steps are active at once if each starts as early as it can."""
+        """Return how many steps are active at once if each starts as early as possible."""
         ends = self.finish_times(durations)
         moments: list[tuple[int, int]] = []
         for step, end in enumerate(ends):
@@ -100,7 +100,7 @@ class Graph:
 
 
 def build(plan: Plan) -> Graph:
-    """The graph of a plan; `plan.graph` keeps it."""
+    """Return the graph of a plan; `plan.graph` caches it."""
     position = {step.id: index for index, step in enumerate(plan.steps)}
     predecessors: list[tuple[int, ...]] = []
     unknown: list[tuple[int, str]] = []
@@ -122,11 +122,11 @@ def build(plan: Plan) -> Graph:
 
 
 MAX_TAKERS = 64
-"""More steps that take outputs are refused: each of them waits for all steps that nothing else waits for."""
+"""The maximum number of steps that take outputs: each of them waits for all steps that nothing else waits for."""
 
 
 def _with_delivery(drawn: Graph, takers: list[int]) -> Graph:
-    """The same graph, in which steps that take outputs wait for all steps that bring them."""
+    """Return the graph with edges from the steps that take outputs to all steps that produce them."""
     delivery: set[int] = set()
     waiting = list(takers)
     while waiting:
@@ -172,7 +172,7 @@ def _ordered(predecessors: list[tuple[int, ...]], unknown: list[tuple[int, str]]
         for before in needed:
             successors[before].append(step)
     order = [step for step, count in enumerate(waiting) if not count]
-    for step in order:  # grows while it is read: Kahn's algorithm
+    for step in order:  # grows during iteration: Kahn's algorithm
         for after in successors[step]:
             waiting[after] -= 1
             if not waiting[after]:

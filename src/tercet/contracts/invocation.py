@@ -1,4 +1,4 @@
-"""How a call is made: its policy, the breaker's states, and the states of an action."""
+"""Invocation policies, the states of the circuit breaker, and the states of an action."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Backoff(Shape):
 
 
 class InvocationPolicy(Shape):
-    """The terms on which one call is made."""
+    """The timeout, retry and isolation settings of one call."""
 
     timeout_ms: int = Field(ge=1)
     max_retries: int = Field(default=0, ge=0)
@@ -59,7 +59,7 @@ class InvocationPolicy(Shape):
 
 
 class LoopCheckpoint(Shape):
-    """A point in a loop from which it can go on."""
+    """A point from which a loop can continue."""
 
     loop_id: str
     k: int = Field(ge=0)

@@ -1,4 +1,4 @@
-"""Kinds of values: what a value may vouch for. A row id is not an amount, and a channel name is not a URL."""
+"""Kinds of values. A value may only be used for parameters of its own kind: a row id is not an amount."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def suggested_kind(name: str) -> Kind:
 
 
 def fits(source: Kind, target: Kind) -> bool:
-    """Return whether a value of one kind vouches for a parameter of another."""
+    """Return whether a value of one kind may be used for a parameter of another kind."""
     if not target.name:
         return True
     if not source.name:

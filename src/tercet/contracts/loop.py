@@ -1,4 +1,4 @@
-"""The loop as types: its phases, its events, the arcs that must exist, and what crosses each phase's border."""
+"""The loop protocol: phases, events, required transitions, and the types that pass between phases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOP_PROTOCOL = "1.0"
 
 
 class Phase(StrEnum):
-    """Where a run is."""
+    """The phase of a run."""
 
     PLAN = "PLAN"
     DECOMPOSE = "DECOMPOSE"
@@ -41,7 +41,7 @@ TERMINAL: frozenset[Phase] = frozenset({Phase.COMMIT, Phase.FAIL, Phase.HALT})
 
 
 class LoopEvent(StrEnum):
-    """What moves a run from phase to phase."""
+    """An event that moves a run from one phase to another."""
 
     PHASE_COMPLETE = "phase_complete"
     ERROR = "error"
@@ -60,7 +60,7 @@ REQUIRED_ARCS: dict[tuple[Phase, LoopEvent], Phase] = {
     (Phase.REPAIR, LoopEvent.PHASE_COMPLETE): Phase.VERIFY,
     (Phase.REPAIR, LoopEvent.BUDGET_EXCEEDED): Phase.FAIL,
 }
-"""Arcs that every transition table of this protocol has; a schema failure needs no critique."""
+"""Transitions that every table of this protocol must have; a schema failure needs no critique."""
 
 LIFECYCLE: tuple[str, ...] = ("plan", "verify", "execute", "score", "consolidate")
 
@@ -93,28 +93,28 @@ class ExecutionContext(Shape):
 
 
 class SubTask(Shape):
-    """A part of a plan that can be retrieved for and acted on by itself."""
+    """A part of a plan that can be retrieved for and executed on its own."""
 
     plan_id: str
     step: Step
 
 
 class ExecutionOutputs(Shape):
-    """What ACT hands to VERIFY."""
+    """The outputs that ACT passes to VERIFY."""
 
     outputs: JsonObject = {}
     transcript: tuple[TranscriptEntry, ...] = ()
 
 
 class VerificationVerdict(Shape):
-    """What VERIFY found about outputs: the composite score and its parts."""
+    """The result of VERIFY: the composite score and its parts."""
 
     passed: bool
     schema_valid: bool
     semantic: float | None = None
-    """The part of the tokens that some known value equals; None if the schema was broken, or there are no tokens."""
+    """The share of tokens that equal a known value; None if the schema was violated or there are no tokens."""
     factual: float | None = None
-    """The part of the tokens that are bound, or found in their role in a trusted source."""
+    """The share of tokens that are bound, or found in their role in a trusted source."""
     score: float
     failures: tuple[str, ...] = ()
     threshold: float = 0.0
@@ -122,12 +122,12 @@ class VerificationVerdict(Shape):
     tokens: tuple[TokenVerdict, ...] = ()
     missing: tuple[MissingPart, ...] = ()
     unjudged: tuple[UnjudgedText, ...] = ()
-    """The words that nothing and nobody vouches for."""
+    """The words that no source and no person vouches for."""
     judgements: tuple[TextJudgement, ...] = ()
 
 
 class PhaseContract(Shape):
-    """What a phase takes and what it gives, by the names of the types."""
+    """The input and output types of a phase, by name."""
 
     phase: Phase
     takes: tuple[str, ...]
@@ -140,7 +140,7 @@ def _contract(phase: Phase, takes: tuple[str, ...], gives: str) -> PhaseContract
 
 
 def phase_contracts() -> tuple[PhaseContract, ...]:
-    """The eight rows of the phase table."""
+    """Return the eight rows of the phase table."""
     return (
         _contract(Phase.PLAN, ("TaskSpec", "ExecutionContext"), "Plan"),
         _contract(Phase.DECOMPOSE, ("Plan", "ExecutionContext"), "list[SubTask]"),
@@ -158,5 +158,5 @@ def phase_contracts() -> tuple[PhaseContract, ...]:
 
 
 def decompose(plan: Plan) -> tuple[SubTask, ...]:
-    """The sub-tasks of a plan: one for each step."""
+    """Return the sub-tasks of a plan: one for each step."""
     return tuple(SubTask(plan_id=plan.plan_id, step=step) for step in plan.steps)

@@ -1,4 +1,4 @@
-"""How much a call may do, and whether it can be undone."""
+"""Approval modes, reversibility and trust."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ApprovalMode(StrEnum):
-    """What a tool may touch, from harmless to destructive. The order is `MODE_RANK`."""
+    """What a tool may do, from harmless to destructive, ordered by `MODE_RANK`."""
 
     READ_ONLY = "read_only"
     LOCAL_WRITE = "local_write"
@@ -16,7 +16,7 @@ class ApprovalMode(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Where this mode stands in the order."""
+        """The position of this mode in the order."""
         return MODE_RANK[self]
 
 
@@ -24,12 +24,12 @@ MODE_RANK: dict[str, int] = {mode: rank for rank, mode in enumerate(ApprovalMode
 
 
 def stronger(first: ApprovalMode, second: ApprovalMode) -> ApprovalMode:
-    """The one of two modes that may do more."""
+    """Return the mode that may do more."""
     return first if MODE_RANK[first] >= MODE_RANK[second] else second
 
 
 class Reversibility(StrEnum):
-    """Whether the effect of a call can be taken back."""
+    """Whether the effect of a call can be undone."""
 
     PURE = "pure"
     REVERSIBLE = "reversible"
@@ -41,7 +41,7 @@ REVERSIBILITY_RANK: dict[str, int] = {kind: rank for rank, kind in enumerate(Rev
 
 
 class Trust(StrEnum):
-    """Whether a value may decide something, or may only be shown and passed on as text."""
+    """Whether a value may be used to decide, or only as text to show and pass on."""
 
     UNTRUSTED = "untrusted"
     TRUSTED = "trusted"

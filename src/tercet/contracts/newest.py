@@ -10,10 +10,10 @@ _ValueT = TypeVar("_ValueT")
 
 
 class Newest(Generic[_KeyT, _ValueT]):
-    """The values that were kept last, by their keys. Threads may share it: each step is one operation of a dict.
+    """A bounded cache of the most recent values. Threads may share it: each step is one operation of a dict.
 
-    A key must hold all that its value depends on. The `id` of an object does so only while the object lives, so a value
-    that is kept under one refers to that object.
+    A key must determine its value. The `id` of an object does so only while the object lives, so a value cached under
+    an `id` must hold a reference to that object.
     """
 
     def __init__(self, most: int) -> None:
@@ -25,7 +25,7 @@ class Newest(Generic[_KeyT, _ValueT]):
         return len(self._kept)
 
     def keep(self, key: _KeyT, value: _ValueT) -> _ValueT:
-        """Keep a value, in place of the oldest one if there are too many."""
+        """Store a value, evicting the oldest one if the cache is full."""
         self._kept[key] = value
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)

@@ -1,7 +1,7 @@
-"""Plain data: JSON values as they come in with a request, as evidence, or as a result.
+"""Plain data: JSON values that arrive in a request, as evidence, or as a result.
 
-A value that is none of JSON's, cannot be encoded, has no canonical form or nests without end would break a hash, a
-rule or a tool much later. So the contracts refuse it where it enters.
+A value that is not JSON, cannot be encoded, has no canonical form or is nested too deep would break a hash, a rule or a
+tool much later. So the contracts reject it on entry.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tercet.contracts.references import MAX_DEPTH, NO_KEYS, TOO_DEEP, Place, is_
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
 MAX_NUMBER = 2**53 - 1
-"""Up to here every JSON reader keeps whole numbers exactly. Beyond, two account numbers may be read as one."""
+"""Up to here every JSON reader keeps integers exact. Beyond it, two account numbers may be read as the same."""
 _TOO_LARGE = (
     "numbers beyond ±(2^53 - 1), NaN and infinities are no JSON numbers: such a value is written as a string"
 )
 
 
 def not_json(value: Any) -> str | None:
-    """Why a scalar cannot be written as JSON, or None if it can."""
+    """Return why a scalar cannot be written as JSON, or None if it can."""
     kind = cast("type[object]", type(value))
     if kind is str:
         # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
@@ -35,18 +35,17 @@ def not_json(value: Any) -> str | None:
 
 
 def storable(text: str) -> str:
-    """A text without lone surrogates, such as those in a file name that is no UTF-8: it can be encoded and stored."""
+    """Return a text without lone surrogates, as in file names that are not UTF-8, so that it can be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
 _NUMERIC = frozenset({int, float, bool})
 _SMALL = 4_000
-"""How many parts a small value has at most; 64 characters count as one."""
+"""The maximum number of parts of a small value; 64 characters count as one."""
 
 
 def is_small(value: Any) -> bool:
-    """Return whether reading all of a JSON value takes no noticeable time. Looks at a bounded part of it; False for a value
-    of another type, which may hold anything."""
+    """Return whether a JSON value can be read in negligible time. Inspects a bounded part of it; False for other types."""
     if value is None or type(value) in _NUMERIC:
         return True
     left = _SMALL
@@ -75,12 +74,12 @@ def is_small(value: Any) -> bool:
 
 
 def not_plain(value: Any) -> str | None:
-    """Where and why a value is no plain data, or None if it is."""
+    """Return where and why a value is not plain data, or None if it is."""
     return None if _is_plain(value) else _first_fault(value)
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is plain data, level by level: ten times as fast as keeping the place of every part."""
+    """Return whether a value is plain data. Goes level by level: ten times as fast as tracking the place of every part."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []

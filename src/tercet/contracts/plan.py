@@ -1,7 +1,7 @@
-"""What the planner proposes: a plan of typed steps, and where its outputs come from.
+"""The plan that a planner proposes: typed steps, and where its outputs come from.
 
-One superset model. A step that is silent about mode, gates, reversibility or compensation inherits them from its
-tool; what the critic judges is the effective step (`tercet.contracts.effective`).
+One superset model serves both plan formats. A step that omits mode, gates, reversibility or compensation inherits them
+from its tool; the critic judges the effective step (`tercet.contracts.effective`).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from tercet.contracts.shape import Authored, Json, JsonObject
 
 StepKind = Literal["tool", "note", "lane"]
 MAX_STEPS = 10_000
-"""A plan of more steps does not parse; the run's budget is far below."""
+"""A plan with more steps does not parse; the run's budget is far lower."""
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,63}")
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 
-# A bound makes Pydantic read the string, which finds unpaired surrogates; without one it takes any.
+# With a length limit Pydantic reads the string and finds unpaired surrogates; without one it does not.
 Ids = Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=MAX_STEPS)]
 Texts = Annotated[tuple[Annotated[str, Field(max_length=1_000)], ...], Field(max_length=1_000)]
 
 
 class Compensation(Authored):
-    """The call that takes an effect back: `self` refers to the step's result, `params` to what it ran with."""
+    """The call that undoes an effect: `self` refers to the step's result, `params` to its parameters."""
 
     tool: str = Field(max_length=200)
     params: JsonObject = {}
 
 
 class EvidenceQuery(Authored):
-    """A question that RETRIEVE may ask to pin evidence for a step: words to search for, or a read_only tool to look it up."""
+    """A query with which RETRIEVE may pin evidence for a step: search words, or a read_only tool."""
 
     classification: str = Field(max_length=200)
     query: str = Field(default="", max_length=4_000)
@@ -66,7 +66,7 @@ class EvidenceQuery(Authored):
 
 
 class DecisionCheckpoint(Authored):
-    """A point after a step at which a decision of the catalogue is taken."""
+    """A point after a step at which a decision of the catalogue is made."""
 
     decision_id: str = Field(max_length=200)
     after_step: str = Field(max_length=64)
@@ -121,7 +121,7 @@ class Step(Authored):
 
     @cached_property
     def is_written_out(self) -> bool:
-        """Whether the parameters are values as they stand, so that there is nothing to resolve."""
+        """Whether all parameters are literals, so that there is nothing to resolve."""
         for found in self.found:
             if type(found) is not references.Leaf or references.LITERAL in found.place:
                 return False
@@ -142,12 +142,12 @@ class Step(Authored):
 
     @property
     def hash(self) -> str:
-        """What this step does, whatever plan it stands in."""
+        """The hash of this step, independent of its plan."""
         return hash_bytes(canonical_dump(self.model_dump(mode="json", exclude_defaults=True)))
 
 
 COMPENSATES = "~"
-"""What the id of a compensating step begins with; the id of the step that it compensates follows."""
+"""The prefix of a compensating step's id; the id of the compensated step follows."""
 
 
 def compensated_step(step_id: str) -> str:
@@ -161,7 +161,7 @@ def _names_in(found: Iterable[references.Found]) -> frozenset[str]:
 
 
 class Plan(Authored):
-    """A proposed list of steps, the outputs it declares, and the decisions it takes on the way."""
+    """A proposed list of steps, the outputs it declares, and the decisions it makes on the way."""
 
     IDENTITY: ClassVar[frozenset[str]] = frozenset({"plan_id", "revision", "parent"})
 
@@ -212,7 +212,7 @@ class Plan(Authored):
 
     @cached_property
     def graph(self) -> graph.Graph:
-        """Who waits for whom, worked out once."""
+        """The dependency graph, computed once."""
         return graph.build(self)
 
     @cached_property
@@ -231,7 +231,7 @@ class Plan(Authored):
 
     @cached_property
     def hash(self) -> str:
-        """What this plan does: everything but its id, its revision number and its parent."""
+        """The hash of everything but the id, the revision number and the parent."""
         return self.hash_dumped(self.model_dump(mode="json", exclude_defaults=True))
 
     @classmethod
@@ -240,13 +240,13 @@ class Plan(Authored):
         return hash_bytes(canonical_dump({name: fields[name] for name in fields if name not in cls.IDENTITY}))
 
     def revise(self, **changes: Any) -> Plan:
-        """The next revision of this plan, with its parent's hash."""
+        """Return the next revision of this plan, with its parent's hash."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return Plan.model_validate({**fields, "revision": self.revision + 1, "parent": self.hash, **changes})
 
 
 def tool_fault(kind: StepKind, tool: str | None) -> str | None:
-    """Why a step of this kind cannot have this tool, or None if it can."""
+    """Return why a step of this kind cannot have this tool, or None if it can."""
     if kind != "tool":
         return (
             None
@@ -259,7 +259,7 @@ def tool_fault(kind: StepKind, tool: str | None) -> str | None:
 
 
 def duplicate_ids(ids: list[str]) -> list[Problem]:
-    """A problem for each id that an earlier step already has."""
+    """Return a problem for each id that an earlier step already has."""
     if len(set(ids)) == len(ids):
         return []
     seen: dict[str, int] = {}
@@ -281,7 +281,7 @@ def duplicate_ids(ids: list[str]) -> list[Problem]:
 def named_problems(
     members: dict[str, Any], place: references.Place, scanned: list[references.Found] | None = None
 ) -> list[Problem]:
-    """The problems of parameters or outputs, which have a name each: a reference in place of them all has none."""
+    """Return the problems of parameters or outputs, which are named: a single reference in place of all of them is one."""
     for name in members:
         if name[:1] == "$":
             return [_malformed(place, f"{name!r} is no name; each value is given under one", _NAMED)]
@@ -289,12 +289,12 @@ def named_problems(
 
 
 def malformed(value: Any, place: references.Place) -> list[Problem]:
-    """A problem for each broken reference in a value, and for each scalar that JSON does not have."""
+    """Return a problem for each broken reference in a value, and for each scalar that is not JSON."""
     return faulty(references.scan(value), place)
 
 
 def faulty(scanned: list[references.Found], place: references.Place) -> list[Problem]:
-    """The same for what a scan of the value at this place has found."""
+    """Return the same problems for a value that has been scanned already."""
     problems: list[Problem] = []
     for found in scanned:
         if type(found) is references.Leaf:

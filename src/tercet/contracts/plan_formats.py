@@ -1,14 +1,14 @@
-"""The two published JSON shapes of a plan: each loads into the one `Plan`, and prints back as it came.
+"""The two published JSON formats of a plan: each loads into the same `Plan` and prints back unchanged.
 
-*Indexed*: `{"steps": [{"kind", "adapter_id", "capability_id", "args", …}], "declared_outputs": […]}`.
-Steps are known by their position, counted from 0; they run in the order they stand in, so a step that says nothing
-about `depends_on` depends on the one before it. A step without an id gets `s<index>`.
+*Indexed*: `{"steps": [{"kind", "adapter_id", "capability_id", "args", …}], "declared_outputs": […]}`. Steps are
+identified by position, counted from 0, and run in order: a step without `depends_on` depends on the one before it. A
+step without an id gets `s<index>`.
 
-*Named*: `{"plan_id", "intent", "steps": [{"id", "tool", "params", "depends_on", "requires", …}]}`.
-Steps are known by their ids, and run as early as `depends_on` and their references allow.
+*Named*: `{"plan_id", "intent", "steps": [{"id", "tool", "params", "depends_on", "requires", …}]}`. Steps are identified
+by their ids, and run as early as `depends_on` and their references allow.
 
-Both accept every field of `Plan` and `Step` beside their own spelling. A document that does not parse raises
-`PlanError` with all of its problems, each at its place in the document as it was written.
+Both accept every field of `Plan` and `Step` besides their own spelling. A document that does not parse raises
+`PlanError` with all of its problems, each at its place in the original document.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tercet.contracts.shape import as_list, as_object
 
 
 def problem(code: str, place: str, message: str, remedy: str) -> Problem:
-    """A problem at a place of the document."""
+    """Return a problem at a place of the document."""
     return Problem(code=code, place=place, message=message, remedy=remedy)
 
 
 def explained(detail: Any, location: list[str | int]) -> Problem:
-    """One of Pydantic's errors as a problem at this location."""
+    """Return one of Pydantic's errors as a problem at this location."""
     message, remedy = _words(detail, location)
     return problem(_CODES.get(detail["type"], "wrong_value"), pointer.join(location), message, remedy)
 
@@ -53,7 +53,7 @@ _CODES = {"extra_forbidden": "unknown_field", "missing": "missing_field"}
 
 
 def _words(detail: Any, location: list[str | int]) -> tuple[str, str]:
-    """A sentence for a person or a planner, and what to do about it."""
+    """Return the message and the remedy for one of Pydantic's errors."""
     field = str(location[-1]) if location else "the plan"
     owner = Step if location[:1] == ["steps"] and len(location) <= 3 else Plan
     message = str(detail["msg"]).removeprefix("Value error, ")
@@ -85,7 +85,7 @@ _REPR.maxlevel, _REPR.maxdict, _REPR.maxlist, _REPR.maxstring = 2, 3, 3, 60
 
 
 def _shown(value: Any) -> str:
-    """The beginning of a value as text, however large or deep it is."""
+    """Return the beginning of a value as text, however large or deep it is."""
     try:
         text = _REPR.repr(value)
     except ValueError:  # an integer of more digits than Python prints
@@ -94,12 +94,12 @@ def _shown(value: Any) -> str:
 
 
 MAX_BYTES = 16 * 2**20
-"""A plan document of more bytes is refused unread: pass large data as evidence or through a tool."""
+"""A larger plan document is rejected without parsing: pass large data as evidence or through a tool."""
 MAX_PROBLEMS = 100
 
 
 class PlanFormat(StrEnum):
-    """Which of the two published shapes a plan is written in."""
+    """One of the two published formats of a plan."""
 
     INDEXED = "indexed"
     NAMED = "named"
@@ -112,13 +112,13 @@ _SPELLING: dict[PlanFormat, dict[str, str]] = {
 
 
 def load_plan(source: str | bytes | Mapping[str, Any], format: PlanFormat | None = None) -> Plan:  # noqa: A002
-    """The plan in a JSON text or document; without a format, the one that it is written in."""
+    """Return the plan in a JSON text or document; without a format, the format is detected."""
     document = _document(source)
     return _Loader(document, format or detect_format(document)).load()
 
 
 def detect_format(document: Mapping[str, Any]) -> PlanFormat:
-    """The shape a document is written in: indexed if a step has its spelling, or if no step has an id."""
+    """Return the format of a document: indexed if a step uses its spelling, or if no step has an id."""
     steps = [fields for step in _listed(document.get("steps")) if (fields := as_object(step)) is not None]
     own = {"adapter_id", "capability_id", "args"}
     if any(own & set(step) for step in steps):
@@ -129,13 +129,11 @@ def detect_format(document: Mapping[str, Any]) -> PlanFormat:
 
 
 def print_plan(plan: Plan, format: PlanFormat) -> dict[str, Any]:  # noqa: A002
-    """The plan as a JSON document in one of the two shapes, without what a reader would assume anyway."""
+    """Return the plan as a JSON document in one of the two formats, without default values."""
     document = plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"})
     printed = [_print_step(plan, index, format) for index in range(len(plan.steps))]
     if printed and detect_format({"steps": printed}) is not format:
-        printed[0][
-            "args"
-        ] = {}  # nothing but notes with ids of their own: let a reader see which shape this is
+        printed[0]["args"] = {}  # only notes with ids of their own: make the format detectable
     before = {
         name: document.pop(name) for name in ("plan_id", "revision", "parent", "intent") if name in document
     }
@@ -168,7 +166,7 @@ def _implied(previous: str | None) -> tuple[str, ...]:
 
 
 def _document(source: Any) -> Mapping[str, Any]:
-    """The JSON object that a source holds."""
+    """Return the JSON object in a source."""
     is_text = isinstance(source, str | bytes | bytearray | memoryview)
     document = _parsed(cast("str | bytes", source)) if is_text else source
     if isinstance(document, Mapping):
@@ -197,7 +195,7 @@ def _parsed(source: str | bytes) -> Any:
 
 
 def _demand_unique_keys(source: str | bytes) -> None:
-    """Refuse an object with a key that occurs twice: two readers would take it for two different plans."""
+    """Reject an object that contains a key twice: two readers could take it for two different plans."""
     try:
         text = source if isinstance(source, str) else bytes(source)
         json.loads(text, object_pairs_hook=_demand_unique)
@@ -222,7 +220,7 @@ def _demand_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _unread(source: str | bytes, why: str) -> PlanError:
-    """What is wrong with a text that the parser did not read."""
+    """Return the problem of a text that the parser rejected."""
     try:
         _ = source.encode() if isinstance(source, str) else bytes(source).decode()
     except UnicodeError:
@@ -239,7 +237,7 @@ def _refused(code: str, message: str, remedy: str) -> PlanError:
 
 
 class _Loader:
-    """Turns one document into the superset, remembering how its fields were spelt."""
+    """Converts one document into the superset model, and remembers how its fields were spelt."""
 
     def __init__(self, document: Mapping[str, Any], format: PlanFormat) -> None:  # noqa: A002
         self.source = document
@@ -307,7 +305,7 @@ class _Loader:
             missing = "capability_id" if isinstance(adapter, str) else "adapter_id"
             message = f"step {index} needs both adapter_id and capability_id as strings"
             self._problem("missing_field", f"/steps/{index}/{missing}", message, "name the tool by both")
-            return "adapter.capability"  # a stand-in, so that the same step is not refused twice for it
+            return "adapter.capability"  # a placeholder, so that the same step is not reported twice
         if "." in adapter:
             message = f"the adapter of step {index} ends at the first dot"
             remedy = "write what follows the first dot into capability_id"
@@ -322,15 +320,15 @@ class _Loader:
         self.problems.append(problem(code, place, message, remedy))
 
     def _beyond_types(self, document: dict[str, Any]) -> Iterator[Problem]:
-        """What the superset would also have objected to, had the types been right."""
+        """Report the problems that the model's own validators would have found if the types had been right."""
         steps = [as_object(step) or {} for step in _listed(document.get("steps"))]
         ids = [step.get("id") for step in steps]
-        # A step whose id is missing or no string gets a stand-in that no other step has.
+        # A step whose id is missing or not a string gets a unique placeholder.
         named = [found if isinstance(found, str) else f"\0{index}" for index, found in enumerate(ids)]
         yield from map(self._respelt, duplicate_ids(named))
-        told = {problem.place for problem in self.problems}
+        reported = {problem.place for problem in self.problems}
         for index, step in enumerate(steps):
-            if f"/steps/{index}" not in told:
+            if f"/steps/{index}" not in reported:
                 yield from map(self._respelt, _misfit(index, step))
             yield from map(self._respelt, _malformed_step(index, step))
         yield from _malformed(document.get("outputs"), ("outputs",))
@@ -340,7 +338,7 @@ class _Loader:
         return self._respelt(explained(detail, location))
 
     def _respelt(self, problem: Problem) -> Problem:
-        """The problem at the place where the author wrote the field."""
+        """Return the problem at the place where the author wrote the field."""
         place = self._as_written(pointer.parts(problem.place))
         return problem.model_copy(update={"place": pointer.join(place)})
 
@@ -359,7 +357,7 @@ class _Loader:
 
 
 def _ids(value: Any, steps: list[Any]) -> Any:
-    """The dependencies of an indexed step, with positions turned into ids."""
+    """Return the dependencies of an indexed step, with positions turned into ids."""
     if not isinstance(value, list | tuple):
         return value
     return [_id_at(item, steps) if type(item) is int else item for item in cast("list[Any]", value)]

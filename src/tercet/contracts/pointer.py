@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-# RFC 6901: no leading zeros, ASCII digits. One item has one name, so that a mark on `/items/0` cannot be walked around
-# as `/items/00`; and no number is too long to read.
+# RFC 6901: no leading zeros, ASCII digits only. Each item has one name, so that a mark on `/items/0` cannot be bypassed
+# as `/items/00`; and the length limit keeps numbers parseable.
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
@@ -18,7 +18,7 @@ class PointerError(LookupError):
 
 @lru_cache(maxsize=4_096)
 def parts(pointer: str) -> tuple[str, ...]:
-    """The reference tokens of a pointer; the empty pointer has none and means the whole value."""
+    """Return the reference tokens of a pointer; the empty pointer has none and means the whole value."""
     if not pointer:
         return ()
     if not pointer.startswith("/"):
@@ -32,12 +32,12 @@ def place_of(name: str) -> tuple[str, ...]:
 
 
 def join(tokens: Sequence[str | int]) -> str:
-    """The pointer made of these tokens."""
+    """Return the pointer made of these tokens."""
     return "".join(["/" + str(token).replace("~", "~0").replace("/", "~1") for token in tokens])
 
 
 def follow(value: Any, pointer: str) -> Any:
-    """The part of `value` that `pointer` names."""
+    """Return the part of `value` at `pointer`."""
     for token in parts(pointer):
         if isinstance(value, dict) and token in value:
             value = cast("dict[str, Any]", value)[token]
@@ -53,7 +53,7 @@ def follow(value: Any, pointer: str) -> Any:
 
 
 def value_at(value: Any, pointer: str) -> Any:
-    """The part of `value` that `pointer` names; None if there is none."""
+    """Return the part of `value` at `pointer`; None if there is none."""
     try:
         return follow(value, pointer)
     except PointerError:

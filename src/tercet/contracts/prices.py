@@ -1,4 +1,4 @@
-"""What a language model's tokens cost."""
+"""Token prices of language models."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000)]
 
 
 def to_microcents(dollars: Decimal) -> int:
-    """An amount in micro-cents, rounded up: what is kept for a call is never less than it costs."""
+    """Return an amount in micro-cents, rounded up, so that a reservation is never less than the cost."""
     return int((dollars * _MICROCENTS_PER_DOLLAR).to_integral_value(ROUND_CEILING))
 
 
 class TokenPrices(Authored):
-    """Dollars for a million tokens, as providers print them."""
+    """Prices in dollars per million tokens, as providers publish them."""
 
     input: Dollars
     output: Dollars
 
     def cost(self, tokens_in: int, tokens_out: int) -> int:
-        """What a call costs, in micro-cents."""
+        """Return the cost of a call in micro-cents."""
         return to_microcents((tokens_in * self.input + tokens_out * self.output) / 1_000_000)

@@ -1,4 +1,4 @@
-"""A problem found in something a person or a planner wrote, and the words for a value that does not fit its field."""
+"""A problem found in a document, and the wording of validation errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Problem(Shape):
 
 
 class Words(NamedTuple):
-    """What was expected, and what to write."""
+    """The message and the remedy of a validation error."""
 
     fault: str
     remedy: str
 
 
 def words_for(detail: Any) -> Words | None:
-    """The words for one of Pydantic's errors; None for those that come up seldom, or that a contract words itself."""
+    """Return the wording for one of Pydantic's errors; None for rare ones, and for those that a contract words itself."""
     words = _WORDS.get(detail["type"])
     context = as_object(detail.get("ctx")) or {}
     return words(detail.get("input"), context) if callable(words) else words

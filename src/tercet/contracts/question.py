@@ -1,11 +1,11 @@
-"""What a language model is asked, and what it answers. Asking is the shell's: pure code only says what to ask.
+"""Questions to a language model, and its replies. Pure code yields the question; the shell asks the model.
 
     def inquire(...) -> Inquiry[Plan]:
         reply = yield Question(purpose="plan", system=..., messages=(...,), answer_schema=...)
         return read(reply.text)
 
-Such a generator is deterministic: the same replies lead to the same questions. So a reply that was recorded stands in
-for the model after a crash and in a replay, and nobody is asked, or paid, twice.
+Such a generator is deterministic: the same replies lead to the same questions. So after a crash and in a replay the
+recorded reply takes the place of the model, and no question is asked or paid for twice.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class Question(Authored):
     """One call of a language model."""
 
     purpose: str = "plan"
-    """What it is asked for: a word for ledgers and telemetry."""
+    """The purpose, as one word for ledgers and telemetry."""
     system: str = ""
     messages: tuple[Message, ...] = ()
     answer_schema: PlainObject | None = None
-    """The JSON Schema of the answer; None lets the model answer in words."""
+    """The JSON Schema of the answer; None for free text."""
     max_tokens: int = Field(default=1_024, ge=1)
-    """How long the answer may become."""
+    """The maximum length of the answer, in tokens."""
     temperature: float = Field(default=0.0, ge=0)
     seed: int | None = None
 
     @cached_property
     def hash(self) -> str:
-        """The hash of all that the model is told."""
+        """The hash of everything that is sent to the model."""
         return digest(self)
 
     @property
     def reserved_tokens(self) -> int:
-        """The tokens that are kept for the call: what is sent, the schema included, and the longest answer.
+        """The tokens to reserve for the call: the prompt, the schema and the longest answer.
 
-        Four bytes to a token is usual; two is what is reserved, so that a call rarely takes more than was kept for it.
+        Four bytes per token are usual; two are assumed here, so that a call rarely exceeds its reservation.
         """
         schema = b"" if self.answer_schema is None else canonical(self.answer_schema)
         sent = len(self.system.encode()) + sum(len(message.text.encode()) for message in self.messages)
@@ -62,35 +62,35 @@ class Question(Authored):
 
 
 class Reply(Shape):
-    """What a model answered."""
+    """The answer of a model."""
 
     text: str
     model: str
-    """The model that answered, by its full name."""
+    """The full name of the model that answered."""
     tokens_in: int = 0
     tokens_out: int = 0
     cost_microcents: int = 0
     is_cut: bool = False
-    """Whether the answer ended because it became too long."""
+    """Whether the answer was cut off at its maximum length."""
     latency_ms: int = 0
-    """How long it took, as it was recorded."""
+    """The recorded duration."""
     logprob: float | None = None
-    """The mean log-probability of its tokens; None where the model does not say."""
+    """The mean log-probability of its tokens; None if the model does not report it."""
 
 
 ModelFaultCode = Literal[
-    "model_unavailable",  # down, unreachable, an error of the provider's
-    "model_quota",  # over its quota, or asked too often
-    "model_timeout",  # too late
-    "model_refused",  # the provider does not take this request: a wrong key, an unknown model, a filter
+    "model_unavailable",  # down, unreachable, or an internal error of the provider
+    "model_quota",  # over its quota or rate limit
+    "model_timeout",  # timeout
+    "model_refused",  # rejected by the provider: a wrong key, an unknown model, a filter
     "model_empty",  # no answer at all
 ]
 
 _LASTING: frozenset[ModelFaultCode] = frozenset({"model_refused"})
 
 
-class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the model is at fault
-    """A model did not answer. `is_retriable` says whether asking it again may help; another model may in any case."""
+class ModelFault(GatewayError):  # noqa: N818 - named after what happened
+    """A model did not answer. `is_retriable` says whether a retry may help; another model may help in any case."""
 
     default_code = "model_unavailable"
 
@@ -104,10 +104,10 @@ class ModelFault(GatewayError):  # noqa: N818 - what happened is named: the mode
     ) -> None:
         super().__init__(message, code=code, remedy=remedy)
         self.wait_ms = wait_ms
-        """How long the provider asks to be left alone."""
+        """How long the provider asks to wait before a retry."""
         self.model_code: ModelFaultCode = code
         self.is_retriable = code not in _LASTING
 
 
 Inquiry: TypeAlias = Generator[Question, Reply, ResultT]
-"""Pure code that asks models on its way to a result. `ModelFault` is thrown into it where none of them answers."""
+"""Pure code that asks models on its way to a result. `ModelFault` is thrown into it if no model answers."""

@@ -1,4 +1,4 @@
-"""What is left at the end of a run."""
+"""The records of a finished run."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Provenance(Shape):
     timestamp: AwareDatetime
     approver: str | None = None
     sources: tuple[Citation, ...] = ()
-    """Where each piece of evidence was found: its document, the chunk of it, and the query that led there."""
+    """Where each piece of evidence was found: document, chunk and query."""
     models: tuple[str, ...] = ()
     """Every language model that answered, by its full name; `model_id` is the last of them."""
     approvers: tuple[str, ...] = ()
-    """Every person or policy that let something happen; `approver` names them all in one text."""
+    """Every person or policy that approved a step; `approver` lists all of them in one text."""
     logins: Absent[dict[str, str]] = None
-    """The login that each of them answered from, by name; absent where nobody answered from one."""
+    """The login of each approver, by name; absent if none was recorded."""
 
     @cached_property
     def hash(self) -> str:
@@ -45,11 +45,11 @@ class Provenance(Shape):
 
 
 CostPhase = Literal["planning", "retrieval", "execution", "verification", "critique", "repair"]
-"""What a cost was for."""
+"""The purpose of a cost."""
 
 
 class PhaseCost(Shape):
-    """What a run has used up for one purpose."""
+    """The cost of a run for one purpose."""
 
     cost_microcents: int = 0
     tokens: int = 0
@@ -58,30 +58,30 @@ class PhaseCost(Shape):
 
 
 class CheckpointLink(Shape):
-    """One checkpoint of a run, chained to the one before: what the run was after so many events."""
+    """One checkpoint of a run, chained to the previous one."""
 
     k: int
     position: int
-    """After how many events it was taken; 0 for the beginning."""
+    """The number of events before it; 0 for the start."""
     phase: str
     status: str
     verdict: str = ""
     """What was decided there."""
     summary: str
-    """The hash over the state's summary, which a fold of the events must come to again."""
+    """The hash of the state's summary, which folding the events must reproduce."""
     checkpoint: str | None = None
-    """The hash of the stored checkpoint; None for the beginning, of which nothing is stored."""
+    """The hash of the stored checkpoint; None for the start, which is not stored."""
     previous: str | None = None
-    """The content address of the one before."""
+    """The content address of the previous link."""
 
     @cached_property
     def hash(self) -> str:
-        """The content address of this link, which stands for all before it."""
+        """The content address of this link, which covers all previous ones."""
         return digest(self)
 
 
 class AuditRecord(Shape):
-    """The whole trajectory of a run."""
+    """The complete trajectory of a run."""
 
     loop_trace: tuple[str, ...] = ()
     all_checkpoints: tuple[str, ...] = ()
@@ -91,13 +91,13 @@ class AuditRecord(Shape):
     total_latency_ms: int = 0
     final_quality_scores: dict[str, float] = {}
     cost_by_phase: dict[CostPhase, PhaseCost] = {}
-    """What was used up for what; together it is all that was."""
+    """The cost by purpose; the sum is the whole cost of the run."""
     checkpoint_chain: tuple[CheckpointLink, ...] = ()
-    """Every checkpoint from the beginning (k = 0) to the last."""
+    """Every checkpoint from the start (k = 0) to the last."""
 
 
 class AgentResult(Shape):
-    """What COMMIT leaves."""
+    """The record of a committed run."""
 
     output: JsonObject
     provenance: Provenance
@@ -107,7 +107,7 @@ class AgentResult(Shape):
 
 
 class FailureReport(Shape):
-    """What FAIL leaves: why, what was done, and from where a person can go on."""
+    """The record of a failed run: the reason, what was done, and where a person can continue."""
 
     reason: str
     diagnosis: tuple[str, ...] = ()
@@ -116,13 +116,13 @@ class FailureReport(Shape):
     status: Literal["failed", "rejected", "expired", "cancelled"] = "failed"
     rollback: RollbackResult | None = None
     next_commands: tuple[str, ...] = ()
-    """What a person may type next."""
+    """A command to run next."""
     provenance: Provenance | None = None
-    """Where what there is came from."""
+    """The provenance of the outputs, if there are any."""
 
 
 class HaltRecord(Shape):
-    """What HALT leaves: a checkpoint that can be resumed."""
+    """The record of a halted run: a checkpoint from which it can be resumed."""
 
     reason: str
     checkpoint: str
@@ -130,11 +130,11 @@ class HaltRecord(Shape):
     gate: str | None = None
     """The gate that the session waits for, if that is why it halted."""
     provenance: Provenance | None = None
-    """Where what there is came from."""
+    """The provenance of the outputs, if there are any."""
 
 
 class MemoryProposal(Shape):
-    """Something that a run suggests remembering; it is written only if the critic accepts it."""
+    """A fact that a run suggests remembering; it is stored only if the critic accepts it."""
 
     classification: str
     content: Json
@@ -142,20 +142,20 @@ class MemoryProposal(Shape):
 
 
 class Delivery(Shape):
-    """The accepted outputs of a run that steps of its plan took, and what became of these steps."""
+    """The accepted outputs that steps of the plan delivered, and how these steps ended."""
 
     outputs_digest: str
     """The digest of the accepted outputs."""
     accepted_by: tuple[str, ...] = ()
-    """The people who accepted them; empty where the decision's rules did."""
+    """The people who accepted them; empty if the decision's rules did."""
     delivered: tuple[str, ...] = ()
-    """The steps that took them and completed, or waited for such a step and completed."""
+    """The completed steps that took outputs or waited for such a step."""
     undelivered: tuple[str, ...] = ()
-    """Those that did not complete."""
+    """The steps of this kind that did not complete."""
 
 
 class DecisionRecord(Shape):
-    """The durable result of a run, completed or refused."""
+    """The durable record of a run, completed or refused."""
 
     version: Literal[1] = 1
     decision_id: str
@@ -172,7 +172,7 @@ class DecisionRecord(Shape):
     transcript: tuple[TranscriptEntry, ...] = ()
     memory_proposals: tuple[MemoryProposal, ...] = ()
     delivery: Absent[Delivery] = None
-    """What was delivered; absent where no step takes an output, or the outputs were not accepted."""
+    """The delivery; absent if no step takes an output, or the outputs were not accepted."""
     pack: str = ""
     pack_hash: str = ""
     context_hash: str = ""
@@ -184,7 +184,7 @@ class DecisionRecord(Shape):
 
 
 class FeedbackEntry(Shape):
-    """An operator's correction, attached to a record and reading the same report."""
+    """An operator's correction, attached to a record; it uses the same report."""
 
     record_hash: str
     report: CriticReport
@@ -195,7 +195,7 @@ class FeedbackEntry(Shape):
 
 
 class ReplayDiff(Shape):
-    """How a replayed report differs from the recorded one; no differences means replay-equal."""
+    """The differences between a replayed report and the recorded one; none means replay-equal."""
 
     recorded: CriticReport
     replayed: CriticReport

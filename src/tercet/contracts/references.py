@@ -1,4 +1,4 @@
-"""References: how a plan says that a value comes from elsewhere instead of writing it down.
+"""References: how a plan takes a value from elsewhere instead of spelling it out.
 
     {"$from": "s1#/total"}              a part of the result of step s1 ("s1" alone is the whole result)
     {"$from": "request#/order_id"}      a part of the request's input
@@ -8,11 +8,11 @@
     {"$select": {"from": "s1#/rows", …}} one item of a list, or a field of it (see `Selection`)
     {"$literal": …}                     the value itself, for data whose own keys begin with "$"
 
-Inside a compensation, `self` is the result of the step and `params` are the parameters it ran with.
+Inside a compensation, `self` is the result of the step and `params` are its parameters.
 
 Keys that begin with "$" are reserved, so that a misspelt reference is an error and never a literal that is sent to a
-tool. Which names an expression mentions is read here by a scanner, since a dependency is a property of the plan;
-whether the expression compiles is the business of the policy room.
+tool. A scanner here finds the names that an expression mentions, since dependencies are a property of the plan; the
+`policy` package compiles the expression.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ EVIDENCE = "evidence"
 SELF = "self"
 PARAMS = "params"
 OUTPUTS = "outputs"
-"""The outputs of the run. Not reserved as an id: plans of older sessions may have such a step, which is then meant."""
+"""The outputs of the run. Not reserved as an id: plans of older sessions may have such a step, which then takes precedence."""
 OWN_STEP = frozenset({SELF, PARAMS})
-"""What only a compensation may refer to: the result and the parameters of the step that it compensates."""
+"""Names for compensations only: the result and the parameters of the compensated step."""
 RESERVED_IDS = frozenset({REQUEST, EVIDENCE}) | OWN_STEP
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -40,25 +40,25 @@ LITERAL = "$literal"
 SELECT = "$select"
 
 MAX_DEPTH = 64
-"""How deep a parameter may nest. Deeper values break tools, schemas and recursion limits."""
+"""The maximum nesting of a parameter. Deeper values break tools, schemas and recursion limits."""
 TOO_DEEP = f"nests deeper than {MAX_DEPTH} levels"
 NO_KEYS = "the keys of an object are strings without unpaired surrogates"
 
 
 class Reference(NamedTuple):
-    """One reference, with the place where it stands in the value that holds it."""
+    """One reference, with its place in the value that contains it."""
 
     kind: Kind
     text: str
-    """What was written: `s1#/total`, an evidence id with its pointer, the expression, or the selection in words."""
+    """The source text: `s1#/total`, an evidence id with its pointer, the expression, or the selection in words."""
     place: Place
     target: str
-    """The step, `request` or evidence id that it points at; empty for an expression and a selection."""
+    """The step, `request` or evidence id that it points to; empty for an expression and a selection."""
     pointer: str
     names: tuple[str, ...]
-    """The steps that it needs: for an expression or a selection, every root name that it mentions."""
+    """The names that it needs: for an expression or a selection, every root name that it mentions."""
     selection: Selection | None = None
-    """What is selected, for the kind `select`."""
+    """The selection, for the kind `select`."""
 
 
 Order: TypeAlias = Literal["first", "last", "largest", "smallest"]
@@ -66,13 +66,13 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class Condition(NamedTuple):
-    """An equality that a selected item satisfies: what it has at a place equals a scalar."""
+    """A condition of a selection: the item's value at a place equals a scalar."""
 
     place: Place
     reference: Reference | None
-    """Where the scalar comes from; None if the plan writes it down."""
+    """The source of the scalar; None if the plan spells it out."""
     value: Any = None
-    """The scalar that the plan writes down."""
+    """The scalar that the plan spells out."""
 
 
 class Selection(NamedTuple):
@@ -89,24 +89,24 @@ class Selection(NamedTuple):
     where: tuple[Condition, ...]
     order: Order
     by: Place
-    """The field that items are compared by; empty compares the items themselves."""
+    """The field that items are ordered by; empty orders by the items themselves."""
     field: Place
-    """The field that is yielded; empty yields the item."""
+    """The field to return; empty returns the item."""
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The list, and the values that items are compared with, as far as they are references."""
+        """The references of the list and of the conditions."""
         return (self.source, *(each.reference for each in self.where if each.reference is not None))
 
 
 MAX_CONDITIONS = 4
-"""How many conditions one selection may have."""
+"""The maximum number of conditions of a selection."""
 ANY_ITEM = "*"
-"""What stands for any item of a list in a place."""
+"""The wildcard for any item of a list in a place."""
 
 
 class Malformed(NamedTuple):
-    """A dict that looks like a reference and is none, or a container that no parameter may be."""
+    """An object that looks like a reference but is not one, or an invalid container."""
 
     place: Place
     message: str
@@ -114,7 +114,7 @@ class Malformed(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A scalar, or an empty list or object, that the plan writes down itself."""
+    """A scalar, or an empty list or object, that the plan spells out."""
 
     value: Any
     place: Place
@@ -124,7 +124,7 @@ Found: TypeAlias = Reference | Malformed | Leaf
 
 
 def scan(value: Any, place: Place = ()) -> list[Found]:
-    """Every reference, malformed reference and literal scalar in a JSON value, in document order."""
+    """Return every reference, malformed reference and literal scalar in a JSON value, in document order."""
     found: list[Found] = []
     _collect(value, place, found, is_literal=False)
     return found
@@ -142,7 +142,7 @@ def _collect(value: Any, place: Place, found: list[Found], *, is_literal: bool) 
             _collect_reserved(members, place, found)
         elif members:
             _collect_members(members, place, found, is_literal=is_literal)
-        elif place:  # having no parameters at all is no value
+        elif place:  # an empty set of parameters is not a value
             found.append(Leaf(members, place))
     elif isinstance(value, list):
         if len(place) > MAX_DEPTH:
@@ -187,7 +187,7 @@ def _collect_reserved(members: dict[str, Any], place: Place, found: list[Found])
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a string that can be encoded; most are ASCII, and need no trial."""
+    """Return whether a value is a string that can be encoded; ASCII strings skip the attempt."""
     if not isinstance(value, str):
         return False
     if value.isascii():
@@ -200,7 +200,7 @@ def is_text(value: object) -> bool:
 
 
 def as_reference(members: dict[str, Any]) -> Reference | None:
-    """The reference that a JSON object spells, or None if it is plain data."""
+    """Return the reference in a JSON object, or None if it is plain data."""
     if len(members) != 1:
         return None
     ((key, body),) = members.items()
@@ -212,7 +212,7 @@ def as_reference(members: dict[str, Any]) -> Reference | None:
 
 
 def parse(kind: Kind, text: str, place: Place = ()) -> Reference | Malformed:
-    """The reference that a text of this kind spells."""
+    """Return the reference of this kind in a text or object."""
     match kind:
         case "select":
             return Malformed(place, "$select takes an object")
@@ -238,7 +238,7 @@ class _SelectionError(ValueError):
 
 
 def _parse_selection(body: Any, place: Place) -> Reference | Malformed:
-    """The selection that an object spells."""
+    """Return the selection in an object."""
     try:
         selection = _selection(body)
     except _SelectionError as error:
@@ -274,7 +274,7 @@ def _selection(body: Any) -> Selection:
 
 
 def _list_of(value: Any) -> Reference:
-    """The list that is selected from."""
+    """Return the reference to the list that is selected from."""
     if is_text(value):
         found: Found = parse("from", value)
     else:
@@ -287,7 +287,7 @@ def _list_of(value: Any) -> Reference:
 
 
 def _condition(place: Place, value: Any) -> Condition:
-    """The condition that a field equals a scalar, which is written down or referred to."""
+    """Return the condition that a field equals a scalar, literal or referenced."""
     found = scan(value)
     only = found[0] if len(found) == 1 else None
     if type(only) is Reference and not only.place and only.kind in ("from", "evidence"):
@@ -323,11 +323,11 @@ def _shown(condition: Condition) -> str:
     return repr(condition.value) if condition.reference is None else condition.reference.text
 
 
-# The lexical grammar of CEL. It must agree with the evaluator to the letter: a read that hides from this scanner would
-# be worth nothing to anybody and still decide. Strings and comments come first, so that what they hold is never taken
-# for a name; raw ones have no escapes. Then numbers, so that 1e5 is no name and `1in.s1` is three tokens. A field in
-# backquotes may hold the marks of a comment. A quote that is never closed takes the rest along: such an expression
-# does not compile, and trying every later quote for its end would take the square of its length.
+# The lexical grammar of CEL. It must agree exactly with the evaluator: a read that this scanner misses would escape the
+# trust checks and still affect the result. Strings and comments come first, so that their contents are never taken for
+# names; raw strings have no escapes. Then numbers, so that 1e5 is not a name and `1in.s1` is three tokens. A field in
+# backquotes may contain comment marks. An unclosed quote consumes the rest: such an expression does not compile, and
+# trying every later quote as its end would take quadratic time.
 _TOKEN = re.compile(
     r"""
     (?P<skip> //[^\n]* | \s+ )
@@ -346,14 +346,14 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 MAX_SCANNED = 10_000
-"""An expression of more characters is not scanned: it is refused for its length, and reads nothing that is trusted."""
+"""Longer expressions are not scanned: they are refused for their length and have no trusted source."""
 
 CONSTANT_WORDS = {"true": True, "false": False, "null": None}
 RESERVED_WORDS = frozenset({*CONSTANT_WORDS, "in"})
 
 
 class Token(NamedTuple):
-    """A name, a literal or a mark of an expression; `is_member` tells a name that follows a dot."""
+    """A name, literal or mark of an expression; `is_member` is set for a name after a dot."""
 
     text: str
     kind: Literal["name", "literal", "mark"]
@@ -361,12 +361,12 @@ class Token(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        """Whether this is a name, and no literal or mark."""
+        """Whether this is a name rather than a literal or a mark."""
         return self.kind == "name"
 
 
 def tokens(expression: str) -> tuple[Token, ...]:
-    """The names, literals and marks of an expression, without comments and space."""
+    """Return the names, literals and marks of an expression, without comments and whitespace."""
     found: list[Token] = []
     if len(expression) > MAX_SCANNED:
         return ()
@@ -381,14 +381,14 @@ def tokens(expression: str) -> tuple[Token, ...]:
 
 
 def _ends_operand(token: Token) -> bool:
-    """Whether a dot after this token selects a field. Elsewhere it is the dot of a root name: `.s1` is `s1`."""
+    """Return whether a dot after this token selects a field. Elsewhere it prefixes a root name: `.s1` is `s1`."""
     return token.kind == "literal" or token.text in (")", "]", "}") or (token.is_name and token.text != "in")
 
 
 def rewrite(expression: str, replacements: Mapping[str, str]) -> str:
-    """The expression with other texts in place of root names; a key such as `args.host` stands for that field alone.
+    """Return the expression with its root names replaced; a key such as `args.host` replaces only that field.
 
-    What follows a name, strings and comments are left as they are.
+    Member names, strings and comments are unchanged.
     """
     found = [match for match in _TOKEN.finditer(expression) if match.lastgroup != "skip"]
     spoken = tokens(expression)
@@ -407,20 +407,20 @@ def rewrite(expression: str, replacements: Mapping[str, str]) -> str:
 
 
 def names(expression: str) -> tuple[str, ...]:
-    """The root names an expression mentions, each once, without functions and words of the language."""
+    """Return the root names in an expression, each once, without functions and keywords."""
     found = tokens(expression)
     roots = [token.text for position, token in enumerate(found) if _is_root(found, position)]
     return tuple(dict.fromkeys(roots))
 
 
 class Opaque(NamedTuple):
-    """A literal whose value this scanner does not work out, such as a string with escapes. It equals no value."""
+    """A literal that this scanner does not evaluate, such as a string with escapes. It equals no value."""
 
     text: str
 
 
 def constants(expression: str) -> list[Any]:
-    """The values that an expression writes down itself; the key in `s1["total"]` selects a field and is none."""
+    """Return the values that an expression spells out; the key in `s1["total"]` selects a field and does not count."""
     found = tokens(expression)
     values: list[Any] = []
     for position, token in enumerate(found):
@@ -432,14 +432,16 @@ def constants(expression: str) -> list[Any]:
 
 
 class Read(NamedTuple):
-    """A root name that an expression reads, and the way inside it, as far as names and plain keys tell it."""
+    """A root name that an expression reads, and the path inside it as far as names and literal keys determine it."""
 
     name: str
     place: Place
 
 
 def reads(expression: str) -> list[Read]:
-    """Every read of an expression: `s1.lines[0]["sku"]` reads /lines/0/sku of s1, `s1[s2.n]` reads s1 and /n of s2."""
+    """Return every read of an expression: `s1.lines[0]["sku"]` reads /lines/0/sku of s1, `s1[s2.n]` reads s1 and /n of
+    s2.
+    """
     found = tokens(expression)
     return [
         Read(token.text, selected(found, position + 1))
@@ -449,7 +451,7 @@ def reads(expression: str) -> list[Read]:
 
 
 def reads_of(reference: Reference) -> list[Read]:
-    """Every read of a reference of any kind; evidence is read as /<ref>/… of `evidence`."""
+    """Return every read of a reference of any kind; evidence is read as /<ref>/… of `evidence`."""
     match reference.kind:
         case "cel":
             return reads(reference.text)
@@ -462,7 +464,7 @@ def reads_of(reference: Reference) -> list[Read]:
 
 
 def _reads_of_selection(selection: Selection) -> list[Read]:
-    """What a selection yields, first; then what decides which item that is."""
+    """Return what a selection returns first, then the reads that decide which item it is."""
     (items,) = reads_of(selection.source)
     places = [selection.field, *(each.place for each in selection.where)]
     if selection.order in ("largest", "smallest"):
@@ -473,7 +475,7 @@ def _reads_of_selection(selection: Selection) -> list[Read]:
 
 
 def constants_of(reference: Reference) -> list[Any]:
-    """The values that a reference writes down itself: constants of an expression, scalars that a selection compares with."""
+    """Return the values that a reference spells out: constants of an expression, scalars in conditions of a selection."""
     if reference.kind == "cel":
         return constants(reference.text)
     where = reference.selection.where if reference.selection else ()
@@ -481,7 +483,7 @@ def constants_of(reference: Reference) -> list[Any]:
 
 
 def evidence_of(reference: Reference) -> tuple[str, ...]:
-    """The evidence ids that a reference reads, as far as an expression tells them."""
+    """Return the evidence ids that a reference reads, as far as an expression determines them."""
     if reference.kind == "cel":
         return evidence_read(reference.text) or ()
     if reference.kind == "evidence":
@@ -491,7 +493,7 @@ def evidence_of(reference: Reference) -> tuple[str, ...]:
 
 
 def selected(found: tuple[Token, ...], at: int) -> Place:
-    """The fields that are selected from here on."""
+    """Return the fields that are selected from this position on."""
     place: list[str | int] = []
     while at + 2 <= len(found):
         if found[at].text == "." and found[at + 1].is_name and not _is_call(found, at + 1):
@@ -509,7 +511,9 @@ def selected(found: tuple[Token, ...], at: int) -> Place:
 
 
 def can_grow(expression: str) -> bool:
-    """Whether an expression may yield more than one of the values that it reads: it adds, or builds a list or object."""
+    """Return whether an expression may yield more than one of the values that it reads: it adds, or builds a list or
+    object.
+    """
     found = tokens(expression)
     return any(
         token.kind == "mark"
@@ -536,7 +540,7 @@ def _is_call(found: tuple[Token, ...], position: int) -> bool:
 
 
 def evidence_read(expression: str) -> tuple[str, ...] | None:
-    """The evidence ids read as `evidence["<ref>"]`; None if evidence is used in a way that cannot be told."""
+    """Return the evidence ids read as `evidence["<ref>"]`; None if evidence is used in any other way."""
     found = tokens(expression)
     refs: list[str] = []
     for position, token in enumerate(found):
@@ -560,7 +564,7 @@ def _is_index(found: tuple[Token, ...], position: int) -> bool:
 
 
 def constant_value(text: str) -> Any:
-    """Return the value of a literal token; `Opaque` for a spelling whose value is not worked out here."""
+    """Return the value of a literal token; `Opaque` for a spelling that is not evaluated here."""
     if text[0] in "\"'":
         is_plain = "\\" not in text and not text.startswith(('"""', "'''"))
         return text[1:-1] if is_plain else Opaque(text)

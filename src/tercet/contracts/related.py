@@ -1,6 +1,6 @@
-"""Which facts belong to a request, by the relations that its decision declares between evidence and the request.
+"""Select the facts that belong to a request, by the relations that its decision declares.
 
-The critic checks relations for the evidence that a plan pins; this is for choosing what a planner is shown.
+The critic checks relations for pinned evidence; this module chooses what a planner sees.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tercet.contracts.trust import Scalar, input_marks, overlaps, scalar, with_d
 
 
 class Record(Protocol):
-    """A fact, as far as relations look at it."""
+    """A fact, as relations see it."""
 
     @property
     def id(self) -> str:
@@ -36,7 +36,7 @@ class Record(Protocol):
 
     @property
     def content(self) -> Any:
-        """What it says."""
+        """Its content."""
         ...
 
     @property
@@ -54,7 +54,7 @@ def select_related(
     request: Any,
     untrusted_inputs: Sequence[str] = (),
 ) -> tuple[RecordT, ...]:
-    """Return the facts that satisfy every relation of their class, in their order; those of other classes all do.
+    """Return the facts that satisfy every relation of their class, in order; classes without relations pass unchanged.
 
     A relation to a request field that is marked as untrusted is unmet.
     """
@@ -64,7 +64,7 @@ def select_related(
 
 
 class _Selection:
-    """Facts, and the values that they must have to belong to a request."""
+    """Facts, and the values that they need in order to belong to a request."""
 
     def __init__(
         self, facts: Sequence[Record], relations: Sequence[Relation], request: Any, marks: Sequence[str]
@@ -87,7 +87,9 @@ class _Selection:
         )
 
     def _wanted(self, relation: Relation) -> frozenset[Scalar]:
-        """The values that meet a relation; none while they are being worked out, so that a circle of relations ends."""
+        """Return the values that meet a relation; none while they are being computed, so that circular relations
+        terminate.
+        """
         key = relation.equals or ""
         if key not in self._values:
             self._values[key] = frozenset()

@@ -1,4 +1,4 @@
-"""How the sources of a decision relate to its request, and of which kind their values are."""
+"""Relations between the sources of a decision and its request, and the kinds of their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 REQUEST = "request"
 SENTENCE = "sentence"
 MAX_PATTERN = 1_000
-"""How many characters a pattern may have."""
+"""The maximum length of a pattern."""
 
 
 class FieldPath(NamedTuple):
@@ -34,7 +34,7 @@ class FieldPath(NamedTuple):
 
 
 def parse_path(text: str) -> FieldPath:
-    """Return the field that a path names; raises `ValueError` where it names none."""
+    """Return the field that a path names; raise `ValueError` if it names none."""
     owner, mark, rest = text.partition("#")
     if mark:
         place = pointer.parts(rest) if rest.startswith("/") else ()
@@ -47,21 +47,21 @@ def parse_path(text: str) -> FieldPath:
 
 
 def field_place(text: str) -> tuple[str, ...]:
-    """Return the place of a field that is written as a name, with dots, or as a JSON Pointer."""
+    """Return the place of a field given as a name, with dots, or as a JSON Pointer."""
     return pointer.parts(text) if text.startswith("/") else tuple(text.split("."))
 
 
 MISSING = object()
-"""What a value has at a place where there is nothing; it equals no value."""
+"""The value at a place that does not exist; it equals no other value."""
 
 
 def is_of_class(declared: str, classification: str) -> bool:
-    """Return whether a declared class is that of a piece of evidence: `x` and `x_evidence` are the same class."""
+    """Return whether a declared class matches that of evidence: `x` and `x_evidence` are the same class."""
     return meets(declared, classification) or meets(classification, declared)
 
 
 def value_at(value: Any, place: Iterable[str]) -> Any:
-    """Return what a JSON value has at a place, or `MISSING`."""
+    """Return the value at a place of a JSON value, or `MISSING`."""
     try:
         return pointer.follow(value, pointer.join(tuple(place)))
     except pointer.PointerError:
@@ -69,14 +69,14 @@ def value_at(value: Any, place: Iterable[str]) -> Any:
 
 
 def members(value: Any) -> frozenset[Scalar]:
-    """Return a scalar, or the scalars of a list, for comparison; null and the empty text are none."""
+    """Return a scalar, or the scalars of a list, for comparison; null and the empty text do not count."""
     items = as_list(value)
     given = [value] if items is None else items
     return frozenset(scalar(each) for each in given if is_scalar(each) and each not in (None, ""))
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether a value is there, and neither a list nor an object."""
+    """Return whether a value exists and is neither a list nor an object."""
     return value is not MISSING and as_object(value) is None and as_list(value) is None
 
 
@@ -120,12 +120,12 @@ class Relation(Authored):
 
     @cached_property
     def param_place(self) -> tuple[str, ...]:
-        """The place of the parameter: a name, or a JSON Pointer to a part of it."""
+        """The place of the parameter, from its name or JSON Pointer."""
         return pointer.place_of(self.param or "")
 
     @cached_property
     def target(self) -> FieldPath | None:
-        """The field whose value must be met; None for `one_source`."""
+        """The field that must match; None for `one_source`."""
         return None if self.equals is None else parse_path(self.equals)
 
     def __str__(self) -> str:
@@ -136,16 +136,16 @@ class Relation(Authored):
 
 
 class FieldSpec(Authored):
-    """The kind of a field of the request or of evidence: its values vouch for parameters of that kind and no other."""
+    """The kind of a field of the request or of evidence: its values may only be used for parameters of that kind."""
 
     of: str
     """`request.FIELD` or `CLASS.FIELD`."""
     kind: str = Field(min_length=1, max_length=100)
-    """`sentence` for prose: it vouches for the entities that it names."""
+    """`sentence` for prose: the entities that it names may be used."""
     patterns: tuple[str, ...] = ()
     """For a sentence: regular expressions whose named groups are kinds or names of parameters."""
     pasted: Literal["untrusted", "trusted"] = "untrusted"
-    """For a sentence: what quoted blocks, forwarded messages and code in it are worth."""
+    """For a sentence: whether quoted blocks, forwarded messages and code in it are trusted."""
 
     @field_validator("of")
     @classmethod
@@ -171,17 +171,17 @@ class FieldSpec(Authored):
 
     @cached_property
     def path(self) -> FieldPath:
-        """The field."""
+        """The parsed path of the field."""
         return parse_path(self.of)
 
     @property
     def is_sentence(self) -> bool:
-        """Whether it is prose of the request."""
+        """Whether it is prose in the request."""
         return self.kind == SENTENCE and self.path.owner == REQUEST
 
 
 class FoundSentence(NamedTuple):
-    """A text of a request that a decision declares as prose."""
+    """A text in a request that a decision declares as prose."""
 
     field: FieldSpec
     place: Place
@@ -189,7 +189,7 @@ class FoundSentence(NamedTuple):
 
 
 def find_sentences(fields: Iterable[FieldSpec], request: Any) -> list[FoundSentence]:
-    """Return the texts of a request that are declared as prose, also those in lists of such a field."""
+    """Return the texts in a request that are declared as prose, including those in lists."""
     prose = [(field, pointer.join(field.path.place)) for field in fields if field.is_sentence]
     if not prose:
         return []

@@ -1,4 +1,4 @@
-"""What somebody asks for, and who asks."""
+"""The request and the actor behind it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import TEN_YEARS_MS, Authored
 
 SIMULATED = "simulated"
-"""The `auth` of an actor whom another person acts as, in a development session."""
+"""The `auth` of a simulated actor in a development session."""
 
 
 class Actor(Authored):
-    """A person or a service, with the roles it holds and how it was recognised."""
+    """A person or a service, its roles, and how it was authenticated."""
 
     id: str
     roles: tuple[str, ...] = ()
     auth: str = "local"
     os_user: str | None = Field(default=None, min_length=1)
-    """The user of the operating system who is this actor where nothing else says who acts; for a simulated actor, the one
-    who acts as them."""
+    """The operating system user behind this actor, if no other login says who acts; for a simulated actor, the real
+    one."""
 
 
 def anonymous() -> Actor:
-    """The actor where nobody says who acts."""
+    """Return the actor that is used if no one is authenticated."""
     return Actor(id="anonymous")
 
 
@@ -35,17 +35,17 @@ class Request(Authored):
     intent: str
     input: PlainObject = {}
     request_key: str | None = None
-    """Two requests with one key and one body are one session."""
+    """Two requests with the same key and the same body are one session."""
 
 
 class RequestRuntime(Authored):
-    """How long a session may live."""
+    """The lifetime of a session."""
 
     max_session_duration_ms: int = Field(default=3_600_000, ge=1, le=TEN_YEARS_MS)
 
 
 class InvokeRequest(Authored):
-    """The envelope at the entry of the loop: a request, for whom, and in which mode."""
+    """The envelope at the entry of the loop: a request, its actor and its mode."""
 
     request: Request
     tenant: str = "default"

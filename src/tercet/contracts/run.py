@@ -1,4 +1,4 @@
-"""What the executor leaves behind, and what `score` reads."""
+"""The transcript of a run, which `score` reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ToolCall(Shape):
 
 
 class ToolResult(Shape):
-    """What came of a call."""
+    """The result of a call."""
 
     step_id: str
     outcome: Outcome
@@ -62,7 +62,7 @@ class SkippedStep(Shape):
 
 
 class Run(Shape):
-    """Everything about one execution that evaluators may look at."""
+    """Everything about one execution that evaluators may read."""
 
     context: RunContext
     spec: DecisionSpec

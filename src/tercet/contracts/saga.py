@@ -1,4 +1,4 @@
-"""Taking effects back."""
+"""The compensation of effects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tercet.contracts.shape import Json, Shape
 
 
 class RollbackStatus(StrEnum):
-    """How taking back one action ended."""
+    """How the compensation of one action ended."""
 
     COMPENSATED = "COMPENSATED"
     COMPENSATION_FAILED = "COMPENSATION_FAILED"
@@ -17,7 +17,7 @@ class RollbackStatus(StrEnum):
 
 
 class RollbackEntry(Shape):
-    """One action that was, or could not be, taken back."""
+    """One action that was compensated, or could not be."""
 
     step_id: str
     status: RollbackStatus
@@ -26,7 +26,7 @@ class RollbackEntry(Shape):
     error: str | None = None
     note: str = ""
     settled_by: str | None = None
-    """Who said how it ended, where a person had to."""
+    """The person who settled how it ended, if one had to."""
 
     @property
     def is_open(self) -> bool:

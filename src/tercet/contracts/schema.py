@@ -1,4 +1,4 @@
-"""JSON Schema for every public type."""
+"""The JSON Schema of every public type."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ PUBLIC_TYPES: dict[str, Any] = {
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of a public type, with its version."""
+    """Return the JSON Schema of a public type, with its version."""
     if name not in PUBLIC_TYPES:
         raise UsageError(
-            f"there is no public type {name!r}",
+            f"unknown public type {name!r}",
             code="unknown_type",
             remedy=f"choose one of {', '.join(sorted(PUBLIC_TYPES))}",
         )

@@ -1,4 +1,4 @@
-"""A JSON Schema as it is read beside a value: references followed, alternatives collected, each part worked out once."""
+"""A JSON Schema prepared for reading alongside a value: references resolved, alternatives collected, each part once."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from tercet.contracts import pointer
 from tercet.contracts.shape import JsonObject, as_list, as_object
 
 MAX_OPTIONS = 50
-"""How many alternatives of a schema are looked at."""
+"""The maximum number of alternatives that are read."""
 NUMBERS = frozenset({"number", "integer"})
-"""The types of numbers."""
+"""The numeric types."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchemaNode:
-    """What a part of a schema declares, with all its alternatives."""
+    """The declarations of a part of a schema, including its alternatives."""
 
     options: list[JsonObject]
-    """The part, what it refers to, and its alternatives."""
+    """The part itself, the targets of its references, and its alternatives."""
     types: frozenset[str]
     formats: tuple[str, ...]
     is_number_or_text: bool
     properties: JsonObject
-    """The schemas of members; empty if several options declare some, of which any might be meant."""
+    """The schemas of members; empty if several options declare some, which is ambiguous."""
     defaults: dict[str, Any]
     """The default values of these members."""
     item: Any
-    """The schema of items, None if there are several."""
+    """The schema of items; None if there are several."""
 
 
 class SchemaTree:
-    """A schema, which must not change, and what has been worked out about its parts."""
+    """A schema, which must not change, and its parts as far as they have been read."""
 
     def __init__(self, schema: JsonObject) -> None:
         self._schema = schema
         self._nodes: dict[int, tuple[Any, SchemaNode]] = {}
-        """By the identity of the part, which is compared again: a copy of the tree holds other objects."""
+        """Keyed by the identity of the part, which is checked again on lookup: a copy of the tree holds other objects."""
 
     @cached_property
     def root(self) -> SchemaNode:
-        """What the whole schema declares."""
+        """The declarations of the whole schema."""
         return self.node(self._schema)
 
     def node(self, schema: Any) -> SchemaNode:
-        """Return what a part of the schema declares."""
+        """Return the declarations of a part of the schema."""
         known = self._nodes.get(id(schema))
         if known is None or known[0] is not schema:
             known = self._nodes[id(schema)] = schema, self._read(schema)
@@ -88,7 +88,7 @@ class SchemaTree:
     def _target(self, ref: str) -> Any:
         try:
             return pointer.follow(self._schema, ref.removeprefix("#"))
-        except pointer.PointerError:  # a schema elsewhere, which is not at hand
+        except pointer.PointerError:  # a remote schema, which is not available
             return None
 
 
@@ -102,6 +102,6 @@ def _default(options: list[JsonObject]) -> JsonObject | None:
 
 
 def _only(found: Iterable[Any]) -> Any:
-    """Return the only one; None if there are several, of which any might be meant."""
+    """Return the only item; None if there are several, which is ambiguous."""
     several = list(found)
     return several[0] if len(several) == 1 else None

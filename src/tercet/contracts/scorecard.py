@@ -1,4 +1,4 @@
-"""What the evaluators found about a run."""
+"""The findings of the evaluators about a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FLOORS: tuple[EvaluatorName, ...] = ("policy", "safety")
 
 
 class Finding(Published):
-    """One thing that an evaluator noticed."""
+    """One finding of an evaluator."""
 
     code: str
     message: str
@@ -21,7 +21,7 @@ class Finding(Published):
 
 
 class Evaluation(Shape):
-    """The verdict of one evaluator."""
+    """The result of one evaluator."""
 
     status: Literal["pass", "warn", "fail"]
     score: Score

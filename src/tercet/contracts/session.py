@@ -1,4 +1,4 @@
-"""A durable run, as the orchestration specification publishes it."""
+"""A durable session, as the orchestration specification publishes it."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ RoleName = Literal["planner", "critic", "executor"]
 
 WEEK_MS = 7 * 24 * 3_600_000
 PLANNER_TIMEOUT_MS = 30_000
-"""How long a planner may take where the pack does not say."""
+"""The planner's default time limit."""
 
 
 class SessionRules(Authored):
-    """How long the sessions of a pack live, when they count as lost, and what may go on with them."""
+    """The lifetime of a pack's sessions, when they count as lost, and which pack may resume them."""
 
     ttl_ms: int = Field(default=WEEK_MS, ge=1, le=TEN_YEARS_MS)
-    """How long a session lives, at most ten years."""
+    """The lifetime of a session; at most ten years."""
     heartbeat_interval_ms: int = Field(default=30_000, ge=1)
     on_heartbeat_loss: Literal["pause", "resume"] = "pause"
     resume: Literal["same", "pinned"] = "same"
-    """`same`: only the pack that a session is pinned to goes on with it. `pinned`: a session may go on while a pack
-    folder with its pinned hash is still installed."""
+    """`same`: only the pack that a session is pinned to may resume it. `pinned`: a session may be resumed while a pack
+    folder with its pinned hash is installed."""
     retention_days: int | None = Field(default=None, ge=1, le=36_500)
-    """How long the record of a session is kept after its end; None means: until somebody deletes it."""
+    """How long the record of a session is kept after its end; None means until it is deleted."""
     simulated_people: bool = True
-    """Whether a development session of this pack may be started, in which one person acts as any actor."""
+    """Whether development sessions are allowed, in which one person may act as any actor."""
 
 
 class RoleLimit(Authored):
-    """How long a role may take at a time, and how many tokens it may use in a run; None means no limit of its own."""
+    """The time per turn and the tokens per run of a role; None means no limit of its own."""
 
     timeout_ms: int | None = Field(default=None, ge=1)
     tokens: int | None = Field(default=None, ge=0)
 
 
 class Heartbeat(Shape):
-    """How often a session gives a sign of life, and how long it may live."""
+    """The heartbeat interval and the lifetime of a session."""
 
     interval_ms: int
     ttl_ms: int
@@ -53,7 +53,7 @@ class Heartbeat(Shape):
 
 
 class SessionCheckpoint(Shape):
-    """A point of a session after a verdict of the critic."""
+    """A checkpoint of a session after a verdict of the critic."""
 
     checkpoint_id: str
     after_step: str
@@ -78,7 +78,7 @@ class BackgroundSession(Shape):
 
 
 class ProgressEnvelope(Shape):
-    """How far a session is."""
+    """The progress of a session."""
 
     session_id: str
     progress_id: str

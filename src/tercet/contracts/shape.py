@@ -1,4 +1,4 @@
-"""How every contract is built: frozen, keyword-only, and strict where somebody writes it by hand."""
+"""Base classes of all contracts: frozen, keyword-only, and strict where people or planners write them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ TYPE_VERSION = 1
 """The version of the public types. Additive fields keep it; a breaking change raises it."""
 
 TEN_YEARS_MS = 10 * 365 * 24 * 3_600_000
-"""Nothing that is waited for may take longer: behind it lie times that no calendar has."""
+"""The longest wait; longer ones would overflow the calendar."""
 
 # Building a validator takes milliseconds, and a process that only verifies needs few of them: each is built at
-# its first use, and defaults are made by factories rather than at import, which keeps `import tercet` cheap.
+# first use, and defaults come from factories rather than at import, which keeps `import tercet` cheap.
 
 
 class Shape(BaseModel):
     """A value that Tercet itself writes: frozen, and tolerant of fields added by a newer version."""
 
-    # A number that is none is dumped as it is rather than as null, so that its hash is refused and not a lie.
+    # NaN is dumped as it is rather than as null, so that hashing it fails instead of hashing another value.
     model_config = ConfigDict(
         frozen=True, extra="ignore", defer_build=True, allow_inf_nan=False, ser_json_inf_nan="constants"
     )
 
 
 class Published(Shape):
-    """A published shape: what is absent is left out, never printed as null. So a field that may be is `Absent`."""
+    """A published shape: absent fields are omitted, never printed as null. Optional fields are declared as `Absent`."""
 
 
 def _is_none(value: object) -> bool:
@@ -36,9 +36,9 @@ def _is_none(value: object) -> bool:
 
 
 _T = TypeVar("_T")
-# Asked of these fields alone: a serializer of the whole shape would read each of its fields in Python.
+# A check per field is fast: a serializer of the whole shape would read every field in Python.
 Absent: TypeAlias = Annotated[_T | None, Field(exclude_if=_is_none)]
-"""A field of a published shape that may be absent, and is then left out."""
+"""An optional field of a published shape, omitted if absent."""
 
 
 class Authored(BaseModel):
@@ -52,7 +52,7 @@ class Authored(BaseModel):
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A validated copy, so that a change is checked and nothing derived from the old fields survives."""
+        """Return a validated copy, so that changes are checked and no cached value of the old fields survives."""
         source = super().model_copy(deep=True) if deep else self
         fields = {name: getattr(source, name) for name in source.model_fields_set}
         return type(self).model_validate({**fields, **(update or {})})
@@ -63,9 +63,9 @@ _set = object.__setattr__
 
 
 def unchecked(kind: type[_ModelT], fields: dict[str, Any]) -> _ModelT:
-    """Return a contract made of all its fields, which were checked before; `fields` becomes a part of it.
+    """Return a contract made of already validated fields; `fields` is used as it is, not copied.
 
-    `model_construct` does the same for fields of which some may be missing, in five times the time.
+    `model_construct` does the same for incomplete fields, and takes five times as long.
     """
     made = kind.__new__(kind)
     _set(made, "__dict__", fields)
@@ -76,7 +76,7 @@ def unchecked(kind: type[_ModelT], fields: dict[str, Any]) -> _ModelT:
 
 
 Json = Any
-"""A JSON value. The loaders check that it is one; a recursive type would cost time and say no more."""
+"""A JSON value. The loaders check it; a recursive type would be slower and add nothing."""
 
 JsonObject = dict[str, Json]
 
@@ -93,7 +93,7 @@ Timestamp = Annotated[
     ),
     AfterValidator(_exists),
 ]
-"""ISO 8601 with its zone, kept as it was recorded: published shapes print back to the letter."""
+"""ISO 8601 with its zone, kept as text: published shapes must print back byte for byte."""
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Score = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -101,10 +101,10 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def as_object(value: Any) -> JsonObject | None:
-    """The value if it is a JSON object."""
+    """Return the value if it is a JSON object."""
     return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
 def as_list(value: Any) -> list[Json] | None:
-    """The value if it is a JSON list."""
+    """Return the value if it is a JSON list."""
     return cast("list[Json]", value) if isinstance(value, list) else None

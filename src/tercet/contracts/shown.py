@@ -1,7 +1,7 @@
-"""What a planner is shown of each thing in a context: the part that helps to plan, and nothing that is not its business.
+"""The planner's view of a context: of each tool, fact and request, only the fields that help to plan.
 
-Token budgets count these values, and a planner that writes a prompt should print these and no others. Who may use a tool
-is left out: a planner sees only tools that its run may use, and has no need of other people's roles and tenants.
+Token limits count these values, and a planner that writes a prompt should print these and no others. Who may use a tool
+is omitted: a planner sees only tools that its run may use, and does not need other people's roles and tenants.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ _REQUEST = {"intent", "input"}
 
 
 def shown_tool(tool: ToolSpec) -> JsonObject:
-    """A tool: what it does, takes and gives, and what a step that calls it must bring."""
+    """Return the planner's view of a tool: what it does, its parameters and result, and what a step that calls it
+    needs.
+    """
     return _shown(tool, _TOOL)
 
 
 def shown_evidence(fact: Evidence | EvidenceManifestEntry) -> JsonObject:
-    """A fact: its id, which a plan pins, its content and what that is worth."""
+    """Return the planner's view of a fact: its id, its content and its trust."""
     return {**_shown(fact, _EVIDENCE), "trust": str(fact.trust)}
 
 
 def shown_request(request: Request) -> JsonObject:
-    """A request: what is asked for, and with which input."""
+    """Return the planner's view of a request: its intent and input."""
     return _shown(request, _REQUEST)
 
 
 def shown_instructions(
     decision: DecisionSpec, gates: Iterable[Gate], policies: Iterable[Policy]
 ) -> JsonObject:
-    """What a plan must keep to: the decision, the gates that may be waited for, and the policies."""
+    """Return what a plan must comply with: the decision, the available gates, and the policies."""
     return {
         "decision": _shown(decision),
         "gates": [_shown(gate, _GATE) for gate in gates],

@@ -1,9 +1,9 @@
-"""What a planner without a model knows: tasks, the methods that break them down, facts to choose by, and goals.
+"""The knowledge of a planner without a model: tasks, methods that break them down, facts to choose by, and goals.
 
-A task with a tool is primitive: it becomes one step. A task without one is abstract: one of its methods takes its
-place. Values may be literals, references (`$from`, `$evidence`, `$cel`), or `{"$arg": "host"}`: an argument of the task.
-`${snapshot}` in any text stands for the snapshot of the run. An evidence id may also hold fields of the request, as in
-`kg:order:${input.order_id}#snapshot_${snapshot}`; its placeholders are filled when the plan is made.
+A task with a tool is primitive: it becomes one step. A task without one is abstract: one of its methods replaces it.
+Values may be literals, references (`$from`, `$evidence`, `$cel`), or `{"$arg": "host"}`: an argument of the task.
+`${snapshot}` in any text is replaced by the snapshot of the run. An evidence id may also contain fields of the request,
+as in `kg:order:${input.order_id}#snapshot_${snapshot}`; its placeholders are filled when the plan is made.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from tercet.contracts.shape import Authored, Json, JsonObject, Name, as_list, as
 ARG = "$arg"
 """The key of a value that is an argument of the task."""
 ARGS = "args"
-"""What an expression calls the arguments of the task."""
+"""The name of the task's arguments in expressions."""
 STATE = "state"
-"""What an expression calls the facts."""
+"""The name of the facts in expressions."""
 
 SNAPSHOT = "${snapshot}"
-"""In references to evidence: the snapshot of the run, which is part of an evidence id."""
+"""The placeholder for the snapshot of the run, in evidence ids."""
 
 FactType = Literal["string", "integer", "number", "boolean", "object", "list"]
 TaskName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$", max_length=60)]
-"""A name that CEL can read, without a double underscore: step ids are made of names joined by one."""
+"""A valid CEL name without a double underscore, which joins names to step ids."""
 
 
 class Fact(Authored):
-    """Something that is known when a plan is made: methods are chosen by it as `state.<name>`."""
+    """A fact that is known when a plan is made: methods are chosen by it as `state.<name>`."""
 
     name: TaskName
     type: FactType
     value: Json
-    """A reference to the request or to evidence. One that leads nowhere leaves the fact unknown."""
+    """A reference to the request or to evidence. If it cannot be resolved, the fact is unknown."""
 
 
 class Task(Authored):
-    """Something to be done. With a tool it is one step; the fields below `tool` are those of the step."""
+    """A task. With a tool it is one step; the fields below `tool` are those of the step."""
 
     name: TaskName
     description: str = ""
@@ -69,7 +69,7 @@ class Task(Authored):
 
     @cached_property
     def step_fields(self) -> JsonObject:
-        """The fields that a step takes over as they stand, without those that were left at their defaults."""
+        """The fields that a step inherits unchanged, without those left at their defaults."""
         kept = {
             "tool", "approval_mode", "gates", "requires_evidence", "evidence_refs", "estimated_tokens", "estimated_ms",
             "priority", "preconditions", "reversibility", "optional",
@@ -78,54 +78,54 @@ class Task(Authored):
 
 
 class MethodTask(Authored):
-    """A task in its place in a method."""
+    """A task as a subtask of a method."""
 
     task: TaskName
     name: TaskName | None = None
-    """What it is called in this method; None means: like its task."""
+    """Its name in this method; None means the name of its task."""
     args: JsonObject = {}
     after: tuple[TaskName, ...] = ()
-    """In a method of partial order: the subtasks that come before it."""
+    """In a partially ordered method: the subtasks that come before it."""
     when: str | None = Field(default=None, max_length=1_000)
-    """A CEL condition on what was observed: false skips everything that this subtask became."""
+    """A CEL condition on observed values: false skips all steps of this subtask."""
 
     @property
     def label(self) -> str:
-        """What this subtask is called in its method."""
+        """The name of this subtask in its method."""
         return self.name or self.task
 
 
 class Method(Authored):
-    """One way to do an abstract task: all of its subtasks, in this order or in the order that they say."""
+    """One way to carry out an abstract task: all of its subtasks, in sequence or in a declared partial order."""
 
     name: TaskName
     task: TaskName
     description: str = ""
     ordering: Literal["total", "partial"] = "total"
     applies: str | None = Field(default=None, max_length=4_000)
-    """A CEL condition on `request`, `state` and `args`, asked when the plan is made; None means always."""
+    """A CEL condition on `request`, `state` and `args`, evaluated when the plan is made; None means always."""
     cost: float | str = 1.0
-    """A number, or CEL that yields one: of the methods that apply, the cheapest is taken."""
+    """A number, or a CEL expression for one: the cheapest applicable method is used."""
     when: str | None = Field(default=None, max_length=1_000)
-    """A CEL condition on what was observed, asked when the plan runs: the next cheapest method is the else."""
+    """A CEL condition on observed values, evaluated when the plan runs: the next cheapest method is the alternative."""
     subtasks: tuple[MethodTask, ...] = Field(default=(), max_length=10_000)
     result: TaskName | None = None
-    """The subtask whose result is that of the task."""
+    """The subtask whose result becomes the task's result."""
 
 
 class Goal(Authored):
-    """The task that an intent asks for."""
+    """The task for an intent."""
 
     intent: Name
     task: TaskName
     args: JsonObject = {}
     outputs: dict[str, Json] = {}
-    """Outputs by reference; the task's name stands for its result."""
+    """Outputs by reference; the task's name refers to its result."""
     declared_outputs: Texts = ()
 
 
 class TaskLibrary(Authored):
-    """All that a pack knows about how things are done."""
+    """All tasks, methods, facts and goals of a pack."""
 
     facts: tuple[Fact, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -139,15 +139,14 @@ class TaskLibrary(Authored):
 
     @cached_property
     def methods_of(self) -> dict[str, tuple[Method, ...]]:
-        """The methods of each abstract task, in the order in which they stand."""
+        """The methods of each abstract task, in file order."""
         found: dict[str, list[Method]] = {task.name: [] for task in self.tasks if not task.is_primitive}
         for method in self.methods:
             found.setdefault(method.task, []).append(method)
         return {name: tuple(methods) for name, methods in found.items()}
 
     def on(self, snapshot: str) -> TaskLibrary:
-        """This library on the evidence of a snapshot, whose name takes the place of `${snapshot}` in every text but
-        evidence ids."""
+        """Return this library for a snapshot, whose name replaces `${snapshot}` in every text except evidence ids."""
         document = self.model_dump(mode="json", exclude_defaults=True)
         if SNAPSHOT not in json.dumps(document):
             return self
@@ -160,7 +159,7 @@ class TaskLibrary(Authored):
         return TaskLibrary.model_validate({**written, "tasks": tasks})
 
     def goal_for(self, intent: str) -> Goal | None:
-        """The goal of an intent, if there is one."""
+        """Return the goal of an intent, or None."""
         return next((goal for goal in self.goals if goal.intent == intent), None)
 
 

@@ -1,4 +1,4 @@
-"""What a tool declares about itself: what it takes and gives, what it may touch, how it recovers, whom it believes."""
+"""The declaration of a tool: parameters and result, mode, recovery, and trust."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from tercet.contracts.shape import Authored, as_list, as_object
 AdapterKind = Literal["python", "mcp", "http", "command", "model"]
 
 ALL_FIELDS = "*"
-"""In `untrusted`: every field of the result can carry other people's words."""
+"""In `untrusted`: every field of the result may contain untrusted text."""
 
 
 Unbound = Literal["refuse", "ask", "allow"]
-"""What follows from an authority value without a permitted source: refused, asked about at the `unbound_gate`, or used."""
+"""How an authority value without a permitted source is handled: refused, sent to the `unbound_gate`, or used."""
 
 
 class Limit(Authored):
-    """A CEL condition on a call's arguments (`args`) that must hold, or the call is not permitted."""
+    """A CEL condition on a call's arguments (`args`) without which the call is not permitted."""
 
     expression: str
     message: str = ""
 
 
 class OncePer(Authored):
-    """A call that the runs of a tenant may make only once in a period."""
+    """A call that a tenant's runs may make only once in a period."""
 
     identity: tuple[str, ...] = ()
-    """Parameters whose values make two calls the same; empty means the identity of the tool."""
+    """Parameters that identify a call; empty means the identity of the tool."""
     days: int = Field(ge=1, le=3650)
     """How long a call counts."""
     then: Literal["refuse", "ask"] = "refuse"
-    """What becomes of the second call: it is refused, or waits for an approval that names the first."""
+    """How a second call is handled: it is refused, or waits for an approval that names the first."""
     gate: str | None = None
-    """The gate that is asked, beside those of the tool."""
+    """The gate for a second call, in addition to those of the tool."""
 
     @model_validator(mode="after")
     def _asks_at_its_gate(self) -> Self:
@@ -52,34 +52,34 @@ class OncePer(Authored):
 
 
 class ToolTerms(Authored):
-    """What an author may say about a tool, whichever adapter calls it."""
+    """What an author may declare about a tool of any adapter."""
 
     description: str = ""
     reversibility: Reversibility | None = None
-    """None means the careful assumption: pure if read_only, irreversible if destructive, else compensable."""
+    """None means the cautious default: pure if read_only, irreversible if destructive, else compensable."""
     gates: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
-    """Roles of which the owner of a run must hold one to see and use this tool; empty means anybody."""
+    """The owner of a run needs one of these roles to see and use this tool; empty means anyone."""
     compensate: Compensation | None = None
     no_compensation: str = ""
-    """The statement that there is no compensation, and why; the alternative to `compensate`."""
+    """Why there is no compensation; the alternative to `compensate`."""
     authority: tuple[str, ...] | None = None
-    """Parameters that carry authority: recipients, accounts, amounts, identities, commands.
-    None means: all of them for a tool above local_write, none for the others."""
+    """Parameters that carry authority: recipients, accounts, amounts, identities, commands. None means all parameters
+    of a tool above local_write, and none of other tools."""
     kinds: dict[str, str] = {}
     """The kinds of parameters: `{"payment_id": "payment"}`. A parameter without one has the `format` of its schema."""
     result_kinds: dict[str, str] = {}
     """The kinds of result fields, by name or JSON Pointer (`*` for any item). A field without one has the `format` of its
     schema."""
     unbound: dict[str, Unbound] = {}
-    """What follows from a value without a permitted source, by parameter. By default it is refused, or goes to the
+    """How a value without a permitted source is handled, by parameter. By default it is refused, or sent to the
     decision's `unbound_gate`."""
     identity: tuple[str, ...] | None = None
-    """Parameters that say what the action is. None means: the authority parameters if one of them may be a number, else all
+    """Parameters that identify the action. None means the authority parameters if one of them may be a number, else all
     parameters."""
     once_per: OncePer | None = None
-    """How often the runs of a tenant may make the same call. None means: once in each run, unless the decision lists the
-    tool in `repeatable`."""
+    """How often a tenant's runs may make the same call. None means once in each run, unless the decision lists the tool
+    in `repeatable`."""
     aliases: dict[str, str] = {}
     """Other spellings of a parameter that a plan may use."""
     limits: tuple[Limit, ...] = ()
@@ -90,13 +90,13 @@ class ToolTerms(Authored):
     revokes: tuple[str, ...] = ()
     """Conditions that no longer hold once this tool has completed."""
     attests: tuple[str, ...] = ()
-    """Classes of evidence that its result may stand for: a plan can have it looked up as that, and as nothing else."""
+    """Classes of evidence that its result may serve as: a plan can look it up as one of these only."""
     untrusted: tuple[str, ...] = ()
-    """Result fields (names or JSON Pointers, `*` for any item) that can carry other people's words."""
+    """Result fields (names or JSON Pointers, `*` for any item) that may contain untrusted text."""
     trust: Trust | None = None
-    """What the result is worth. None means: trusted for Python tools, untrusted for all others."""
+    """The trust of the result. None means trusted for Python tools, untrusted for all others."""
     endorses: bool = False
-    """A trusted validator: its result is worth what it declares, whatever its inputs were worth."""
+    """A trusted validator: its result has the declared trust, whatever the trust of its inputs."""
     idempotent: bool = False
     settle_after_ms: int = Field(default=0, ge=0)
     timeout_ms: int = Field(default=30_000, ge=1)
@@ -133,16 +133,16 @@ class ToolSpec(ToolTerms):
         return self.name.partition(".")[2]
 
     def is_open_to(self, roles: Iterable[str]) -> bool:
-        """Whether an owner with these roles may use this tool."""
+        """Return whether an owner with these roles may use this tool."""
         return not self.roles or not set(self.roles).isdisjoint(roles)
 
     def serves(self, tenant: str) -> bool:
-        """Whether runs of a tenant may use this tool."""
+        """Return whether runs of a tenant may use this tool."""
         return not self.tenants or tenant in self.tenants
 
     @cached_property
     def effective_reversibility(self) -> Reversibility:
-        """The declared reversibility, or the careful assumption where there is none."""
+        """The declared reversibility, or the cautious default."""
         if self.reversibility is not None:
             return self.reversibility
         careful = {
@@ -161,7 +161,7 @@ class ToolSpec(ToolTerms):
 
     @cached_property
     def has_authority_everywhere(self) -> bool:
-        """Whether a parameter that the schema does not name carries authority as well."""
+        """Whether parameters that the schema does not name carry authority as well."""
         return self.authority is None and MODE_RANK[self.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
 
     @cached_property
@@ -171,46 +171,46 @@ class ToolSpec(ToolTerms):
 
     @cached_property
     def result_trust(self) -> Trust:
-        """What the result is worth before its inputs are looked at."""
+        """The trust of the result before its inputs are considered."""
         if self.trust is not None:
             return self.trust
         return Trust.TRUSTED if self.adapter == "python" else Trust.UNTRUSTED
 
     @cached_property
     def is_trust_assumed(self) -> bool:
-        """Whether the result counts as trusted although nothing declares so. One of listed words only needs no declaration."""
+        """Whether the result is trusted without a declaration. A result of enumerated words only needs no declaration."""
         is_declared = self.trust is not None or bool(self.untrusted) or self.endorses
         is_assumed = not is_declared and self.result_trust is Trust.TRUSTED
         return is_assumed and (self.result is None or not _is_enumerated(self.result, self.result, 0))
 
     @cached_property
     def has_formats(self) -> bool:
-        """Whether a schema of the tool gives a `format` to anything."""
+        """Whether a schema of the tool declares a `format`."""
         return '"format"' in self.parameters_text or '"format"' in self.result_text
 
     @cached_property
     def parameters_schema(self) -> SchemaTree:
-        """The parameters' schema, with what has been worked out about its parts."""
+        """The schema of the parameters, prepared for reading."""
         return SchemaTree(self.parameters)
 
     @cached_property
     def may_have_defaults(self) -> bool:
-        """Whether the parameters' schema may give a `default` to anything."""
+        """Whether the schema of the parameters may declare a `default`."""
         return "'default'" in repr(self.parameters)
 
     @cached_property
     def parameters_text(self) -> str:
-        """The parameters' schema as text: the key under which its validator is kept."""
+        """The schema of the parameters as text, the key of its cached validator."""
         return canonical(self.parameters).decode()
 
     @cached_property
     def result_text(self) -> str:
-        """The result's schema as text, empty where there is none."""
+        """The schema of the result as text; empty if there is none."""
         return "" if self.result is None else canonical(self.result).decode()
 
     @cached_property
     def known_keys(self) -> frozenset[str]:
-        """Every property name that the parameters' schema mentions, at any depth."""
+        """All property names in the schema of the parameters, at any depth."""
         found: set[str] = set()
         stack: list[Any] = [self.parameters]
         while stack:
@@ -224,7 +224,7 @@ class ToolSpec(ToolTerms):
 
     @cached_property
     def hash(self) -> str:
-        """What this tool declares; an approval binds to it."""
+        """The hash of the declaration, which an approval pins."""
         return hash_bytes(canonical_dump(self.model_dump(mode="json", exclude_defaults=True)))
 
 
@@ -233,7 +233,7 @@ _WORDS = frozenset({"boolean", "null"})
 
 
 def _is_enumerated(schema: Any, root: PlainObject, depth: int) -> bool:
-    """Whether a schema allows nothing but words that it lists, booleans and null, also inside objects and lists."""
+    """Return whether a schema allows only enumerated words, booleans and null, also inside objects and lists."""
     members = as_object(schema)
     if members is None or depth > _DEEPEST:
         return False

@@ -1,7 +1,7 @@
-"""W3C trace context: who asked for a run, and which span a call belongs to.
+"""W3C trace context: the caller's span, and the ids of a run's own spans.
 
-Nothing is drawn by lot. A trace belongs to its run, and a span to the position in the journal at which it began, so any
-process that reads the same events comes to the same ids, and a run that several processes carried is one trace.
+No id is random. A trace id is derived from the run, and a span id from the position in the journal at which it began,
+so every process that reads the same events derives the same ids, and a run that moved between processes is one trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SAMPLED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TraceContext:
-    """A span somewhere, by its ids, and whether somebody records its trace."""
+    """A span, by its ids, and whether its trace is recorded."""
 
     trace_id: str
     span_id: str
@@ -29,13 +29,13 @@ class TraceContext:
 
 
 def read_traceparent(text: str) -> TraceContext:
-    """The span that a `traceparent` header names; raises `UsageError` if it names none."""
+    """Return the span in a `traceparent` header; raise `UsageError` if the header is invalid."""
     found = _TRACEPARENT.fullmatch(text.strip())
     if found is None or not _is_valid(found):
         raise UsageError(
-            f"{text[:80]!r} is no traceparent",
+            f"invalid traceparent {text[:80]!r}",
             code="wrong_traceparent",
-            remedy="hand on the header as it came, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, or none",
+            remedy="pass the header on unchanged, such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01, or omit it",
         )
     is_sampled = bool(int(found["flags"], 16) & _SAMPLED)
     return TraceContext(trace_id=found["trace"], span_id=found["span"], is_sampled=is_sampled)
@@ -48,12 +48,12 @@ def _is_valid(found: re.Match[str]) -> bool:
 
 
 def trace_id_of(run: str, traceparent: str = "") -> str:
-    """The trace of a run: that of whoever asked for it, or one of its own."""
+    """Return the trace of a run: the caller's, or its own."""
     return read_traceparent(traceparent).trace_id if traceparent else _hashed(f"{run}/trace", 32)
 
 
 def span_id_of(run: str, position: int, kind: str) -> str:
-    """The span of a kind that begins with the event at a position of a run's journal."""
+    """Return the id of a span that begins with the event at a position of a run's journal."""
     return _hashed(f"{run}/{position}/{kind}", 16)
 
 

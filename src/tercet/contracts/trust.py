@@ -1,4 +1,4 @@
-"""Scalars and the places they stand in, for comparing values by what they are."""
+"""Scalars and their places, for comparison by value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tercet.contracts.references import ANY_ITEM, Leaf, Place
 from tercet.contracts.shape import as_list, as_object
 
 Scalar: TypeAlias = Any
-"""A scalar as it is compared: by value, but for booleans, since JSON tells `true` from `1` and Python does not."""
+"""A scalar as it is compared: by value, except for booleans, since `True == 1` in Python but not in JSON."""
 
 
 class _Boolean(NamedTuple):
@@ -21,14 +21,14 @@ _TRUE, _FALSE = _Boolean(value=True), _Boolean(value=False)
 
 
 def scalar(value: Any) -> Scalar:
-    """The key under which a scalar is compared."""
+    """Return the key by which a scalar is compared."""
     if value is True or value is False:
         return _TRUE if value else _FALSE
     return value
 
 
 def scalars(value: Any) -> list[Leaf]:
-    """Every scalar of plain data, with its place; nothing in it is taken for a reference."""
+    """Return every scalar of plain data, with its place; nothing in it is read as a reference."""
     found: list[Leaf] = []
     stack: list[tuple[Any, Place]] = [(value, ())]
     while stack:
@@ -43,9 +43,9 @@ def scalars(value: Any) -> list[Leaf]:
 
 
 def overlaps(mark: str, place: Sequence[str | int]) -> bool:
-    """Whether a marked pointer and a place have anything in common: one is the other, or lies inside it.
+    """Return whether a marked pointer and a place overlap: one equals the other, or lies inside it.
 
-    `*` stands for any item in both: a selection reads a field of items that it does not know yet.
+    `*` matches any item in both: a selection reads a field of items that are not known yet.
     """
     for marked, token in zip(pointer.parts(mark), place, strict=False):
         if marked != ANY_ITEM and token != ANY_ITEM and marked != str(token):
@@ -54,11 +54,11 @@ def overlaps(mark: str, place: Sequence[str | int]) -> bool:
 
 
 def with_dotted(names: Sequence[str]) -> tuple[str, ...]:
-    """Marked request fields, and for each name with dots also the JSON Pointer that it may stand for."""
+    """Return the marked request fields, and for each dotted name also the JSON Pointer that it may mean."""
     dotted = (pointer.join(name.split(".")) for name in names if "." in name and not name.startswith("/"))
     return (*names, *dotted)
 
 
 def input_marks(names: Sequence[str]) -> tuple[str, ...]:
-    """The JSON Pointers of marked request fields."""
+    """Return the JSON Pointers of marked request fields."""
     return tuple(name if name.startswith("/") else f"/{name}" for name in names)

@@ -1,6 +1,6 @@
-"""What of a pack may be tuned: five surfaces, each a typed value within bounds that a person has written down.
+"""The tunable parts of a pack: five kinds of surfaces, each a typed value within bounds that a person has declared.
 
-A candidate is one value for each of some surfaces, and nothing else. There is no place in it for a tool, a mode, a gate, a
+A candidate is one value for each of some surfaces, and nothing else. It has no field for a tool, a mode, a gate, a
 policy or a plan, so none can be proposed.
 """
 
@@ -16,38 +16,38 @@ from tercet.contracts.shape import Authored, Name, Score
 SurfaceName = Literal[
     "planner_templates", "replan_budgets", "critic_rubrics", "subagent_lanes", "background_sessions"
 ]
-"""The five surfaces."""
+"""The five kinds of surfaces."""
 
 Value: TypeAlias = StrictBool | StrictInt | StrictFloat | StrictStr
-"""What a surface can be set to: one scalar."""
+"""The value of a surface: one scalar."""
 
 ReplanBudget = Literal["max_replans", "max_retries", "max_step_retries", "max_repairs", "max_iterations"]
 RubricValue = Literal["threshold", "minimum", "weight", "rubric_threshold", "verification_threshold"]
 SessionValue = Literal["ttl_ms", "heartbeat_interval_ms"]
 
 FLOORS: frozenset[str] = frozenset({"schema", "policy", "safety"})
-"""The measurements whose limits may be raised and never lowered."""
+"""The measurements whose limits may be raised but never lowered."""
 SAFE = "safe"
-"""The scorer whose dimension is a floor too."""
+"""The scorer whose dimension may not be lowered either."""
 MOST_VALUES = 1_000
-"""How many values one surface may have."""
+"""The maximum number of values of a surface."""
 
 Values = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_VALUES)]
 
 
 class _Surface(Authored):
     surface: ClassVar[SurfaceName]
-    """Which of the five it is."""
+    """The kind of surface."""
     label: ClassVar[str]
 
     @property
     def id(self) -> str:
-        """What it is called in candidates and proposals."""
+        """Its name in candidates and proposals."""
         return self.label.format(self)
 
 
 class TemplateSurface(_Surface):
-    """A parameter of a step of the pack's own template: one of the values that a person has listed."""
+    """A parameter of a step in the pack's own template: one of the values that a person has listed."""
 
     surface = "planner_templates"
     label = "template {0.intent} {0.step}.{0.param}"
@@ -58,7 +58,7 @@ class TemplateSurface(_Surface):
 
 
 class MethodSurface(_Surface):
-    """Which of the pack's own methods for a task is taken first: the cheapest one is."""
+    """Which of the pack's methods for a task is tried first, that is, the cheapest."""
 
     surface = "planner_templates"
     label = "method {0.task}"
@@ -67,7 +67,7 @@ class MethodSurface(_Surface):
 
 
 class ReplanSurface(_Surface):
-    """How often a run may plan anew, call again, repair or go round."""
+    """How often a run may re-plan, retry, repair or iterate."""
 
     surface = "replan_budgets"
     label = "replan {0.budget}"
@@ -88,7 +88,7 @@ class RubricSurface(_Surface):
     decision: Name
     value: RubricValue
     name: ThresholdName | Name | None = None
-    """Which threshold, or which dimension of the rubric; not for a limit of the whole."""
+    """The threshold, or the dimension of the rubric; absent for a limit of the whole rubric."""
     low: Score
     high: Score
     step: float = Field(default=0.01, gt=0.0, le=1.0)
@@ -102,12 +102,12 @@ class RubricSurface(_Surface):
 
     @property
     def id(self) -> str:
-        """What it is called in candidates and proposals."""
+        """Its name in candidates and proposals."""
         return f"rubric {self.decision} {self.value}{f' {self.name}' if self.name else ''}"
 
 
 class LaneSurface(_Surface):
-    """Which lanes may run, and for how long. It is declared and checked; nothing searches it before lanes exist."""
+    """Which lanes may run, and for how long. It is declared and checked, but not searched until lanes exist."""
 
     surface = "subagent_lanes"
     label = "lane {0.value}"
@@ -127,7 +127,7 @@ class LaneSurface(_Surface):
 
 
 class SessionSurface(_Surface):
-    """How long a session lives, or how often it must give a sign of life."""
+    """The lifetime or the heartbeat interval of a session."""
 
     surface = "background_sessions"
     label = "session {0.value}"
@@ -143,16 +143,16 @@ Surface: TypeAlias = (
 
 
 class ScoreWeights(Authored):
-    """How much each measurement counts in the one number that is searched by. Utility counts 1."""
+    """The weight of each measurement in the score that is searched by. Utility has the weight 1."""
 
     cost: Score = 0.1
     escalations: Score = 0.1
     held: Score = 0.05
-    """The time for which sessions are open."""
+    """The time that sessions are open."""
 
 
 class TuningRules(Authored):
-    """`tuning.toml`: which surfaces of a pack may be tuned, and in which bounds. A pack without it cannot be tuned."""
+    """`tuning.toml`: the tunable surfaces of a pack and their bounds. A pack without it cannot be tuned."""
 
     template: tuple[TemplateSurface, ...] = ()
     method: tuple[MethodSurface, ...] = ()
@@ -162,30 +162,30 @@ class TuningRules(Authored):
     session: tuple[SessionSurface, ...] = ()
     score: ScoreWeights = Field(default_factory=ScoreWeights)
     min_runs: int = Field(default=10, ge=1)
-    """How many recorded runs must tell what a candidate would do, before it is proposed."""
+    """How many recorded runs must show what a candidate would do before it is proposed."""
 
     @model_validator(mode="after")
     def _names_each_once(self) -> Self:
         ids = [each.id for each in self.surfaces]
         twice = sorted({each for each in ids if ids.count(each) > 1})
         if twice:
-            raise ValueError(f"{twice[0]} stands here more than once")
+            raise ValueError(f"{twice[0]} is listed more than once")
         return self
 
     @property
     def surfaces(self) -> tuple[Surface, ...]:
-        """All of them, in the order of their kinds."""
+        """All surfaces, ordered by kind."""
         return (*self.template, *self.method, *self.replan, *self.rubric, *self.lane, *self.session)
 
 
 class Candidate(Authored):
-    """A value for each of some surfaces, by their ids: all that a search can come up with."""
+    """A value for each of some surfaces, by id: everything that a search can propose."""
 
     values: dict[Name, Value] = {}
 
 
 def domain_of(surface: Surface) -> tuple[Value, ...]:
-    """Every value that a surface may be set to, in order."""
+    """Return every value that a surface may take, in order."""
     match surface:
         case ReplanSurface():
             return tuple(range(surface.low, surface.high + 1))

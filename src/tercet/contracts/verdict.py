@@ -1,4 +1,4 @@
-"""What the critic said. One model with a stage; the published shapes are views of it."""
+"""Verdicts of the critic. One model with a stage; the published shapes are views of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tercet.contracts.shape import Absent, Published, Shape, Timestamp
 
 
 def _is_empty(value: object) -> bool:
-    """Whether a field is left out: records of runs from before it existed keep their hashes."""
+    """Return whether a field is omitted: records from before it existed keep their hashes."""
     return not value
 
 
@@ -30,7 +30,7 @@ class RefusalKind(StrEnum):
 
 
 class Code(StrEnum):
-    """The finer reason of a refusal. Each belongs to one kind: `KIND_OF`."""
+    """The code of a refusal. Each belongs to one kind: `KIND_OF`."""
 
     OUTPUT_NOT_DECLARED = "output_not_declared"
     TOOL_NOT_SURFACED = "tool_not_surfaced"
@@ -93,22 +93,22 @@ Severity = Literal["CRITICAL", "ERROR", "BLOCKED", "WARNING"]
 
 
 class Origin(Shape):
-    """Where a value came from, and whether that place is trusted."""
+    """Where a value came from, and whether that source is trusted."""
 
     parameter: str
-    """The place of the value inside the step, as a JSON Pointer."""
+    """The place of the value in the step, as a JSON Pointer."""
     came_from: str
-    """`literal`, or the reference as it was written."""
+    """`literal`, or the reference as written."""
     trust: Trust
     detail: str = ""
     source: str = Field(default="", exclude_if=_is_empty)
-    """Which source vouches for it: `request#/order_id`, `kg:…#/payment_id`, `s1#/total`; empty if none does."""
+    """The source of the value: `request#/order_id`, `kg:…#/payment_id`, `s1#/total`; empty if there is none."""
     kind: str = Field(default="", exclude_if=_is_empty)
-    """The kind of value that the parameter takes, as far as it is known."""
+    """The kind of value that the parameter takes, if known."""
 
 
 class Refusal(Shape):
-    """One reason not to run a plan."""
+    """One reason to refuse a plan."""
 
     code: Code
     reason: str
@@ -116,7 +116,7 @@ class Refusal(Shape):
     step: int | None = None
     step_id: str | None = None
     place: str = ""
-    """The JSON Pointer of the offending part of the plan."""
+    """A JSON Pointer to the offending part of the plan."""
     sources: tuple[Origin, ...] = ()
 
     @property
@@ -132,19 +132,19 @@ Stage = Literal["review", "step", "run"]
 
 
 class StepEffect(Shape):
-    """How a step that leaves something behind can be taken back, as it was known when the plan was reviewed."""
+    """How a step with an effect can be compensated, as known when the plan was reviewed."""
 
     step_id: str
     mode: ApprovalMode
     reversibility: Reversibility
     compensate: Compensation | None = None
-    """The call that takes it back: the step's own, else its tool's."""
+    """The compensating call: the step's own, else its tool's."""
     no_compensation: str = ""
-    """Why there is none, where the tool says so."""
+    """Why there is none, if the tool says so."""
 
 
 class Verdict(Shape):
-    """What the critic said at one stage, whole: the published part, the finer code, the remedy and the sources."""
+    """A verdict of the critic at one stage: the published part, the code, the remedy and the sources."""
 
     version: Literal[1] = 1
     stage: Stage
@@ -157,25 +157,25 @@ class Verdict(Shape):
     place: str = ""
     remedy: str = ""
     sources: tuple[Origin, ...] = ()
-    """Where the values came from: of a refusal, the one to blame; of a plan that passed, its literals that carry authority."""
+    """The sources of values: the offending one of a refusal, or the authority literals of a plan that passed."""
     refusals: tuple[Refusal, ...] = ()
     """Every problem that review found, the decisive one first."""
     gates: tuple[GateDemand, ...] = ()
-    """The approvals that the plan waits for when it runs."""
+    """The approvals that the plan needs when it runs."""
     deferred: tuple[str, ...] = ()
-    """Rules that read values known only at dispatch: they are decided there, on the resolved call."""
+    """Rules that read values known only at dispatch, and are checked there on the resolved call."""
     unchecked: tuple[str, ...] = Field(default=(), exclude_if=_is_empty)
-    """Relations to the request that could not be checked, since there was none."""
+    """Relations that could not be checked, since there was no request."""
     effects: tuple[StepEffect, ...] = ()
-    """What each step of a plan that may run leaves behind, and the way back; steps that leave nothing are not listed."""
+    """The effect of each step of an accepted plan and its compensation; steps without effects are not listed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the run may go on."""
+        """Whether the run may continue."""
         return self.outcome in ("ok", "accept")
 
     def published(self) -> VerifyVerdict:
-        """The published shape of a review."""
+        """Return the published shape of a review."""
         if self.ok or self.kind is None:
             return VerifyPassed(reasons=self.reasons)
         return VerifyRefused(kind=self.kind, reasons=self.reasons, offending_step=self.offending_step)
@@ -208,7 +208,7 @@ class ScoreVerdict(Published):
 
 
 class CriticReport(Published):
-    """Both verdicts packed together, with the one line that says why."""
+    """Both verdicts together, with the one-line rationale."""
 
     trace_id: str
     decision_key: str
@@ -250,7 +250,7 @@ class ValidationIssue(Shape):
 
 
 class ValidationResult(Shape):
-    """The feasibility matrix at one glance: valid unless an issue is CRITICAL, ERROR or BLOCKED."""
+    """The summary of the feasibility matrix: valid unless an issue is CRITICAL, ERROR or BLOCKED."""
 
     valid: bool
     issues: tuple[ValidationIssue, ...] = ()
