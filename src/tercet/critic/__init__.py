@@ -1,11 +1,9 @@
-"""Judges plans, steps, runs and outputs. Pure: what comes out depends on what goes in, and on nothing else.
+"""Judges plans, steps, runs and outputs. Pure: results depend on the arguments only.
 
-- `verify` reviews a plan before anything happens: five checks in their order, then the feasibility matrix and the
-  information flow;
-- `score` runs five evaluators over what was recorded of a run; `consolidate` packs both into a report; `judge` says
-  what follows: accept, retry, replan or escalate;
-- `outputs` judges what a run produced: verification, critique, self-consistency;
-- `pluggable` holds the types and the chain of the critics that people write themselves.
+- `verify` reviews a plan before it runs: five published checks, then the feasibility matrix and the information flow;
+- `score` runs five evaluators over the record of a run; `consolidate` combines both into a report; `judge` returns the
+  outcome: accept, retry, replan or escalate;
+- `pluggable` holds the types and the chain of user-written critics.
 
-This room may import contracts and policy, and nothing that does I/O, tells the time or draws lots.
+This package imports only contracts and policy; it uses no I/O, no clock and no randomness.
 """

@@ -1,8 +1,8 @@
-"""Approvals: the grants of policies, and what the recorded answers to gates add up to.
+"""Approvals: grants by policies, and the evaluation of recorded answers to gates.
 
-An approval counts if its approver neither owns the run nor took it back, and held a role of the gate when answering. One
-login is one person, whatever names it answered under.
-A `modify` voids every approval before it, since those were about another call; a `deny` is final.
+An approval counts if its approver does not own the run, did not withdraw it, and held a role of the gate when
+answering. One login is one person, whatever names it answered under. A `modify` voids every earlier approval, since
+those were given for another call; a `deny` is final.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def granted_by(
     step_id: str,
     params: dict[str, Any],
 ) -> str | None:
-    """Return the first policy that grants a call with these parameters; None if none does, or if none may.
+    """Return the first policy that grants a call with these parameters, or None.
 
-    A grant stands in for the unnamed approval that every network or delegated call waits for. It opens no named gate, and
-    nothing destructive or irreversible is granted, whatever its mode. It is decided on the resolved call, and an expression
-    that fails grants nothing. Whether it may be used at all is the runtime's to say: an effect that a re-plan adds is
+    A grant replaces the unnamed approval that every network or delegated call waits for. It opens no named gate, and
+    never applies to a destructive or irreversible call. It is evaluated on the resolved call, and an expression that
+    fails grants nothing. The runtime decides whether a grant may be used at all: an effect that a re-plan adds must be
     approved by a person.
     """
     policies = [policy for policy in compiled.policies if _is_grant(policy)]
@@ -50,7 +50,7 @@ def granted_by(
         return None
     try:
         review = resolved_review(ctx, compiled, spec, plan, step_id, params)
-    except PlanError:  # parameters that no plan could hold
+    except PlanError:  # parameters that are not valid in a plan
         return None
     call = review.call_at.get(review.position[step_id])
     if call is None or not is_grantable(call):
@@ -62,18 +62,19 @@ def granted_by(
 
 
 def is_grantable(call: EffectiveStep) -> bool:
-    """Whether a policy may approve a call at all."""
+    """Return whether a policy may approve a call at all."""
     return call.mode in GRANTABLE and gravity(call.mode, call.reversibility) is None
 
 
 def _is_grant(policy: Policy) -> bool:
-    """Whether a policy grants; one over the plan, or with a gate, is refused when a pack is loaded and grants nothing."""
+    """Return whether a policy is a valid grant; one over the plan, or with a gate, does not load and grants nothing."""
     return policy.effect == "grant" and policy.scope == "step" and policy.gate is None
 
 
 def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> bool:
-    """Return whether a policy that grants holds for a step; one that reads the order of steps must also hold without each
-    set of steps that may not run."""
+    """Return whether a granting policy holds for a step; if it reads the order of steps, it must also hold without each
+    set of uncertain steps.
+    """
     try:
         rule = compile_rule(policy.expression, STEP)
     except ExpressionError:
@@ -89,25 +90,27 @@ def does_grant(policy: Policy, review: Review, views: PlanViews, index: int) -> 
 
 
 def is_opened(run: Run, step_id: str, gate: Gate) -> bool:
-    """Whether enough people who may open a gate have opened it for a step."""
+    """Return whether enough authorised people have approved a step at a gate."""
     answers = [answer for answer in run.approvals if answer.gate == gate.name and answer.step_id == step_id]
-    held = [answer for answer in _standing(run, answers) if _holds_role(answer, gate)]
+    held = [answer for answer in _valid_approvals(run, answers) if _holds_role(answer, gate)]
     return _number_of_people(held) >= gate.quorum
 
 
 def _number_of_people(answers: list[Approval]) -> int:
-    """How many different people have answered: two names of one login are one."""
+    """Return how many different people have answered: two names with one login are one person."""
     names = {answer.approver for answer in answers}
     return min(len(names), len({answer.login or (answer.approver,) for answer in answers}))
 
 
 def _holds_role(answer: Approval, gate: Gate) -> bool:
-    """Whether an approver may open a gate; one without roles is open to anybody, and unrecorded roles are not asked."""
+    """Return whether an approver may open a gate; a gate without roles is open to anyone, and unrecorded roles are not
+    checked.
+    """
     return not gate.roles or answer.roles is None or not set(answer.roles).isdisjoint(gate.roles)
 
 
-def _standing(run: Run, answers: list[Approval]) -> list[Approval]:
-    """The approvals that still stand after every answer was heard in its order."""
+def _valid_approvals(run: Run, answers: list[Approval]) -> list[Approval]:
+    """Return the approvals that are still valid after all answers, in order."""
     standing: list[Approval] = []
     for answer in answers:
         match answer.decision:
@@ -130,7 +133,7 @@ def _is_owner(run: Run, answer: Approval) -> bool:
 
 
 def unanswered(run: Run, planned: Review) -> Iterator[str]:
-    """The steps that ran, had to be approved by somebody, and neither a person nor a policy approved."""
+    """Return the steps that ran and needed an approval, but were approved by neither a person nor a policy."""
     ran: set[str] | None = None
     for call in planned.calls:
         is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
@@ -142,14 +145,15 @@ def unanswered(run: Run, planned: Review) -> Iterator[str]:
             continue
         answers = [answer for answer in run.approvals if answer.step_id == call.step.id]
         is_granted = grave is None and any(answer.decision == "grant" for answer in answers)
-        if not _standing(run, answers) and not is_granted:
+        if not _valid_approvals(run, answers) and not is_granted:
             yield call.step.id
 
 
 def wrongly_granted(run: Run) -> dict[str, str]:
-    """The steps that ran by a grant which no policy gives to such a call, each with whom the grant names.
+    """Return the steps that ran by a grant which no policy gives to such a call, each with the policy named in the
+    grant.
 
-    A grave step is always one of them, whoever else approved it.
+    A destructive or irreversible step is always included, even if a person approved it as well.
     """
     given = [answer for answer in run.approvals if answer.decision == "grant"]
     if not given:

@@ -1,4 +1,4 @@
-"""The arguments of each call: against the tool's schema, and within the limits that the pack sets."""
+"""Checks the arguments of each call against the tool's schema and the pack's limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tercet.policy.expressions import (
 )
 from tercet.policy.resolution import MAX_RESOLVED_BYTES, measure
 
-# These say something about an object or list as a whole, which an open value inside it cannot change.
+# Keywords about an object or list as a whole, which an open value inside it cannot change.
 _STRUCTURAL = frozenset(
     {
         "required",
@@ -87,7 +87,7 @@ def arguments_fit_schema(review: Review) -> Refusals:
 
 
 def find_faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
-    """What is certainly wrong with a call's arguments, looked for once in a reading."""
+    """Return the certain schema violations of a call's arguments, computed once per reading."""
     position, known = call.position, reading.faults
     if position not in known:
         open_places = reading.open_places.get(position, ())
@@ -98,19 +98,19 @@ def find_faults(reading: Reading, call: EffectiveStep) -> list[schemas.Fault]:
 def certain_faults(
     tool: ToolSpec, arguments: dict[str, Any], open_places: Sequence[Place]
 ) -> list[schemas.Fault]:
-    """The ways in which arguments break a tool's schema whatever their open values turn out to be."""
-    # A name that the schema does not have stays checked: it may be one too many, whatever it holds.
+    """Return the violations of a tool's schema that no resolution of open values can remove."""
+    # An unknown name is still checked: it may be one too many, whatever its value.
     whole = [str(place[0]) for place in open_places if len(place) == 1] if open_places else ()
     unchecked = frozenset(whole).intersection(tool.parameter_names) if whole else _NOTHING
     try:
         faults = schemas.faults(tool.parameters_text, arguments, unchecked)
-    except UsageError as error:  # a schema that is none fits nothing
+    except UsageError as error:  # an invalid schema matches nothing
         return [schemas.Fault((), "", f"the schema of {tool.name} cannot be used: {error}")]
     return [fault for fault in faults if _is_certain(fault, open_places)] if faults else faults
 
 
 def _is_certain(fault: schemas.Fault, open_places: Sequence[Place]) -> bool:
-    """Whether a fault stays whatever the open values turn out to be."""
+    """Return whether a violation remains whatever the open values turn out to be."""
     for place in open_places:
         if fault.place[: len(place)] == place:
             return False
@@ -124,7 +124,7 @@ def _named(place: Place) -> str:
 
 
 def arguments_are_permitted(review: Review) -> Refusals:
-    """Each call's arguments satisfy its tool's limits; one that reads an open value is decided at dispatch."""
+    """Each call's arguments satisfy its tool's limits; limits that read an open value are checked at dispatch."""
     limited = [call for call in review.calls if call.tool.limits]
     if not limited:
         return
@@ -164,7 +164,7 @@ def limited_arguments(review: Review) -> dict[tuple[str, ...], list[dict[str, An
 
 
 def reads_open(review: Review, rule: Rule, position: int) -> bool:
-    """Whether a rule reads a parameter of a call whose value is known only at dispatch."""
+    """Return whether a rule reads a parameter of a call whose value is known only at dispatch."""
     unknown = review.open_parameters.get(position) if rule.reads is None or rule.reads else None
     return unknown is not None and (rule.reads is None or not rule.reads.isdisjoint(unknown))
 
@@ -184,7 +184,9 @@ def _limit(review: Review, call: EffectiveStep, expression: str, message: str) -
 
 
 def condition(review: Review, call: EffectiveStep, expression: str, name: str) -> Outcome | None:
-    """What a condition on a call's arguments yields; None if it reads an open value and is decided at dispatch."""
+    """Return the result of a condition on a call's arguments; None if it reads an open value and is decided at
+    dispatch.
+    """
     try:
         rule = compile_rule(expression, CALL)
     except ExpressionError as error:

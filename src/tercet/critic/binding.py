@@ -1,4 +1,4 @@
-"""Relations of calls: what a tool is called with, which evidence an effect uses, and what comes from one record."""
+"""Checks the relations of calls: parameters, the evidence of an effect, and parameters that must come from one record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMEDY = "use what belongs to this request, or make a request for the other one
 
 
 def relations_hold(review: Review) -> Refusals:
-    """Every call and every piece of evidence that an effect uses relates to the request as the decision declares."""
+    """Every call, and all evidence that an effect uses, relates to the request as the decision declares."""
     if not review.spec.bind or not review.is_strict:
         return
     worth = Worth(review)
@@ -53,7 +53,7 @@ def find_unrelated_result(review: Review, step_id: str, results: Mapping[str, An
 
 
 def _evidence(review: Review, call: EffectiveStep) -> Refusals:
-    """Refuse evidence of another request under an effect, however the value is used."""
+    """Refuse evidence of another request for an effect, however the value is used."""
     read = (
         ref
         for found in (*review.found[call.position], review.conditions.get(call.position))
@@ -116,7 +116,9 @@ def _records(worth: Worth, call: EffectiveStep, name: str) -> frozenset[str] | N
 
 
 def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iterator[frozenset[str]]:
-    """Yield, for each literal and each read in a value, the records that it may come from; a person's value fits any."""
+    """Yield, for each literal and each read in a value, the records that it may come from; a value set by a person
+    matches any.
+    """
     if worth.is_changed(call.position, found):
         return
     for index, source in worth.value_sources(found, call.position):
@@ -130,7 +132,7 @@ def _sources(worth: Worth, call: EffectiveStep, found: references.Found) -> Iter
 
 
 def _data_ancestors(review: Review, index: int) -> set[int]:
-    """The steps whose results a step or the compensation that it proposes reads, directly or through other steps."""
+    """Return the steps whose results a step or its proposed compensation reads, directly or through other steps."""
     found: set[int] = set()
     waiting = [index]
     own = review.plan.steps[index].compensate

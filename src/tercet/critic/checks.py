@@ -1,4 +1,4 @@
-"""The five checks that open every review, in their published order."""
+"""The five published checks that start every review, in order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tools_are_surfaced(review: Review) -> Refusals:
 
 
 def _substitute(review: Review, name: str) -> str:
-    """What to call instead of a tool that is not there, and why it is not, where the ledger knows."""
+    """Return the remedy for a missing tool: similar tools, and the reason from the ledger if it has one."""
     surface = review.compiled.surface
     near = get_close_matches(name, surface, n=3, cutoff=0.4) or sorted(surface)[:8]
     instead = f"substitute a tool of this run: {', '.join(near)}" if near else "this run has no tools"
@@ -113,7 +113,7 @@ def _unpinned(review: Review, index: int, needed: str, refs: Sequence[str]) -> R
 
 
 def _why_unsatisfied(review: Review, needed: str, refs: Sequence[str], index: int | None) -> str:
-    """Why the pinned evidence does not satisfy a requirement."""
+    """Return why the pinned evidence does not satisfy a requirement."""
     for ref in refs:
         entry = review.compiled.evidence.get(ref)
         if entry is not None and meets(needed, entry.classification):
@@ -148,7 +148,7 @@ def _pin(review: Review, needed: str) -> str:
 
 
 def _describe_unseen(review: Review, needed: str) -> str:
-    """Return how many facts of a class the context left out, as the end of a remedy; empty where there are none."""
+    """Return how many facts of a class the context omitted, as the end of a remedy; empty if none."""
     count = review.compiled.count_unseen(needed)
     if not count:
         return ""

@@ -1,8 +1,8 @@
-"""Compensations that a plan proposes, checked as the calls that they are.
+"""Checks compensations that a plan proposes as the calls that they are.
 
-Each becomes a step of its own after the plan's steps: named after its step with `~` before it, without gates of its own
-choice, and with the evidence of its step. The checks of ordinary calls run over that longer plan, so a rule for calls
-never has to be written twice. A compensation that a tool declares comes from the pack, and is not checked here.
+Each becomes an additional step after the plan's steps: its id is its step's id with a `~` prefix, it has no gates of
+its own and the evidence of its step. The checks of ordinary calls run over that longer plan, so no rule for calls is
+written twice. A compensation that a tool declares comes from the pack, and is not checked here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHECKS: tuple[tuple[Callable[[Review], Refusals], Check | None], ...] = (
     (policies_hold, None),
     (actions_are_not_repeated, "duplicates"),
 )
-"""What is asked of a proposed compensation beyond `own_compensations_fit` and the flow of its values."""
+"""The checks of a proposed compensation besides `own_compensations_fit` and the information flow."""
 
 
 class CompensatingStep(Step):
@@ -50,7 +50,7 @@ class CompensatingStep(Step):
 
 
 def _proposed(review: Review) -> list[tuple[EffectiveStep, Compensation]]:
-    """The calls that come with a compensation of the plan's own."""
+    """Yield the calls with a compensation proposed by the plan."""
     return [
         (call, own)
         for call in review.calls
@@ -59,8 +59,9 @@ def _proposed(review: Review) -> list[tuple[EffectiveStep, Compensation]]:
 
 
 def compensation_demands(review: Review) -> list[tuple[EffectiveStep, str, tuple[str, ...]]]:
-    """Return the compensations that a plan proposes and that wait for approval: the step, the tool, and the gates, of
-    which there are none if anybody but the owner may approve."""
+    """Return the proposed compensations that need approval: the step, the tool, and the gates (empty if anyone but the
+    owner may approve).
+    """
     proposed = _proposed(review)
     if not proposed:
         return []
@@ -78,7 +79,7 @@ def compensation_demands(review: Review) -> list[tuple[EffectiveStep, str, tuple
 
 
 def compensations_are_permitted(review: Review) -> Refusals:
-    """A compensation that the plan proposes passes what every call has to pass, beside the calls of the plan."""
+    """A proposed compensation passes the checks of every call, together with the calls of the plan."""
     if not review.is_strict:
         return
     proposed = _proposed(review)
@@ -103,7 +104,7 @@ def _at_host(review: Review, refusal: Refusal, host: int) -> Refusal:
 
 
 def _is_refused_without(review: Review) -> bool:
-    """Whether a policy over the plan fails already for the plan's own steps, which is refused by itself."""
+    """Return whether a policy over the plan already fails without the compensations, which is reported separately."""
     plain = Review(review.ctx, review.compiled, review.spec, review.plan, review.reading)
     return any(refusal.step is None for refusal in policies_hold(plain))
 
@@ -125,7 +126,7 @@ def _extended_review(review: Review, proposed: list[tuple[EffectiveStep, Compens
 
 def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tuple[str, ...]) -> Step:
     """Return the step that represents the compensation of `host`; the suffix `#2` marks the second time that `host` ran."""
-    # Not validated here: a review raises for no plan that parses, whatever it puts into a compensation.
+    # Not validated here: a review never raises for a plan that parses, whatever its compensations contain.
     return CompensatingStep.model_construct(
         None,
         id=f"{COMPENSATES}{host}",
@@ -138,15 +139,15 @@ def compensating_step(host: str, tool: str, params: dict[str, Any], evidence: tu
 
 
 def with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
-    """Return a plan with other steps, which may be more than a planner may propose."""
+    """Return a plan with other steps, which may exceed the limit for planners."""
     fields = {name: getattr(plan, name) for name in Plan.model_fields}
     return Plan.model_construct(None, **{**fields, "steps": steps})
 
 
 def _with_own_params(value: Any, params: dict[str, Any]) -> Any:
-    """Return a compensation's value with what the plan itself writes in place of references to `params`.
+    """Return a compensation's value with references to `params` replaced by what the plan spells out.
 
-    Values behind references in the step's parameters are left open, and checked when the compensation is due.
+    References in the step's parameters stay open, and are checked when the compensation is due.
     """
     members = as_object(value)
     if members is not None:

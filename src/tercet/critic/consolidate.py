@@ -1,4 +1,4 @@
-"""`consolidate`: both verdicts in one report, with the one line that says why; `finalize`: the record of a run."""
+"""`consolidate` combines both verdicts into a report with a one-line rationale; `finalize` builds the record of a run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def consolidate(
     decided_at: str,
     score: ScoreVerdict | None = None,
 ) -> CriticReport:
-    """The report of a run; `decided_at` is ISO 8601 and is given by the shell, since this room has no clock."""
+    """Return the report of a run; the caller passes `decided_at` (ISO 8601), since this package has no clock."""
     published = verify.published() if isinstance(verify, Verdict) else verify
     if isinstance(published, VerifyRefused):
-        # Refused before execution: whatever score a caller hands in, nothing ran that it could be about.
+        # Refused before execution: nothing ran, so any score that the caller passes is ignored.
         score, status = None, "refused_by_critic"
         rationale = f"verify failed: {published.kind} — {'; '.join(published.reasons)}"
     elif score is None:
@@ -63,7 +63,7 @@ def finalize(
     verdicts: tuple[Verdict, ...] = (),
     run: Run | None = None,
 ) -> DecisionRecord:
-    """The decision record; `run` is what the executor left, and is absent where the plan was refused."""
+    """Return the decision record; `run` is None if the plan was refused."""
     refs = dict.fromkeys(ref for step in plan.steps for ref in pinned(step))
     controls = [f"safety_mode:{ctx.safety_mode}", f"risk_tier:{spec.risk_tier}"]
     controls += [f"gate:{gate.name}" for gate in compiled.gates]

@@ -1,4 +1,4 @@
-"""Steps that take outputs of the run: what they may refer to, and what must not depend on them."""
+"""Checks steps that take outputs of the run: what they may refer to, and what must not depend on them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tercet.critic.review import Refusals, Review
 
 
 def may_take_outputs(review: Review) -> bool:
-    """Whether the name `outputs` stands for the outputs of the run."""
+    """Return whether the name `outputs` refers to the outputs of the run."""
     return review.ctx.goes_by(Behaviour.DELIVERY) and OUTPUTS not in review.position
 
 
 def deliveries_are_possible(review: Review) -> Refusals:
-    """Steps take outputs that the run has, and no output waits for such a step."""
+    """Steps take only outputs that the run has, and no output depends on such a step."""
     graph = review.graph
     if not review.ctx.goes_by(Behaviour.DELIVERY):
         return

@@ -1,4 +1,4 @@
-"""What is checked again at dispatch, on the resolved call: everything that review had to leave open."""
+"""Checks repeated at dispatch on the resolved call: everything that review left open."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tercet.critic.rules import policies_hold, read_order
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What is known of the other steps of a plan when one of them is dispatched."""
+    """What is known about the other steps of a plan when one of them is dispatched."""
 
     params: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
-    """The resolved parameters of the steps that have begun, and of those whose values are known by now."""
+    """The resolved parameters of the steps that have begun, and of those whose values are already known."""
     left_out: frozenset[str] = frozenset()
     """The steps that will not run."""
     uncertain: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ NO_PROGRESS = Progress()
 
 
 def recheck(review: Review, step_id: str) -> Refusal | None:
-    """Return why the call of a step must not be made; None if nothing forbids it. `review` has its resolved parameters."""
+    """Return why the call of a step must not be made, or None. `review` has its resolved parameters."""
     index = review.position[step_id]
     found = chain(
         arguments_fit_schema(review),
@@ -50,13 +50,13 @@ def recheck(review: Review, step_id: str) -> Refusal | None:
 
 
 def recheck_sources(review: Review, step_id: str) -> Refusal | None:
-    """Return why the values of a call lack a trusted source now that results are known which people typed, or None."""
+    """Return why the values of a call lack a trusted source now that people have entered results, or None."""
     index = review.position[step_id]
     return next((refusal for refusal in authority_is_bound(review) if refusal.step == index), None)
 
 
 def recheck_results(review: Review, step_id: str, results: Mapping[str, Any]) -> Refusal | None:
-    """Return why an effect must not be made now that the results are known that it depends on, or None."""
+    """Return why an effect must not be made now that the results that it depends on are known, or None."""
     if not any(relation.tool and relation.field for relation in review.spec.bind):
         return None
     return find_unrelated_result(review, step_id, results)
@@ -72,9 +72,9 @@ def resolved_review(
     progress: Progress = NO_PROGRESS,
     planned: Plan | None = None,
 ) -> Review:
-    """Return the review of a plan in which one step is due, with the parameters that it and others run with.
+    """Return the review of a plan in which one step is due, with the resolved parameters of it and of other steps.
 
-    `planned` is the plan as it was proposed, if that is another one.
+    `planned` is the plan as proposed, if it differs.
     """
     if not ctx.goes_by(Behaviour.STRICT_CALLS):
         steps = [with_params(step, params) if step.id == step_id else step for step in plan.steps]

@@ -1,6 +1,6 @@
-"""The five evaluators: each a pure function of what was recorded of a run, with a version.
+"""The five evaluators: versioned pure functions of the record of a run.
 
-A changed rule is a new version, since a recorded verdict must stay re-derivable under the rule that it had.
+A changed rule gets a new version, since a recorded verdict must remain reproducible under its own rule.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Status = Literal["pass", "warn", "fail"]
 VERSION = "1"
 MAX_FINDINGS = 20
 NEAR = 0.8
-"""The part of a budget from which on its use is worth a warning."""
+"""The share of a budget above which its use is a warning."""
 
 
 class Made(NamedTuple):
-    """A call of a run and how it ended, as most evaluators read it."""
+    """A call of a run and its outcome, as most evaluators read it."""
 
     step_id: str
     tool: str
@@ -60,16 +60,16 @@ class Made(NamedTuple):
 
 
 class Recorded:
-    """A run, and what several evaluators work out of it: once, since a review of a plan costs more than its checks."""
+    """A run, and values that several evaluators derive from it: computed once, since reviewing a plan is expensive."""
 
     def __init__(self, run: Run, reading: Reading | None = None) -> None:
-        """`reading` is what the plan's review made of it, and saves reading it again."""
+        """`reading` is the one from the plan's review, to avoid reading the plan again."""
         self.run = run
         self._reading = reading
 
     @cached_property
     def made(self) -> list[Made]:
-        """The calls in the order in which their results came."""
+        """The calls in order of completion."""
         return [
             Made(call.step_id, call.tool, call.params, result.outcome, result.error)
             for call, result in ((entry.call, entry.result) for entry in self.run.transcript)
@@ -77,16 +77,16 @@ class Recorded:
 
     @cached_property
     def planned(self) -> Review:
-        """The plan as it was proposed."""
+        """The plan as proposed."""
         run = self.run
         return Review(run.context, run.compiled, run.spec, run.plan, self._reading)
 
     @cached_property
     def is_to_the_letter(self) -> bool:
-        """Whether every step was called once, with the very parameters that the plan writes out.
+        """Whether every step was called once, with exactly the literal parameters of the plan.
 
-        Then what ran is the plan, and no argument has drifted. It is found out by printing all parameters at once; the
-        slow ways below find the same, step by step.
+        Then the plan is what ran, and no argument has drifted. This compares all parameters at once; the slower checks
+        below find the same step by step.
         """
         steps, made = self.run.plan.steps, self.made
         params = {each.step_id: each.params for each in made}
@@ -99,9 +99,9 @@ class Recorded:
 
     @cached_property
     def ran(self) -> Review:
-        """The plan with the parameters that its steps really ran with, and without the steps that did not run.
+        """The plan with the actual parameters of its steps, and without the steps that did not run.
 
-        Raises `PlanError` if what was recorded is no JSON.
+        Raises `PlanError` if the record is not valid JSON.
         """
         if self.is_to_the_letter:
             return self.planned
@@ -113,7 +113,7 @@ class Recorded:
             if step.id in params
         )
         if len(steps) == len(run.plan.steps) and all(map(is_, steps, run.plan.steps)):
-            return self.planned  # which was read and checked already
+            return self.planned  # already read and checked
         if read_order(run.compiled.policies):
             steps = keep_order(run.plan, steps)
         plan = run.plan.model_copy(update={"steps": steps})
@@ -121,7 +121,7 @@ class Recorded:
 
     @property
     def _late(self) -> frozenset[str]:
-        """The policies over the plan that its review had to leave open."""
+        """The policies over the plan that its review left open."""
         run = self.run
         if not run.context.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(run.compiled.policies):
             return frozenset()
@@ -133,7 +133,7 @@ class Recorded:
 
 
 def _as_run(step: Step, params: JsonObject, refs: tuple[str, ...]) -> Step:
-    """A step with the parameters that it ran with; the step itself where those are the ones that are written."""
+    """Return a step with its actual parameters; the step itself if they are the ones in the plan."""
     if refs == step.evidence_refs and step.is_written_out and _is_printed_alike(step.params, params):
         return step
     return step.resolved_to(params, refs)
@@ -144,7 +144,7 @@ def _is_without_repeats(refs: tuple[str, ...]) -> bool:
 
 
 def evaluate_policy(recorded: Recorded) -> Evaluation:
-    """What was called was planned, surfaced, authorised and within the mode, and policies and limits hold on it."""
+    """All calls were planned, on the surface, authorised and within the mode, and policies and limits hold for them."""
     return _floor(_policy_findings(recorded))
 
 
@@ -178,7 +178,7 @@ _POLICY_CHECKS = (
 
 
 def evaluate_safety(recorded: Recorded) -> Evaluation:
-    """Every effect was approved where it had to be, ran as it was planned, once, and its outcome is known."""
+    """Every effect was approved where required, ran once and as planned, and its outcome is known."""
     return _floor(_safety_findings(recorded))
 
 
@@ -204,7 +204,7 @@ def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
 
 
 def _unapproved(recorded: Recorded) -> Iterator[Finding]:
-    """Steps that ran without an approval that they had to wait for, whoever demanded it."""
+    """Yield the steps that ran without an approval that they needed."""
     run, demanded = recorded.run, _demanded(recorded)
     for step_id, name in sorted(demanded):
         if not is_opened(run, step_id, run.compiled.gates_by_name[name]):
@@ -213,24 +213,24 @@ def _unapproved(recorded: Recorded) -> Iterator[Finding]:
     for step_id, policy in granted.items():
         message = f"step {step_id} ran by a grant of {policy} that the pack does not give"
         yield Finding(code="unapproved", message=message, step_id=step_id)
-    told = {*granted, *(step_id for step_id, _ in demanded)}  # a gate by name was looked for above
+    reported = {*granted, *(step_id for step_id, _ in demanded)}  # named gates were checked above
     for step_id in unanswered(run, recorded.planned):
-        if step_id not in told:
+        if step_id not in reported:
             yield Finding(code="unapproved", message=f"nobody approved step {step_id}", step_id=step_id)
 
 
 def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
-    """The gates of every step that ran: its own, the decision's, those of policies, and that of unbound values.
+    """Return the gates of every step that ran: its own, the decision's, those of policies, and that of unbound values.
 
-    Conditions and policies are decided on what the steps really ran with, where nothing is open any more.
+    Conditions and policies are evaluated on the actual parameters, where nothing is open any more.
     """
     if not recorded.run.compiled.gates:
-        return set()  # whoever demands a gate demands one of these
+        return set()  # every demanded gate is one of these
     planned = recorded.planned
     try:
         reviewed = recorded.ran
     except PlanError:
-        # The policy floor says so; conditions on such arguments stay open, and their gates closed.
+        # The policy evaluator reports it; conditions on such arguments stay open, and their gates closed.
         reviewed = planned
     exhaust(authority_is_bound(planned))
     exhaust(policies_hold(reviewed))
@@ -241,7 +241,7 @@ def _demanded(recorded: Recorded) -> set[tuple[str, str]]:
 
 
 def _drifted(recorded: Recorded) -> Iterator[Finding]:
-    """Calls whose parameters are not what the plan says, given the results before them."""
+    """Yield the calls whose parameters differ from the plan, given the results before them."""
     if recorded.is_to_the_letter:
         return
     run = recorded.run
@@ -282,7 +282,7 @@ def _is_same(expected: JsonObject | None, actual: JsonObject) -> bool:
 
 
 def _is_printed_alike(one: Json, other: Json) -> bool:
-    """Whether two values are the same JSON; of values that orjson cannot print, no is said without a closer look."""
+    """Return whether two values are the same JSON; False for values that orjson cannot print."""
     try:
         option = orjson.OPT_SORT_KEYS
         return orjson.dumps(one, option=option) == orjson.dumps(other, option=option)
@@ -291,7 +291,7 @@ def _is_printed_alike(one: Json, other: Json) -> bool:
 
 
 def evaluate_utility(recorded: Recorded) -> Evaluation:
-    """The decision's outputs are there and valid, and the steps that had to run did."""
+    """The decision's outputs exist and are valid, and the required steps ran."""
     run = recorded.run
     required = run.spec.required_outputs
     missing = [name for name in required if name not in run.outputs]
@@ -316,17 +316,17 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
 
 
 def schema_faults(run: Run) -> list[str]:
-    """Every way in which the outputs break the decision's schema."""
+    """Return every violation of the decision's output schema."""
     if run.spec.outputs_schema is None:
         return []
     try:
         return [fault.message for fault in schemas.faults(run.spec.outputs_text, run.outputs)]
-    except UsageError as error:  # a schema that is none fits nothing
+    except UsageError as error:  # an invalid schema matches nothing
         return [f"the schema of {run.spec.id} cannot be used: {error.message}"]
 
 
 def is_schema_valid(run: Run) -> bool:
-    """Whether the outputs satisfy the decision's schema."""
+    """Return whether the outputs satisfy the decision's schema."""
     return not schema_faults(run)
 
 
@@ -366,7 +366,7 @@ def _usage(uses: list[tuple[str, str, int, int | None]]) -> Evaluation:
 
 
 def _floor(found: Iterator[Finding]) -> Evaluation:
-    """A floor holds or it does not: one finding fails it."""
+    """Return a pass/fail evaluation: one finding fails it."""
     findings = list(islice(found, MAX_FINDINGS))
     return _evaluation("fail" if findings else "pass", 0.0 if findings else 1.0, findings)
 

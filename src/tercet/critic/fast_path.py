@@ -1,9 +1,9 @@
-"""Whether a plan certainly passes review, found in one pass over its steps.
+"""Decides in one pass over the steps whether a plan certainly passes review.
 
-Most plans pass, and each check of the matrix goes through a plan again to explain what is wrong with it. This asks the same
-of an ordinary plan at once: every step calls a tool and comes after the steps that it needs, nothing is conditional or
-computed, and all rules of the pack hold together. A yes means that no check would refuse, defer or demand anything. A no
-means nothing: the checks decide.
+Most plans pass, and each check of the matrix iterates over the plan again to explain what is wrong with it. This asks
+the same of an ordinary plan at once: every step calls a tool and comes after the steps that it needs, nothing is
+conditional or computed, and all rules of the pack hold together. True means that no check would refuse, defer or demand
+anything. False means nothing: the checks decide.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLAN_CHECKS = (
 
 
 def certainly_passes(worth: Worth) -> bool:
-    """Whether no check of the matrix would refuse, defer or demand anything; no is only a reason to look closer."""
+    """Return True if no check of the matrix would refuse, defer or demand anything; False means undecided."""
     review = worth.review
     plan, ctx = review.plan, review.ctx
     if review.conditions or plan.memory or review.spec.bind or ctx.earlier or not review.is_strict:
@@ -61,7 +61,7 @@ def certainly_passes(worth: Worth) -> bool:
 
 
 def _are_steps_sound(review: Review) -> bool:
-    """Whether each step is permitted, comes after those that it needs, and does what no other does."""
+    """Return whether each step is permitted, comes after those that it needs, and repeats no action."""
     position, read_only = review.position, ApprovalMode.READ_ONLY
     at_start = start_conditions(review)
     held_after: list[frozenset[str]] = []
@@ -91,7 +91,7 @@ def _are_steps_sound(review: Review) -> bool:
 
 
 def _are_arguments_sound(worth: Worth) -> bool:
-    """Whether the arguments of every call fit its tool's schema, and those that carry authority are trusted."""
+    """Return whether the arguments of every call fit its tool's schema, and authority values are trusted."""
     reading = worth.review.reading
     for call in reading.calls:
         if find_faults(reading, call):
@@ -103,7 +103,7 @@ def _are_arguments_sound(worth: Worth) -> bool:
 
 
 def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
-    """Return the steps that values refer to; None if one is computed, or refers to something that is not there."""
+    """Return the steps that values refer to; None if one is computed or refers to something missing."""
     needed: list[str] = []
     for item in scanned:
         if type(item) is Leaf:
@@ -120,7 +120,7 @@ def _find_needed(review: Review, scanned: list[Found]) -> list[str] | None:
 
 
 def _is_permitted(review: Review, call: EffectiveStep) -> bool:
-    """Whether this run may make calls of this tool, mode and reversibility with these gates."""
+    """Return whether this run may make calls of this tool, mode and reversibility with these gates."""
     declared, gates = call.step.approval_mode, review.compiled.gates_by_name
     return (
         MODE_RANK[call.mode] <= MODE_RANK[review.ctx.safety_mode]
@@ -134,7 +134,7 @@ def _is_permitted(review: Review, call: EffectiveStep) -> bool:
 
 
 def _is_evidence_pinned(review: Review) -> bool:
-    """Whether the evidence is there that steps and decisions require, and whatever else steps pin."""
+    """Return whether the required evidence and all pinned evidence is available."""
     evidence = review.compiled.evidence
     for call, refs in zip(review.calls, review.pinned, strict=True):
         for ref in refs:
@@ -150,7 +150,7 @@ def _is_evidence_pinned(review: Review) -> bool:
 
 
 def _is_bound(review: Review, checkpoint: DecisionCheckpoint) -> bool:
-    """Whether the very step of a checkpoint pins what its decision requires."""
+    """Return whether the step of a checkpoint itself pins what its decision requires."""
     decision, step = find_decision(review, checkpoint), review.position.get(checkpoint.after_step)
     return (
         decision is not None

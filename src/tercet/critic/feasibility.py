@@ -1,5 +1,4 @@
-"""Whether a plan can be carried out at all: time, width, money, branches, checkpoints, repetitions,
-and whether what its steps presuppose is brought about and not taken away in between."""
+"""Checks whether a plan can be carried out: time, width, money, branches, checkpoints, repetitions and preconditions."""
 
 from __future__ import annotations
 
@@ -24,12 +23,12 @@ from tercet.policy.call_params import canonical_params, identity_params, keeps_s
 
 
 def latency_is_within_budget(review: Review) -> Refusals:
-    """The longest chain of steps fits into the wall clock that is left."""
+    """The longest chain of steps fits into the remaining wall clock time."""
     limit = review.ctx.run_budget.wall_clock_ms
     if limit is None:
         return
     left = limit - review.ctx.used.wall_clock_ms
-    if review.reading.duration_ms <= left:  # even one after the other they fit
+    if review.reading.duration_ms <= left:  # even in sequence they fit
         return
     durations = _durations(review)
     total = max(review.graph.finish_times(durations), default=0)
@@ -45,7 +44,7 @@ def latency_is_within_budget(review: Review) -> Refusals:
 
 
 def concurrency_is_within_limit(review: Review) -> Refusals:
-    """No more steps may be active at once than the run allows."""
+    """No more steps are active at once than the run allows."""
     limit = review.ctx.run_budget.max_parallel
     if limit is None or len(review.plan.steps) <= limit:
         return
@@ -60,7 +59,7 @@ def concurrency_is_within_limit(review: Review) -> Refusals:
 
 
 def branches_are_within_limit(review: Review) -> Refusals:
-    """Conditions that decide on what other conditions let happen go no deeper than the run allows."""
+    """Nested conditions are no deeper than the run allows."""
     if not review.conditions:
         return
     limit = review.ctx.run_budget.max_branch_depth
@@ -76,7 +75,7 @@ def branches_are_within_limit(review: Review) -> Refusals:
 
 
 def _branch_depths(review: Review) -> list[int]:
-    """For each step, how many conditions must have held for it and for what it refers to, one after the other."""
+    """Return for each step how many nested conditions must hold for it and for what it refers to."""
     depths = [0] * len(review.plan.steps)
     for index in review.graph.order:
         named = [name for item in review.found[index] if type(item) is Reference for name in item.names]
@@ -96,7 +95,7 @@ def _durations(review: Review) -> list[int]:
 
 
 def budget_is_left(review: Review) -> Refusals:
-    """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
+    """Calls, tokens and cost fit into the remaining budget, with the calls of compensations reserved."""
     budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
     undoing, surface = reading.compensations, review.compiled.surface
     calls = len(reading.calls) + len(undoing)
@@ -119,7 +118,7 @@ def budget_is_left(review: Review) -> Refusals:
 
 
 def _reserved(count: int, code: Code) -> str:
-    """What a remedy adds about the calls that are reserved for compensations."""
+    """Return the suffix of a remedy about the calls reserved for compensations."""
     if not count or code is Code.TOKENS_EXCEEDED:
         return ""
     return f"; {'1 call is' if count == 1 else f'{count} calls are'} reserved for compensations"
@@ -167,7 +166,7 @@ def find_decision(review: Review, checkpoint: DecisionCheckpoint) -> DecisionSpe
 
 
 def _pinned_until(review: Review, step: int) -> set[str]:
-    """The evidence that a step and those before it pin."""
+    """Return the evidence that a step and those before it pin."""
     return {ref for index in (step, *review.graph.ancestors(step)) for ref in review.pinned[index]}
 
 
@@ -199,8 +198,9 @@ def actions_are_not_repeated(review: Review) -> Refusals:
 
 
 def differ_by_name(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
-    """Whether a text or an integer that belongs to the identity tells calls of a tool apart; no is only a reason to look
-    closer. Integers are compared with integers and texts alone: 5 and 5.0 are one value."""
+    """Return True if a text or an integer in the identity distinguishes all calls of a tool; False means undecided.
+    Integers are compared with integers and texts only: 5 and 5.0 are one value.
+    """
     tool, params = calls[0].tool, calls[0].params
     for name in identity_params(tool, params, is_strict=is_strict) if len(calls) > 1 else ():
         names = {found for call in calls if type(found := call.params.get(name)) in (str, int)}
@@ -210,7 +210,7 @@ def differ_by_name(calls: list[EffectiveStep], *, is_strict: bool) -> bool:
 
 
 def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
-    """Whether what a compensation does depends on the result of its own step, so that equal words may mean two actions."""
+    """Return whether a compensation depends on the result of its own step, so that equal text may mean two actions."""
     return call.position in review.hosts and any(
         not references.OWN_STEP.isdisjoint(found.names)
         for found in references.scan(identity_params(call.tool, call.params, is_strict=review.is_strict))
@@ -219,10 +219,10 @@ def _is_decided_later(review: Review, call: EffectiveStep) -> bool:
 
 
 def _identity_text(chosen: dict[str, Any]) -> str:
-    """Return identity parameters as text. Numbers count by value: an amount of 500.0 is the amount of 500."""
+    """Return identity parameters as text. Numbers are compared by value: an amount of 500.0 equals 500."""
     try:
         return canonical(chosen).decode()
-    except UsageError:  # a number that canonical JSON does not have
+    except UsageError:  # a number without canonical JSON
         return json.dumps(_by_value(chosen), sort_keys=True)
 
 
@@ -235,7 +235,7 @@ def _by_value(value: Any) -> Any:
 
 
 def preconditions_are_met(review: Review) -> Refusals:
-    """What a step presupposes holds at the start, or a step before it brings it about."""
+    """A step's preconditions hold at the start, or a step before it establishes them."""
     presupposed = {
         index: conditions
         for index, step in enumerate(review.plan.steps)
@@ -268,7 +268,7 @@ def preconditions_are_met(review: Review) -> Refusals:
 
 
 def _established_before(review: Review, counts: Callable[[Step], bool]) -> dict[int, frozenset[str]]:
-    """Return, for each step, the conditions that hold at the start or that a step before it which counts establishes."""
+    """Return, for each step, the conditions that hold at the start or are established by a certain step before it."""
     graph, at_start = review.graph, start_conditions(review)
     before: dict[int, frozenset[str]] = {}
     after: dict[int, frozenset[str]] = {}
@@ -283,7 +283,7 @@ def _established_before(review: Review, counts: Callable[[Step], bool]) -> dict[
 
 
 def start_conditions(review: Review) -> frozenset[str]:
-    """Return the conditions that hold when the plan starts: those of the decision, changed by what the run did before."""
+    """Return the conditions that hold when the plan starts: the decision's, changed by the earlier calls of the run."""
     surface = review.compiled.surface
     earlier = ((surface.get(made.step.tool or ""), made.place is not None) for made in review.ctx.earlier)
     return conditions_after(review.spec.conditions, earlier)
@@ -297,7 +297,7 @@ def _establish(review: Review, condition: str) -> str:
 
 
 def conditions_are_kept(review: Review) -> Refusals:
-    """What a step presupposes still holds when it begins, in whatever order the plan may be carried out."""
+    """A step's preconditions still hold when it begins, in every order that the plan allows."""
     if not any(call.tool.revokes for call in review.calls):
         return
     effects = effects_in(review.plan, review.compiled.surface)
@@ -322,7 +322,7 @@ def _threatened(review: Review, exposure: Exposure) -> Refusal:
 
 
 def _part(review: Review, exposure: Exposure) -> str:
-    """The orders that would keep a threat away."""
+    """Return the remedies that would rule out a threat."""
     threat, condition, producer, consumer = exposure
     name, user = review.plan.steps[threat].id, review.plan.steps[consumer].id
     ways: list[str] = []

@@ -1,24 +1,25 @@
-"""Information flow: who may decide what.
+"""Information flow: which values may decide what.
 
 A *trusted* value comes from a trusted request field, from trusted evidence that its step pins and that relates to the
-request, from a trusted result, or from the plan approved before (`critic/sources.py`, `critic/relations.py`).
-Two rules, checked before anything runs:
+request, from a trusted result, or from the previously approved plan (`critic/sources.py`, `critic/relations.py`). Two
+rules, checked before anything runs:
 
-1. Every value in an authority parameter is trusted, and of the kind that the parameter takes. A literal is trusted if it
-   *equals* a scalar of exactly one such source, since a planner that was talked into something writes literals. An empty
-   list or object equals none of them. A reference is worth what it points at. A computed value is worth the least of what it reads, and the constants in it
-   count as literals, if all it does is select, choose, add or subtract (`contracts/formulas.py`), add no constant and
-   no source twice, and be a number where it adds. Anything else that is computed has no trusted source.
+1. Every value in an authority parameter is trusted, and of the kind that the parameter takes. A literal is trusted if
+   it *equals* a scalar of exactly one such source, since a manipulated planner writes literals. An empty list or object
+   equals none of them. A reference has the trust of its target. A computed value has the least trust of what it reads,
+   and its constants count as literals, if it only selects, chooses, adds or subtracts (`contracts/formulas.py`), adds
+   no constant and no source twice, and yields a number where it adds. All other computed values have no trusted source.
 2. No untrusted value decides the `when` of a step above read_only, nor that of any step which it waits for.
 
-A result is worth the least of what its tool declares and what its inputs are worth, unless the tool endorses: a
-look-up of an order that an attacker named brings back true facts about the wrong order. For this purpose booleans,
-null, and values that the tool's own schema enumerates are not worth tainting a result over: they name nothing.
+A result has the least trust of its tool's declaration and its inputs, unless the tool endorses: looking up an order
+that an attacker named returns true facts about the wrong order. Booleans, null, and values that the tool's own schema
+enumerates do not taint a result: they name nothing.
 
-Known limits. Where a decision declares no relations, a plan may pin the evidence of another customer. A sum of different trusted numbers is trusted, whatever it adds up, and a tool that returns
-its input is another source of the same number. A tool that hands back what another was told to keep launders it, unless
-it marks those fields. And whether an optional step runs may still follow from untrusted words where they make a
-read_only step fail that it waits for. Ruling these out is what policies, limits and marks are for.
+Known limits. Where a decision declares no relations, a plan may pin the evidence of another customer. A sum of
+different trusted numbers is trusted, whatever it adds up, and a tool that returns its input is another source of the
+same number. A tool that returns untrusted text stored by another tool launders it, unless it marks those fields. And
+whether an optional step runs may still depend on untrusted text that makes a read_only step fail for which it waits.
+Policies, limits and marks can rule these out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def authority_is_bound(review: Review) -> Refusals:
 
 
 def find_unbound(worth: Worth, call: EffectiveStep) -> Iterable[Origin]:
-    """Where each value and key in an authority parameter of a call came from that is not trusted."""
+    """Return the origin of each untrusted value and key in the authority parameters of a call."""
     if not call.tool.authority_parameters and not call.tool.has_authority_everywhere:
         return ()
     scanned = worth.review.found[call.position]
@@ -66,7 +67,7 @@ def find_unbound(worth: Worth, call: EffectiveStep) -> Iterable[Origin]:
 
 
 def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
-    """Where each value of a call came from, and whether that place is trusted: what an approver is shown."""
+    """Return the origin of each value of a call and whether it is trusted, as an approver sees it."""
     worth = Worth(review)
     position = review.position[step_id]
     call = review.call_at.get(position)
@@ -75,7 +76,7 @@ def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
 
 
 def literal_sources(worth: Worth) -> tuple[Origin, ...]:
-    """Where the literals of a plan that carry authority were found."""
+    """Return where the authority literals of a plan were found."""
     review = worth.review
     if not worth.is_strict:
         return ()
@@ -92,8 +93,9 @@ def literal_sources(worth: Worth) -> tuple[Origin, ...]:
 
 
 def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
-    """Return where each value of the compensation that a step proposes came from, and whether every authority value in it
-    has a trusted source."""
+    """Return the origin of each value of a proposed compensation, and whether every authority value in it has a trusted
+    source.
+    """
     worth, call = Worth(review), review.call_at[review.position[step_id]]
     tool, scanned = _proposed_compensation(review, call)
     if tool is None:
@@ -105,7 +107,7 @@ def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ..
 
 
 def _proposed_compensation(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
-    """The tool of the compensation that a step proposes, and its parameters by their own names, scanned."""
+    """Return the tool of a proposed compensation and its parameters by their declared names, scanned."""
     own = call.step.compensate
     tool = None if own is None else review.compiled.surface.get(own.tool)
     if own is None or tool is None:
@@ -114,7 +116,7 @@ def _proposed_compensation(review: Review, call: EffectiveStep) -> tuple[ToolSpe
 
 
 def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
-    """Return in words, by parameter, where values came from and whether that place is trusted."""
+    """Return a description, by parameter, of where values came from and whether that source is trusted."""
     described: dict[str, str] = {}
     for origin in origins:
         name = pointer.parts(origin.parameter)[0]
@@ -125,7 +127,7 @@ def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
 
 
 def trusted_results(review: Review) -> tuple[str, ...]:
-    """The steps of a plan whose results are trusted, but for the fields that their tools mark."""
+    """Return the steps of a plan whose results are trusted, except for the fields that their tools mark."""
     worth = Worth(review)
     return tuple(call.step.id for call in review.calls if worth.is_trusted_result(call.position))
 
@@ -160,7 +162,9 @@ def _kind(worth: Worth, tool: ToolSpec | None, found: Found) -> str:
 
 
 def _came_from(worth: Worth, found: Found) -> str:
-    """How a value is written: a literal, a reference, or a computation, which is never shown as a mere reference."""
+    """Return how a value is written: a literal, a reference, or a computation, which is never shown as a plain
+    reference.
+    """
     if type(found) is not Reference:
         return "literal" if type(found) is Leaf else ""
     if found.kind == "select":
@@ -169,7 +173,7 @@ def _came_from(worth: Worth, found: Found) -> str:
 
 
 def _computations(worth: Worth, found: Reference) -> Iterator[str]:
-    """What a computed value reads, and each computation that it reads from notes."""
+    """Return what a computed value reads, and each computation that it reads from notes."""
     seen: set[Reference] = set()
     waiting = [found]
     while waiting and len(seen) < MAX_COMPUTATIONS:
@@ -186,11 +190,11 @@ def _computations(worth: Worth, found: Reference) -> Iterator[str]:
 
 
 MAX_COMPUTATIONS = 8
-"""How many computations behind one value an approver is shown."""
+"""The maximum number of computations behind one value that an approver sees."""
 
 
 def _written_by_notes(worth: Worth, read: Read) -> list[Reference]:
-    """The references that a note holds at the place that is read, if it is a note."""
+    """Return the references of a note at the place that is read; empty if it is not a note."""
     index = worth.review.position.get(read.name)
     if index is None or index in worth.review.call_at:
         return []
@@ -202,7 +206,7 @@ def _written_by_notes(worth: Worth, read: Read) -> list[Reference]:
 
 
 def _entered_by_people(worth: Worth, found: Reference) -> Iterator[str]:
-    """Who entered the results that a reference reads, where tools did not return them."""
+    """Return who entered the results that a reference reads."""
     return filter(None, (_entered_by(worth, name) for name in sorted(found.names)))
 
 
@@ -212,7 +216,7 @@ def _entered_by(worth: Worth, step_id: str) -> str | None:
 
 
 def _trusted_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -> tuple[str, str]:
-    """Where a literal that is trusted was found: in words, and by name."""
+    """Return where a trusted literal was found: as a description and as a name."""
     if not worth.is_strict:
         return "", ""
     holder = worth.bind(found.value, at, tool, found.place).holder
@@ -230,7 +234,7 @@ def _trusted_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -
 def _unbound(
     worth: Worth, tool: ToolSpec, scanned: Sequence[Found], at: int, own: EffectiveStep | None = None
 ) -> Iterator[Origin]:
-    """Where each value and key in an authority parameter came from that is not trusted."""
+    """Yield the origin of each untrusted value and key in an authority parameter."""
     names = None if tool.has_authority_everywhere else tool.authority_parameters
     for found in scanned:
         if names is None or found.place[0] in names:
@@ -249,7 +253,7 @@ def _condition(worth: Worth, call: EffectiveStep, condition: Reference) -> Refus
 
 
 def _inherited_condition(worth: Worth, call: EffectiveStep, position: int, read: Read) -> Refusals:
-    """The violation of a step that waits for the step at `position`, whose condition reads something untrusted."""
+    """Return the violation of a step that waits for the step at `position`, whose condition reads something untrusted."""
     origin = _condition_origin(worth, "/depends_on", read)
     reason = (
         f"step {call.position} waits for step {position}, whose condition is decided by {_named(read)}: "
@@ -259,7 +263,7 @@ def _inherited_condition(worth: Worth, call: EffectiveStep, position: int, read:
 
 
 def _behind_untrusted_conditions(worth: Worth) -> dict[int, tuple[int, Read]]:
-    """Return, for each step that waits for one whose condition is untrusted, that step and what its condition reads."""
+    """Return, for each step that waits for one with an untrusted condition, that step and what its condition reads."""
     review = worth.review
     behind: dict[int, tuple[int, Read]] = {}
     for position, condition in review.conditions.items():
@@ -287,7 +291,7 @@ def _condition_origin(worth: Worth, place: str, read: Read) -> Origin:
 
 
 def _compensation(worth: Worth, call: EffectiveStep) -> Refusals:
-    """A compensation that the plan proposes may use the step's own result and parameters, as far as they are trusted."""
+    """Yield violations of a proposed compensation, which may use trusted parts of the step's own result and parameters."""
     tool, scanned = _proposed_compensation(worth.review, call)
     if tool is None:
         return
@@ -306,7 +310,7 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
     if outcome == "allow":
         return
     gate = review.compiled.gates_by_name.get(review.spec.unbound_gate or "")
-    # A gate with a condition could be lifted by it, and let the value through.
+    # A conditional gate could be skipped, and would let the value through.
     if gate is not None and gate.when is None and outcome != "refuse":
         demand = GateDemand(step=call.position, step_id=call.step.id, gate=gate.name, reason=reason)
         review.demands.append(demand)
@@ -323,7 +327,7 @@ def _violation(review: Review, call: EffectiveStep, reason: str, place: str, ori
 
 
 def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound | None:
-    """Return what a tool says about values without a permitted source in one of its parameters."""
+    """Return how a tool handles values without a permitted source in one of its parameters."""
     tokens = pointer.parts(place)
     if not review.is_strict:
         return None
@@ -336,7 +340,7 @@ def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound
 
 
 def _origin(worth: Worth, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None) -> Origin:
-    """Where a value came from, in words."""
+    """Return where a value came from, as a description."""
     if type(found) is Leaf:
         detail = _literal_detail(worth, tool, found, at)
     elif type(found) is Reference:
@@ -373,7 +377,7 @@ def _literal_detail(worth: Worth, tool: ToolSpec | None, found: Leaf, at: int) -
 
 
 def _unrelated_detail(worth: Worth, value: Any, at: int) -> str | None:
-    """Why the evidence that a step pins and that holds a literal does not relate to the request."""
+    """Return why the pinned evidence with this literal does not relate to the request."""
     for ref in worth.review.pinned[at]:
         why = worth.review.why_unrelated(ref, at)
         if why is not None and _holds(worth.review.compiled.evidence[ref].content, value):
@@ -382,7 +386,7 @@ def _unrelated_detail(worth: Worth, value: Any, at: int) -> str | None:
 
 
 def _unpinned_evidence(worth: Worth, value: Any) -> str | None:
-    """The trusted evidence that holds a literal, and that its step does not pin."""
+    """Return the trusted evidence that holds a literal and that its step does not pin."""
     entries = worth.review.compiled.manifests.evidence_manifest
     return next((e.id for e in entries if e.trust is Trust.TRUSTED and _holds(e.content, value)), None)
 
@@ -438,7 +442,7 @@ def _reference_detail(
 
 
 def _selection_detail(worth: Worth, found: Reference, at: int, own: EffectiveStep | None) -> str:
-    """Why a selected value is not trusted."""
+    """Return why a selected value is not trusted."""
     for value in references.constants_of(found):
         if not worth.is_selected_by(found, value, at):
             return (
@@ -458,7 +462,7 @@ def _evidence_detail(worth: Worth, ref: str | int, at: int | None) -> str:
 
 
 def _read_detail(worth: Worth, read: Read, at: int | None, own: EffectiveStep | None) -> str:
-    """Why a read is not trusted."""
+    """Return why a read is not trusted."""
     review, name = worth.review, read.name
     if name == references.EVIDENCE:
         return _evidence_detail(worth, read.place[0], at) if read.place else "it is not said which evidence"

@@ -1,4 +1,4 @@
-"""The steps of a plan, and the calls that the run made before it, as rules see them: plain values."""
+"""The steps of a plan, and the earlier calls of the run, as plain values that rules read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tercet.critic.review import Review
 
 Refs: TypeAlias = tuple[str, ...]
 Names: TypeAlias = frozenset[str] | None
-"""The names that rules read; None means all of them."""
+"""The names that rules read; None means all."""
 
-# Converting values for CEL is most of what a policy costs, so only what some rule reads is handed over.
+# Converting values for CEL is most of the cost of a policy, so only values that some rule reads are passed.
 _CALL: dict[str, Callable[[EffectiveStep, Refs], Any]] = {
     "id": lambda call, _: call.step.id,
     "index": lambda call, _: call.position,
@@ -37,7 +37,8 @@ _OF_STEP = frozenset({"id", "index", "evidence", "when", "optional"})
 
 
 def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, Any]]:
-    """The steps, effective, with known parameters in place and open ones left out; `Order` adds which run before which.
+    """Return the effective steps, with known parameters filled in and open ones omitted; `Order` adds which run before
+    which.
 
     `fields` and `params` are all that any rule reads of a step and of its parameters.
     """
@@ -51,7 +52,7 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
             steps.append(_other(index, step, review.pinned[index]))
             continue
         form = (call.tool.name, call.mode, call.reversibility, call.gates)
-        if form in by_form:  # calls of one form differ in little else
+        if form in by_form:  # calls of the same form differ in few fields
             seen = by_form[form].copy()
             for name, get in getters:
                 seen[name] = get(call, review.pinned[index])
@@ -71,7 +72,7 @@ def plan_steps(review: Review, fields: Names, params: Names) -> list[dict[str, A
 
 
 def _provenance(review: Review, fields: Names) -> Provenance | None:
-    """Where values came from, if a rule reads that."""
+    """Return the provenance of values if a rule reads it."""
     is_read = (fields is None or SOURCES in fields) and read_sources(review.compiled.policies)
     return Provenance(review) if is_read else None
 
@@ -85,7 +86,7 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
         step, refs = made.step, pinned(made.step)
         made_with = {name: review.resolved(value) for name, value in step.params.items()}
         tool = review.compiled.surface.get(step.tool or "")
-        if tool is None:  # the session was moved to a pack without it, which cannot say how harmless it was
+        if tool is None:  # the session was moved to a pack without this tool, so its mode is unknown
             worst = {"mode": str(ApprovalMode.DESTRUCTIVE), "reversibility": str(Reversibility.IRREVERSIBLE)}
             seen = {**_other(index, step, refs), **worst, "params": made_with}
         else:
@@ -99,7 +100,7 @@ def earlier_calls(review: Review, fields: Names, params: Names) -> list[dict[str
 
 
 def _earlier_sources(review: Review, step: Step) -> StepSources:
-    """What vouches for the values of an earlier call, which are literals by now."""
+    """Return the sources of the values of an earlier call, which are literals by now."""
     alone = Plan.model_construct(None, **{**dict(review.plan), "steps": (step,)})
     return Provenance(Review(review.ctx, review.compiled, review.spec, alone)).of_step(step.id)
 

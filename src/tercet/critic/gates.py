@@ -1,4 +1,4 @@
-"""Approval: modes as declared, gates where they must be, and a way back for what can be taken back."""
+"""Checks approval: declared modes, required gates, and compensations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def modes_are_not_understated(review: Review) -> Refusals:
 
 
 def owner_is_authorised(review: Review) -> Refusals:
-    """Whoever owns the run holds a role of each tool that asks for one, and each tool is for their tenant."""
+    """The owner of the run holds a required role for each tool, and each tool is for their tenant."""
     tools = {call.tool.name: call.tool for call in review.calls}
     barred = {name for name, tool in tools.items() if not may_use(review, tool)}
     for call in review.calls if barred else ():
@@ -41,7 +41,7 @@ def owner_is_authorised(review: Review) -> Refusals:
 
 
 def may_use(review: Review, tool: ToolSpec) -> bool:
-    """Whether the owner of the run may use a tool."""
+    """Return whether the owner of the run may use a tool."""
     return tool.is_open_to(review.ctx.actor.roles) and tool.serves(review.ctx.tenant)
 
 
@@ -65,7 +65,7 @@ def _unauthorised(review: Review, call: EffectiveStep, what: str, tool: ToolSpec
 
 
 def gates_are_present(review: Review) -> Refusals:
-    """Every gate exists, and every destructive or irreversible step waits for one that no condition can lift."""
+    """Every gate exists, and every destructive or irreversible step waits for one without a condition."""
     gates = review.compiled.gates_by_name
     for call in review.calls:
         for name in gates_of(review, call):
@@ -90,20 +90,20 @@ def gates_are_present(review: Review) -> Refusals:
 
 
 def gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
-    """Why a person must approve a call, whatever a policy says; None if nobody must."""
+    """Return why a person must approve a call even if a policy would grant it, or None."""
     if mode is ApprovalMode.DESTRUCTIVE:
         return mode
     return reversibility if reversibility is Reversibility.IRREVERSIBLE else None
 
 
 def is_gated(review: Review, call: EffectiveStep) -> bool:
-    """Whether a call waits for a gate that no condition can lift."""
+    """Return whether a call waits for a gate without a condition."""
     gates = review.compiled.gates_by_name
     return any(name in gates and gates[name].when is None for name in gates_of(review, call))
 
 
 def gates_of(review: Review, call: EffectiveStep) -> tuple[str, ...]:
-    """The gates that a call waits for: its own, and those of the decision if it is above read_only."""
+    """Return the gates of a call: its own, and those of the decision if it is above read_only."""
     return named_gates(review.spec, call)
 
 
@@ -115,7 +115,7 @@ def named_gates(spec: DecisionSpec, call: EffectiveStep) -> tuple[str, ...]:
 
 
 def demand_gates(review: Review) -> None:
-    """Notes every approval that the plan waits for when it runs."""
+    """Record every approval that the plan waits for when it runs."""
     gates = review.compiled.gates_by_name
     for call in review.calls if gates else ():
         for name in gates_of(review, call):
@@ -126,7 +126,7 @@ def demand_gates(review: Review) -> None:
 
 
 def _reason(review: Review, call: EffectiveStep, gate: Gate) -> str | None:
-    """Why a call waits for a gate; None only if the gate's condition is false, and not if it fails."""
+    """Return why a call waits for a gate; None only if the gate's condition is false, not if it fails."""
     if gate.when is None:
         return f"{call.tool.name} is {call.mode}"
     outcome = condition(review, call, gate.when, f"gate {gate.name} at step {call.position}")
@@ -138,7 +138,7 @@ def _reason(review: Review, call: EffectiveStep, gate: Gate) -> str | None:
 
 
 def compensation_is_recorded(review: Review) -> Refusals:
-    """Every step that can be taken back says how, or its tool says that there is no way."""
+    """Every compensable step has a compensation, or its tool states that there is none."""
     for call in review.calls:
         if not is_compensated(call):
             yield _uncompensated(
@@ -150,14 +150,15 @@ def compensation_is_recorded(review: Review) -> Refusals:
 
 
 def is_compensated(call: EffectiveStep) -> bool:
-    """Whether a call has a compensation, needs none, or its tool states that there is none."""
+    """Return whether a call has a compensation, needs none, or its tool states that there is none."""
     is_final = call.reversibility in (Reversibility.PURE, Reversibility.IRREVERSIBLE)
     return is_final or call.compensate is not None or bool(call.tool.no_compensation)
 
 
 def own_compensations_fit(review: Review) -> Refusals:
-    """A compensation that the plan itself proposes is surfaced, within mode and roles, and valid. What else is asked of a
-    call is checked by `compensations_are_permitted`."""
+    """A proposed compensation is on the surface, within mode and roles, and valid. `compensations_are_permitted` runs
+    the other checks of a call.
+    """
     is_strict = review.is_strict
     for call in review.calls:
         own = call.step.compensate
@@ -210,12 +211,12 @@ def own_compensations_fit(review: Review) -> Refusals:
 
 
 def _leaves_nothing(tool: ToolSpec) -> bool:
-    """Whether calls of a tool change nothing."""
+    """Return whether calls of a tool have no effect."""
     return tool.mode is ApprovalMode.READ_ONLY or tool.effective_reversibility is Reversibility.PURE
 
 
 def _misfits(review: Review, own: Compensation, tool: ToolSpec) -> list[tuple[references.Place, str]]:
-    """What keeps the arguments of a compensation from being valid, as far as they are known at review."""
+    """Yield what makes the arguments of a compensation invalid, as far as they are known at review."""
     params, doubled = unaliased(own.params, tool.aliases)
     found = references.scan(params)
     open_places = [f.place for f in found if type(f) is references.Reference and is_open(f)]

@@ -1,4 +1,4 @@
-"""Irreversible steps that may run before a person has denied another step of the same plan."""
+"""Finds irreversible steps that may run before a person has denied another step of the same plan."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class EarlyEffect(NamedTuple):
     step: str
     waiting: str
     gates: tuple[str, ...]
-    """Empty where anybody may approve or deny it."""
+    """Empty if anyone may approve or deny it."""
 
     @property
     def message(self) -> str:
-        """What may go wrong."""
+        """The warning."""
         gates = " and ".join(self.gates) or "the approval that it needs"
         return f"{self.step} cannot be undone, and may run before {self.waiting} is denied at {gates}"
 
     @property
     def remedy(self) -> str:
-        """How to rule it out."""
+        """How to prevent it."""
         return f"let {self.step} depend on {self.waiting}, if it should happen only after that was approved"
 
 
@@ -38,8 +38,9 @@ def find_early_effects(
 ) -> tuple[EarlyEffect, ...]:
     """Return each irreversible call that does not wait for a step which may be denied, with the first such step.
 
-    `waiting` are the gates of the steps that wait for an approval, by position. Of two irreversible steps one has to come
-    first: that may be the one of the stronger mode. Of two steps that share a gate of `sequences`, one approval covers both.
+    `waiting` are the gates of the steps that wait for an approval, by position. Of two irreversible steps one has to
+    come first: that may be the one of the stronger mode. If two steps share a gate of `sequences`, one approval covers
+    both.
     """
     irreversible = {
         call.position: MODE_RANK[call.mode]

@@ -1,11 +1,11 @@
-"""What follows from a verdict.
+"""Turns verdicts into outcomes.
 
-Review: most refusals send the plan back to the planner while re-plans last, then reject it. A mode that the run must not
-have rejects at once. So does a broken policy or a value without a permitted source, unless the planner can read the
+Review: most refusals send the plan back to the planner while re-plans are left, then reject it. A mode above the run's
+limit rejects at once. So does a violated policy or a value without a permitted source, unless the planner can read the
 refusal and propose something else. A caller's own plan is never re-planned.
 
-Step and run: accept, retry, replan or escalate. A run is accepted only if the floors hold and every threshold that
-the decision enables passes; a threshold without a measurement fails.
+Step and run: accept, retry, replan or escalate. A run is accepted only if the floors hold and every threshold that the
+decision enables passes; a threshold without a measurement fails.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tercet.contracts.verdict import Code, CriticReport, RefusalKind, ReviewOutc
 ReplanOrEscalate = Literal["replan", "escalate"]
 
 _NEEDS_AN_ANSWER = frozenset({Code.POLICY_INVARIANT, Code.UNBOUND_ARGUMENT})
-"""Refusals that only a planner that reads them can avoid the next time."""
+"""Refusals that only a planner that reads them can avoid in its next plan."""
 
 
 def review_outcome(ctx: RunContext, kind: RefusalKind, code: Code) -> ReviewOutcome:
-    """Whether a refused plan goes back to the planner or is rejected."""
+    """Return whether a refused plan goes back to the planner or is rejected."""
     if ctx.plan_origin == "caller" or kind is RefusalKind.APPROVAL_MODE_MISMATCH:
         return "reject"
     can_answer = ctx.answers_feedback and ctx.goes_by(Behaviour.STRICT_CALLS)
@@ -37,7 +37,7 @@ def review_outcome(ctx: RunContext, kind: RefusalKind, code: Code) -> ReviewOutc
 
 
 def judge_step(ctx: RunContext, result: ToolResult, *, retries_left: int) -> Verdict:
-    """What follows from the result of one step."""
+    """Return the outcome for the result of one step."""
     step, why = result.step_id, result.error or "no reason was given"
     verdict = partial(Verdict, stage="step", step_id=step)
     if result.error is None and result.outcome is Outcome.DONE:
@@ -66,7 +66,7 @@ def _try_again(ctx: RunContext) -> ReplanOrEscalate:
 def judge(
     ctx: RunContext, spec: DecisionSpec, report: CriticReport, measurements: Mapping[str, float] | None = None
 ) -> Verdict:
-    """What follows from the report of a whole run; `measurements` are scores beyond those of the evaluators."""
+    """Return the outcome for the report of a whole run; `measurements` are scores besides those of the evaluators."""
     escalated = partial(Verdict, stage="run", outcome="escalate")
     if report.score is None:
         return escalated(reasons=(report.rationale,), remedy="the run was never scored")
@@ -88,19 +88,19 @@ def judge(
 
 
 def measured(score: ScoreVerdict, more: Mapping[str, float]) -> dict[str, float]:
-    """Every measurement that a threshold may read."""
+    """Return every measurement that a threshold may read."""
     scores = {str(name): evaluation.score for name, evaluation in score.scorecard.scores.items()}
     return {**more, **scores}
 
 
 def missed_thresholds(spec: DecisionSpec, scores: Mapping[str, float]) -> tuple[str, ...]:
-    """The thresholds that a run misses, each with its score and limit."""
+    """Return the thresholds that a run misses, each with its score and limit."""
     missed: list[str] = []
     for threshold in spec.thresholds:
         minimum = threshold.effective_minimum
         score = scores.get(threshold.name)
         if score is None:
             missed.append(f"threshold {threshold.name} >= {minimum} has no measurement")
-        elif not score >= minimum:  # so put, a score that is no number is missed as well
+        elif not score >= minimum:  # written this way, NaN counts as missed
             missed.append(f"threshold {threshold.name}: {score} < {minimum}")
     return tuple(missed)

@@ -1,7 +1,7 @@
-"""Episodic memory: what a run suggests remembering, and what of it the critic lets through at commit.
+"""Episodic memory: what a run suggests remembering, and what the critic accepts at commit.
 
-A proposal is part of a plan, and reviewed with it. What it is worth follows from where it comes from: as little as the
-least trusted thing that went into it. Only what a completed run learned is remembered.
+A proposal is part of a plan and reviewed with it. It has the trust of its least trusted source. Only what a completed
+run learned is remembered.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tercet.critic.review import Review
 from tercet.critic.worth import Worth
 
 MAX_BYTES = 16 * 1024
-"""A memory of more bytes is a document, and belongs into the store by another way."""
+"""A larger memory is a document, and should be imported into the store."""
 
 
 def sources_of(value: Any) -> tuple[str, ...]:
-    """What a proposal is made of: steps and the request by name, evidence by id, `literal` for words of the plan."""
+    """Return the sources of a proposal: steps and the request by name, evidence by id, `literal` for text of the plan."""
     return tuple(dict.fromkeys(name for found in references.scan({"value": value}) for name in _names(found)))
 
 
@@ -38,7 +38,7 @@ def _names(found: references.Found) -> Iterator[str]:
 
 
 def is_trusted(review: Review, value: Any, content: Any) -> bool:
-    """Whether everything that a proposal is made of is trusted, the keys included; `content` is what it came to."""
+    """Return whether every source of a proposal is trusted, including its keys; `content` is its resolved value."""
     worth = Worth(review)
     return all(
         worth.is_trusted(found, None, is_number=_is_number(content, found.place[1:]))
@@ -48,7 +48,7 @@ def is_trusted(review: Review, value: Any, content: Any) -> bool:
 
 
 def _is_number(content: Any, place: references.Place) -> bool:
-    """Whether a resolved value has a number at a place."""
+    """Return whether a resolved value has a number at a place."""
     try:
         found = pointer.follow(content, pointer.join(place))
     except pointer.PointerError:
@@ -57,12 +57,12 @@ def _is_number(content: Any, place: references.Place) -> bool:
 
 
 def _keys(found: references.Found) -> Iterator[str]:
-    """The keys that a plan writes around a value."""
+    """Return the object keys that a plan writes around a value."""
     return (token for token in found.place[1:] if isinstance(token, str) and token != references.LITERAL)
 
 
 def dropped(report: CriticReport, proposal: MemoryProposal) -> str | None:
-    """Why the critic does not let a proposal through; None if it does."""
+    """Return why the critic rejects a proposal; None if it accepts it."""
     if report.status != "completed":
         return f"the run is {report.status}"
     if proposal.content in (None, "", [], {}):

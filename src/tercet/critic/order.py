@@ -1,9 +1,9 @@
-"""The order in which the steps of a plan run, as policies see it, and the steps that may not run.
+"""The order of a plan's steps as policies see it, and the steps that may not run.
 
-A step runs before another if the other one waits for it: by `depends_on`, by a reference, or through steps between them.
-The order of the list says nothing. Calls of earlier plans ran before every step of this one.
+A step runs before another if the other one waits for it: by `depends_on`, by a reference, or through steps between
+them. The order of the list is irrelevant. Calls of earlier plans ran before every step of this one.
 
-Sets of steps are integers with a bit for each step, so that the order of a long plan is worked out quickly.
+Sets of steps are bit masks, so that the order of a long plan is computed quickly.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tercet.critic.review import Review
 from tercet.policy.expressions import ORDER_FIELDS
 
 MAX_LISTED = 500
-"""In a plan of more steps `before` and `after` are missing: these lists grow with the square of the plan."""
+"""In longer plans `before` and `after` are missing: these lists grow quadratically."""
 
 
 class _Node(NamedTuple):
-    """A step of the plan, or a call that was made before it; `number` is the `index` that policies read."""
+    """A step of the plan, or an earlier call; `number` is the `index` that policies read."""
 
     id: str
     number: int
@@ -68,7 +68,7 @@ class Order:
             later |= self._bit[index]
 
     def fields(self, index: int, names: frozenset[str], absent: frozenset[int]) -> dict[str, Any]:
-        """Return those of the order's fields of a step that are named, without the steps that are absent."""
+        """Return the requested order fields of a step, ignoring the steps that are absent."""
         out = sum(self._bit[each] for each in absent)
         sets = {"before": self._before[index] & ~out, "after": self._after[index] & ~out}
         found: dict[str, Any] = {}
@@ -82,14 +82,15 @@ class Order:
 
 
 def earlier_id(step: Step, index: int) -> str:
-    """Return the id by which policies know an earlier call: a step of the current plan may have the id of its step."""
+    """Return the id of an earlier call in policies: a step of the current plan may have the id of its step."""
     return f"{step.id}@{index}"
 
 
 def keep_order(plan: Plan, steps: Sequence[Step]) -> tuple[Step, ...]:
-    """Return steps that were made from those of a plan, each waiting for the others as in the plan.
+    """Return steps derived from those of a plan, each waiting for the others as in the plan.
 
-    A resolved step no longer refers to the steps that its values came from, and a step between two others may be left out.
+    A resolved step no longer refers to the steps that its values came from, and a step between two others may be
+    omitted.
     """
     kept = {step.id for step in steps}
     nearest: dict[str, dict[str, None]] = {}
@@ -102,7 +103,7 @@ def keep_order(plan: Plan, steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 MAX_COMBINED = 4
-"""With up to this many uncertain steps every combination of them is tried; with more, all of them and none."""
+"""Up to this many uncertain steps, every combination of them is tried; beyond it, only all of them and none."""
 
 
 def find_uncertain(

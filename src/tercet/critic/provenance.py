@@ -1,7 +1,7 @@
-"""Where the values of a step came from, as policies read it: `step.sources.amount` has `source`, `trust` and `kind`.
+"""The sources of a step's values, as policies read them: `step.sources.amount` has `source`, `trust` and `kind`.
 
-A call is checked again at dispatch with its values in place of references. Its sources are those of the plan as it was
-proposed, so that a value does not become a literal by being resolved.
+At dispatch, references are already replaced by values. The sources are those of the plan as proposed, so that a value
+does not become a literal by being resolved.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ StepSources: TypeAlias = dict[str, dict[str, str]]
 """By parameter: its `source`, `trust` and `kind`."""
 
 SOURCES = "sources"
-"""The field of a step that rules read."""
+"""The name of the field in policies."""
 
 
 def read_sources(policies: Iterable[Policy]) -> bool:
-    """Return whether a policy reads where values came from; working that out is left out otherwise.
+    """Return whether a policy reads the sources of values; otherwise they are not computed.
 
-    A rule that spells the field in another way finds it missing, and fails.
+    A rule that spells the field differently finds it missing, and fails.
     """
     return any(SOURCES in policy.expression for policy in policies)
 
@@ -47,7 +47,7 @@ class Provenance:
 
     @cached_property
     def _planned(self) -> Worth:
-        """The plan as it was proposed."""
+        """The plan as proposed."""
         given = self._given
         if given.planned is given.plan:
             return Worth(given)
@@ -55,11 +55,11 @@ class Provenance:
 
     @cached_property
     def _resolved(self) -> Worth:
-        """The plan under review, which may hold compensations that the proposed one does not have as steps."""
+        """The plan under review, which may have compensations as additional steps."""
         return self._planned if self._given.planned is self._given.plan else Worth(self._given)
 
     def of_step(self, step_id: str) -> StepSources:
-        """Return the sources of the parameters that a call gives; a note has none."""
+        """Return the sources of the parameters of a call; a note has none."""
         worth = self._planned if step_id in self._planned.review.position else self._resolved
         review = worth.review
         call = review.call_at.get(review.position[step_id])
@@ -96,7 +96,7 @@ class Provenance:
     def _names(
         self, worth: Worth, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None
     ) -> Iterator[SourceName]:
-        """Yield the source of each literal and read that a value is made of."""
+        """Yield the source of each literal and read in a value."""
         for index, source in worth.value_sources(found, at):
             if isinstance(source, Leaf):
                 yield _literal_source(worth, tool, source, index)
@@ -118,7 +118,7 @@ _NAMES: dict[str, SourceName] = {
 
 
 def _literal_source(worth: Worth, tool: ToolSpec, literal: Leaf, at: int) -> SourceName:
-    """Return what vouches for a literal; `literal` if nothing does."""
+    """Return the source of a literal; `literal` if there is none."""
     holder = worth.bind(literal.value, at, tool, literal.place).holder if worth.is_strict else None
     if holder is None:
         return "literal"

@@ -1,10 +1,10 @@
-"""What a plan says over a compiled context, whoever judges it, and under which budget.
+"""A plan read over a compiled context, independent of the actor and the budget.
 
 Values are in one of three states at review. *Written*: a literal. *Known*: a reference to evidence or to the request,
-whose value is frozen already. *Open*: a reference to the result of a step, known only at dispatch. Rules that read an
-open value are deferred to dispatch, where they are decided on the resolved call.
+whose value is already frozen. *Open*: a reference to the result of a step, known only at dispatch. Rules that read an
+open value are deferred to dispatch, where they are checked on the resolved call.
 
-Nothing here depends on who asks or what was used up, so the review of a plan and the score of its run may share one.
+The review of a plan and the score of its run may share one reading.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _PURE = Reversibility.PURE
 
 
 class Known(NamedTuple):
-    """The value of a reference that is known at review, or why it leads nowhere."""
+    """The value of a reference that is known at review, or why it cannot be resolved."""
 
     value: Any = None
     fault: str | None = None
 
 
 class Reading:
-    """A plan, read once over the context that its steps are completed from."""
+    """A plan, read once over the context that completes its steps."""
 
     def __init__(self, compiled: CompiledContext, plan: Plan) -> None:
         self.compiled = compiled
@@ -43,7 +43,7 @@ class Reading:
         """The same by position."""
         self.position: dict[str, int] = {}
         self.found: list[list[Found]] = []
-        """The references and literals in the parameters of each step, parameters under their own names."""
+        """The references and literals in the parameters of each step, by declared names."""
         self.pinned: list[tuple[str, ...]] = []
         """The evidence that each step pins: listed, or read by reference."""
         self.conditions: dict[int, Reference] = {}
@@ -53,7 +53,7 @@ class Reading:
         self.resolvable: set[int] = set()
         """The calls with a known reference or a `$literal` wrapper."""
         self.planned_tokens = self.tokens = self.duration_ms = self.cost_microcents = 0
-        """What the steps estimate, and what they and their tools estimate together."""
+        """The token estimates of the steps alone, and of the steps and their tools."""
         self.compensations: list[Compensation] = []
         """The calls that could compensate a step of the plan, each reserved with its step."""
         for position, step in enumerate(plan.steps):
@@ -62,9 +62,9 @@ class Reading:
             position: frozenset([str(place[0]) for place in places])
             for position, places in self.open_places.items()
         }
-        """For each call that has any, the parameters that hold an open value."""
+        """For each call that has any, the parameters with an open value."""
         self.faults: dict[int, list[Fault]] = {}
-        """How the arguments of each call break its tool's schema, once that was looked for."""
+        """The schema violations of each call's arguments, once they have been computed."""
         self._arguments: dict[int, dict[str, Any]] = {}
         self._selections: dict[tuple[Selection, tuple[type, ...]], Known] = {}
         self._items = ItemBudget()
@@ -95,7 +95,7 @@ class Reading:
                 self.conditions[position] = condition
 
     def _read_values(self, position: int, step: Step, found: list[Found]) -> tuple[str, ...]:
-        """Note which values of a call are open and which are known; return the evidence that the step pins."""
+        """Record which values of a call are open and which are known; return the evidence that the step pins."""
         places: list[Place] = []
         is_known = is_pinning = False
         for each in found:
@@ -110,15 +110,15 @@ class Reading:
             self.open_places[position] = places
         if is_known:
             self.resolvable.add(position)
-        # A value that is given twice, by name and by alias, is not among those that were found.
+        # A parameter that is set twice, by name and by alias, is not scanned.
         return pinned(step) if is_pinning or found is not step.found else step.evidence_refs
 
     def is_of(self, compiled: CompiledContext, plan: Plan) -> bool:
-        """Whether this is what was read, and not only something like it."""
+        """Return whether this is a reading of exactly this context and plan, by identity."""
         return self.compiled is compiled and self.plan is plan
 
     def known(self, reference: Reference) -> Known | None:
-        """The value of a reference if it is known at review; None if it is open."""
+        """Return the value of a reference if it is known at review; None if it is open."""
         if reference.kind == "evidence":
             entry = self.compiled.evidence.get(reference.target)
             if entry is None:
@@ -131,7 +131,7 @@ class Reading:
         return None
 
     def _selected(self, selection: Selection) -> Known:
-        """What a selection from a known list yields; worked out once, since a list may be long."""
+        """Return the selected item of a known list; cached, since a list may be long."""
         values: list[object] = [each.value for each in selection.where]
         key = selection, tuple(map(type, values))  # 1 equals True in Python
         found = self._selections.get(key)
@@ -150,7 +150,7 @@ class Reading:
         return known.value
 
     def arguments(self, call: EffectiveStep) -> dict[str, Any]:
-        """The parameters of a call with every known reference resolved; open ones stay as they are written."""
+        """Return the parameters of a call with every known reference resolved; open ones are unchanged."""
         if call.position not in self.resolvable:
             return call.params
         found = self._arguments.get(call.position)
@@ -160,7 +160,7 @@ class Reading:
         return found
 
     def resolved(self, value: Any) -> Any:
-        """A value with every known reference resolved and `$literal` unwrapped; open ones stay as they are written."""
+        """Return a value with every known reference resolved and `$literal` unwrapped; open references are unchanged."""
         members = as_object(value)
         if members is not None:
             reference = references.as_reference(members)
@@ -175,7 +175,7 @@ class Reading:
 
 
 def is_open(reference: Reference) -> bool:
-    """Whether the value of a reference is known only at dispatch."""
+    """Return whether the value of a reference is known only at dispatch."""
     kind = reference.kind
     if kind == "from":
         return reference.target != references.REQUEST
@@ -185,7 +185,7 @@ def is_open(reference: Reference) -> bool:
 
 
 def pinned(step: Step) -> tuple[str, ...]:
-    """The evidence that a step pins: listed, or read by reference."""
+    """Return the evidence that a step pins: listed, or read by reference."""
     read = [
         ref
         for f in step.found
@@ -196,7 +196,7 @@ def pinned(step: Step) -> tuple[str, ...]:
 
 
 def with_params(step: Step, params: JsonObject) -> Step:
-    """Return a step with the parameters that it runs with; what it pinned stays pinned."""
+    """Return a step with its actual parameters; what it pinned stays pinned."""
     return step.resolved_to(params, pinned(step))
 
 

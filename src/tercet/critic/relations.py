@@ -1,4 +1,4 @@
-"""Whether the sources of a decision relate to its request the way the decision declares."""
+"""Checks whether the sources of a decision relate to its request as the decision declares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tercet.contracts.trust import Scalar, overlaps, scalar
 
 
 class Relations:
-    """The relations of one decision, over the context of a run and what each step of a plan pins."""
+    """The relations of one decision, over the context of a run and the evidence that each step pins."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Relations:
 
     @property
     def has_request(self) -> bool:
-        """Whether there is a request that sources can relate to."""
+        """Whether there is a request to relate to."""
         return self._compiled.request is not None
 
     def unchecked(self) -> tuple[str, ...]:
-        """Return the relations to the request, in words, if there is none to check them against."""
+        """Return the relations to the request that cannot be checked without a request, as text."""
         if self.has_request:
             return ()
         to_request = (each for each in self._spec.bind if each.target and each.target.owner == REQUEST)
@@ -73,7 +73,7 @@ class Relations:
             relations = () if entry is None else self.of_evidence(entry.classification)
             if entry is None or not relations:
                 return None
-            self._unmet[ref, index] = relations[0]  # a chain of relations that leads back here is unmet
+            self._unmet[ref, index] = relations[0]  # a circular relation is unmet
             self._unmet[ref, index] = self._find_unmet(ref, entry.content, relations, index)
         return self._unmet[ref, index]
 
@@ -116,7 +116,7 @@ class Relations:
         return frozenset(found)
 
     def explain(self, relation: Relation, value: Any, index: int | None) -> str:
-        """Return in words why a value does not meet a relation."""
+        """Return a description of why a value does not meet a relation."""
         wanted = sorted(map(repr, self.demanded(relation, index) or ()))
         has = "is missing" if value is MISSING else f"is {_shown(value)}"
         expected = (
@@ -125,7 +125,7 @@ class Relations:
         return f"{relation.param or relation.field} {has}, {expected} ({relation})"
 
     def explain_evidence(self, ref: str, index: int | None) -> str | None:
-        """Return in words why a piece of evidence does not relate to the request; None if it does."""
+        """Return a description of why a piece of evidence does not relate to the request; None if it does."""
         relation = self.unmet_by_evidence(ref, index)
         if relation is None:
             return None
@@ -134,7 +134,7 @@ class Relations:
         return f"evidence {ref} does not relate to the request: {self.explain(relation, value, index)}"
 
     def explain_result(self, tool: str, value: Any, index: int | None) -> str | None:
-        """Return in words why a result does not relate to the request; None if it does."""
+        """Return a description of why a result does not relate to the request; None if it does."""
         for relation in self.of_calls(tool):
             if relation.field is not None:
                 found = value_at(value, field_place(relation.field))

@@ -1,4 +1,4 @@
-"""One plan under review: what it says, who judges it by what, and what the checks ask for on the way."""
+"""One plan under review: the plan, the rules that apply, and what the checks demand on the way."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tercet.critic.reading import Reading
 from tercet.critic.relations import Relations
 
 _EDGE = re.compile(r"(?:(?<![^\W\d_])|(?![^\W\d_]))(?:(?<!\d)|(?!\d))")
-"""A position that is not in the middle of a run of letters or of a run of digits."""
+"""A position at the boundary of a run of letters or digits."""
 
 
 def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Sequence[str]) -> frozenset[str]:
     """Return the ids of the evidence that marked fields of the request have chosen.
 
     A fact may be true and still be the wrong one: a template that pins `kg:window:${input.window}#…` lets the author of
-    that field pick the fact. A plan of a template lists the ids that were put together from such fields. Other plans do
-    not show how an id was built, so the id itself is inspected: it was chosen by untrusted input if its variable part
-    contains an untrusted field of the request and no trusted source names it. The same goes for facts that were found by
-    searching for a word that only an untrusted field has.
+    that field pick the fact. A plan from a template lists the ids that were built from such fields. Other plans do not
+    show how an id was built, so the id itself is inspected: it was chosen by untrusted input if its variable part
+    contains an untrusted field of the request and no trusted source names it. The same applies to facts that were found
+    by searching for a word that only an untrusted field has.
     """
     if not marks:
         return frozenset(plan.untrusted_refs)
@@ -59,7 +59,7 @@ def evidence_picked_by_input(compiled: CompiledContext, plan: Plan, marks: Seque
 
 
 def _texts(values: Iterable[Any]) -> set[str]:
-    """Scalars as they would be written into an id; an empty one chooses nothing."""
+    """Return scalars as they would appear in an id; an empty one chooses nothing."""
     return {text for value in values if value is not None and (text := str(value))}
 
 
@@ -69,17 +69,17 @@ def _key(ref: str) -> str:
 
 
 def _holds_any(ref: str, texts: set[str]) -> bool:
-    """Whether an evidence id is one of these texts, or its variable part holds one."""
+    """Return whether an evidence id is one of these texts, or its variable part contains one."""
     return ref in texts or not texts.isdisjoint(_segments(_key(ref)))
 
 
 def _is_named(ref: str, trusted: set[str], untrusted: set[str]) -> bool:
-    """Whether trusted sources name an id, or all that untrusted input has put into it."""
+    """Return whether trusted sources name an id, or everything that untrusted input has put into it."""
     return ref in trusted or _key(ref) in trusted or not _holds_any(ref, untrusted - trusted)
 
 
 def _segments(text: str) -> Iterator[str]:
-    """Every part of a text that neither begins nor ends in the middle of a run of letters or of digits."""
+    """Return every part of a text that begins and ends at a boundary of a run of letters or digits."""
     edges = [match.start() for match in _EDGE.finditer(text)]
     for position, start in enumerate(edges):
         for end in edges[position + 1 :]:
@@ -87,7 +87,7 @@ def _segments(text: str) -> Iterator[str]:
 
 
 def _found_by_searching(plan: Plan, untrusted: set[str], trusted: set[str]) -> Iterator[str]:
-    """The evidence pinned to steps that search for a word which an untrusted field has, and no trusted one.
+    """Return the evidence pinned to steps that search for a word which an untrusted field has, and no trusted one.
 
     Words of the class do not count: facts of another class are not found.
     """
@@ -125,12 +125,11 @@ class Review:
         uncertain: frozenset[int] = frozenset(),
         planned: Plan | None = None,
     ) -> None:
-        """`reading` is one that was made before; it is used if it is of this context and this plan.
+        """`reading` is an earlier reading; it is used if it is of this context and this plan.
 
-        `due` is the position of the step that is being dispatched, if one is; `left_out` are steps that will not run;
-        `late` are policies over the plan that could only be decided after some of its reads had been made;
-        `uncertain` are steps that may not run; `planned` is the plan as it was proposed, where values have been put into
-        the one under review.
+        `due` is the position of the step that is being dispatched, if any; `left_out` are steps that will not run;
+        `late` are policies over the plan that could only be decided after some reads; `uncertain` are steps that may
+        not run; `planned` is the plan as proposed, if the one under review has resolved values.
         """
         self.ctx = ctx
         self.is_strict = ctx.goes_by(Behaviour.STRICT_CALLS)
@@ -143,7 +142,7 @@ class Review:
         self.late = late
         self.uncertain = uncertain
         self.demands: list[GateDemand] = []
-        """Approvals that the plan will wait for."""
+        """Approvals that the plan needs."""
         self.deferred: list[str] = []
         """Rules that are decided at dispatch."""
         self.undecided: list[str] = []
@@ -164,26 +163,26 @@ class Review:
 
     @property
     def graph(self) -> graph.Graph:
-        """Who waits for whom."""
+        """The dependency graph of the plan."""
         return self.plan.graph
 
     @property
     def checks(self) -> frozenset[Check]:
-        """The optional checks that the decision's risk tier asks for."""
+        """The optional checks of the decision's risk tier."""
         return self.compiled.checks(self.spec.risk_tier)
 
     @cached_property
     def hosts(self) -> dict[int, str]:
         """For each step that represents a compensation, the id of the step that it compensates."""
         return {
-            position: host.partition("#")[0]  # one that ran twice is numbered
+            position: host.partition("#")[0]  # a step that ran twice has a numbered id
             for step_id, position in self.position.items()
             if (host := compensated_step(step_id))
         }
 
     @cached_property
     def input_marks(self) -> tuple[str, ...]:
-        """The parts of the request that carry other people's words, as JSON Pointers."""
+        """The untrusted parts of the request, as JSON Pointers."""
         names = self.spec.untrusted_inputs
         return input_marks(with_dotted(names) if self.is_strict else names)
 
@@ -196,24 +195,25 @@ class Review:
 
     @cached_property
     def relations(self) -> Relations:
-        """How evidence, calls and results relate to the request."""
+        """The relations of evidence, calls and results to the request."""
         return Relations(self.compiled, self.spec, self.pinned, self.input_marks)
 
     def is_trusted_evidence(self, ref: str, index: int | None = None) -> bool:
-        """Whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and relates to the
-        request where the step at `index` pins it; without a step, where any step does."""
+        """Return whether a piece of evidence is in the snapshot and trusted, was not chosen by untrusted input, and
+        relates to the request where the step at `index` pins it; without a step, where any step pins it.
+        """
         entry = self.compiled.evidence.get(ref)
         if entry is None or entry.trust is not Trust.TRUSTED or ref in self.picked_evidence:
             return False
         if not self.is_strict:
             return True
-        # What a run has learned has lost the kinds of its values and their relation to that run's request.
+        # Remembered facts have lost the kinds of their values and their relation to the original request.
         if entry.classification == EPISODE and not self.relations.of_evidence(EPISODE):
             return False
         return self.relations.unmet_by_evidence(ref, index) is None
 
     def why_unrelated(self, ref: str, index: int | None) -> str | None:
-        """Return in words why a piece of evidence does not relate to the request; None if it does."""
+        """Return a description of why a piece of evidence does not relate to the request; None if it does."""
         if not self.is_strict:
             return None
         return self.relations.explain_evidence(ref, index)
@@ -221,9 +221,10 @@ class Review:
     def satisfies(
         self, requirement: str, ref: str, decision: DecisionSpec | None = None, *, index: int | None = None
     ) -> bool:
-        """Whether a piece of evidence satisfies a requirement: it is of the class, trusted, and relates to the request.
+        """Return whether a piece of evidence satisfies a requirement: its class matches, it is trusted, and it relates
+        to the request.
 
-        A decision may say that untrusted evidence of a class will do; it is the one under review unless one is given.
+        A decision may accept untrusted evidence of a class; the default is the decision under review.
         """
         entry = self.compiled.evidence.get(ref)
         if entry is None or not meets(requirement, entry.classification):
@@ -236,7 +237,7 @@ class Review:
 
     @cached_property
     def frame(self) -> dict[str, Any]:
-        """What every rule may read about the run."""
+        """The values that every rule may read about the run."""
         return {
             "request": self.compiled.input(),
             "context.tenant": self.ctx.tenant,
@@ -248,7 +249,7 @@ class Review:
         }
 
     def label(self, position: int | None) -> str:
-        """Return what a refusal calls a step, a proposed compensation, or (without a position) the plan."""
+        """Return the name of a step, a proposed compensation, or (without a position) the plan in a refusal."""
         if position is None:
             return "plan with its compensations" if self.hosts else "plan"
         if position not in self.hosts:
@@ -257,7 +258,7 @@ class Review:
         return f"the compensation of step {self.position.get(host, host)}"
 
     def parameters_of(self, tool: ToolSpec) -> str:
-        """What a tool takes, for a remedy."""
+        """Return the parameters of a tool, for a remedy."""
         by_name = self.ctx.goes_by(Behaviour.PARAMETERS_BY_NAME)
         names = sorted(tool.parameter_names) if by_name else tool.parameter_names
         return ", ".join(names) or "no named parameters"
@@ -272,7 +273,7 @@ class Review:
         place: str = "",
         sources: tuple[Origin, ...] = (),
     ) -> Refusal:
-        """A refusal, at a step if one is to blame."""
+        """Return a refusal, at a step if one is responsible."""
         where = "" if step is None else f"/steps/{step}"
         return Refusal(
             code=code,
@@ -286,12 +287,12 @@ class Review:
 
 
 def _line(text: str) -> str:
-    """A reason as one line of bearable length, whatever a plan's expressions and names hold."""
+    """Return a reason as one line of limited length, whatever a plan's expressions and names contain."""
     line = text if text.isprintable() else " ".join(text.split())
     return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"
 
 
 def exhaust(refusals: Refusals) -> None:
-    """Run a check for the gates that it demands, and ignore what it refuses."""
+    """Run a check for the gates that it demands, and ignore its refusals."""
     for _ in refusals:
         pass

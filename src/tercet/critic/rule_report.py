@@ -1,4 +1,4 @@
-"""Which rules of a pack apply to a plan, at which steps and with what outcome, and why the others do not apply."""
+"""Reports which rules of a pack apply to a plan, at which steps and with what outcome, and why others do not apply."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tercet.policy.expressions import STEP, ExpressionError, Outcome, compile_ru
 
 RuleKind = Literal["gate", "policy", "grant", "limit", "evidence", "relation"]
 RuleOutcome = Literal["holds", "refuses", "waits", "grants", "later", "applies"]
-"""`later`: it is decided at dispatch. `applies`: it is checked with the values of the step, not by itself."""
+"""`later`: decided at dispatch. `applies`: checked together with the values of the step, not separately."""
 
 
 class RuleAtStep(Shape):
-    """What a rule comes to at a step, or for the plan as a whole where `step` is empty."""
+    """The outcome of a rule at a step, or for the plan as a whole if `step` is empty."""
 
     step: str
     outcome: RuleOutcome
@@ -54,7 +54,7 @@ class RuleReport(Shape):
 
 
 def report_rules(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> RuleReport:
-    """Return which rules apply to a plan. It decides nothing: `verify` does. A plan whose steps wait for each other has none."""
+    """Return which rules apply to a plan. For information only: `verify` decides. A plan with a cycle has no report."""
     if not plan.graph.is_acyclic:
         return RuleReport()
     review = _review(ctx, compiled, spec, plan)
@@ -79,7 +79,7 @@ def _review(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan
 
 
 def _early_effects(review: Review) -> tuple[EarlyEffect, ...]:
-    """Return the irreversible steps that may run before another one is denied, at a gate or where anybody may approve."""
+    """Return the irreversible steps that may run before another one is denied, at a gate or by anyone who may approve."""
     waiting: dict[int, tuple[str, ...]] = {}
     for demand in review.demands:
         waiting[demand.step] = tuple(dict.fromkeys((*waiting.get(demand.step, ()), demand.gate)))
@@ -164,7 +164,7 @@ def _policy(review: Review, policy: Policy) -> RuleUse:
 def _outcome_at(
     review: Review, policy: Policy, index: int, refused: Iterable[int | None], waits: Iterable[int]
 ) -> RuleOutcome:
-    """Return what a policy over each step, the only one under review, comes to at a step."""
+    """Return the outcome of a step policy, the only one under review, at a step."""
     if index in refused:
         return "refuses"
     if index in waits:
@@ -267,7 +267,7 @@ def _relations(review: Review) -> Iterator[RuleUse]:
 
 
 def _at(step: str, outcome: RuleOutcome, message: str) -> RuleAtStep:
-    """Return what a rule comes to at a step; its message is about calls for which it does not hold."""
+    """Return the outcome of a rule at a step; its message is about calls for which it does not hold."""
     return RuleAtStep(step=step, outcome=outcome, detail="" if outcome == "holds" else message)
 
 

@@ -1,13 +1,13 @@
 """The pack's policies over the plan and over each of its steps.
 
-A policy over the plan also sees what the run has already done under earlier plans. One that reads a value which is not
-known yet is deferred at review. At dispatch an effect needs every policy decided: one that still depends on an unknown
-value counts as broken. So does one that holds only if a step runs which may not run: an effect needs a policy to hold
-for the plan as it is known and for every plan that it may turn out to be. At review such a policy is deferred. The same
-applies to a policy over each step that reads which steps run before or after it.
+A policy over the plan also sees the calls of earlier plans. One that reads a value which is not known yet is deferred
+at review. At dispatch an effect needs every policy decided: one that still depends on an unknown value counts as
+violated. So does one that holds only if an uncertain step runs: for an effect, a policy must hold for the plan as known
+and for every plan that it may turn out to be. At review such a policy is deferred. The same applies to a step policy
+that reads which steps run before or after it.
 
-All policies are first tried at once, a step policy as one comprehension over the steps: if that is true, each of them
-holds. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
+All policies are first evaluated at once, a step policy as one comprehension over the steps: if the result is true, all
+hold. Only otherwise are they evaluated one by one and step by step, to find out which failed, and where.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def policies_hold(review: Review) -> Refusals:
 
 
 def hold_together(review: Review) -> bool:
-    """Whether all limits and policies hold in one evaluation that reads nothing open; no is only a reason to look closer."""
+    """Return True if all limits and policies hold in one evaluation that reads nothing open; False means undecided."""
     policies = [policy for policy in review.compiled.policies if policy.effect != "grant"]
     rules, fields, params = _compile_policies(tuple([(each.expression, each.scope) for each in policies]))
     ready = tuple([rule for rule in rules if isinstance(rule, Rule) and not _open_reads(review, rule)])
@@ -88,7 +88,7 @@ def _compile_policies(
 
 
 class PlanViews:
-    """A plan as policies see it: as it is known, and as it is if uncertain steps do not run."""
+    """A plan as policies see it: as known, and as it would be without some uncertain steps."""
 
     def __init__(self, review: Review, fields: Names, params: Names) -> None:
         self._review = review
@@ -105,7 +105,7 @@ class PlanViews:
         return PLAN.activation(self.values(absent))
 
     def values(self, absent: frozenset[int] = frozenset()) -> dict[str, Any]:
-        """Return the same before it is converted."""
+        """Return the same values before conversion."""
         review = self._review
         without = absent | review.left_out
         steps = [*self._steps, *self._earlier]
@@ -120,13 +120,13 @@ class PlanViews:
         }
 
     def step(self, index: int, absent: frozenset[int] = frozenset()) -> Any:
-        """Return what a policy over each step reads of a step, without these steps and those that will not run."""
+        """Return what a step policy reads of a step, without these steps and those that will not run."""
         step = self._ordered(index, absent | self._review.left_out)
         named = {f"step.{name}": value for name, value in step.items()}
         return STEP.activation({**self._review.frame, "plan.intent": self._review.plan.intent or "", **named})
 
     def _ordered(self, index: int, absent: frozenset[int]) -> dict[str, Any]:
-        """Return a step, or by a negative index an earlier call, with what some policy reads of its order."""
+        """Return a step, or by a negative index an earlier call, with the order fields that some policy reads."""
         step = self._steps[index] if index >= 0 else self._earlier[index]
         if not self._order_read:
             return step
@@ -139,7 +139,7 @@ class PlanViews:
 
     @cached_property
     def absences(self) -> tuple[frozenset[int], ...]:
-        """The sets of uncertain steps that may turn out not to run, by position; none before a read."""
+        """The sets of uncertain steps that may turn out not to run, by position; none for a read."""
         review = self._review
         if review.due is not None and not _is_effect_due(review):
             return ()
@@ -147,11 +147,11 @@ class PlanViews:
 
     @cached_property
     def possible(self) -> list[tuple[frozenset[int], Any]]:
-        """The plans without some of the uncertain steps, each with the positions of these."""
+        """The plans without some of the uncertain steps, each with their positions."""
         return [(absent, self.plan(absent)) for absent in self.absences]
 
     def possible_at(self, index: int) -> Iterator[tuple[frozenset[int], Any]]:
-        """The views of a step without some of the uncertain steps, each with the positions of these."""
+        """Yield the views of a step without some of the uncertain steps, each with their positions."""
         return ((absent, self.step(index, absent)) for absent in self.absences if index not in absent)
 
 
@@ -179,7 +179,7 @@ def _decide_without_uncertain(
     possible: Iterable[tuple[frozenset[int], Any]],
     index: int | None,
 ) -> Refusals:
-    """Yield the refusal by a policy that holds for the plan as it is known, but not without some uncertain steps."""
+    """Yield the refusal by a policy that holds for the plan as known, but not without some uncertain steps."""
     needed = next((absent for absent, values in possible if not rule.evaluate(values).holds), None)
     if needed is None:
         return
@@ -193,13 +193,13 @@ def _decide_without_uncertain(
 def _decide_known_plan(
     review: Review, policy: Policy, rule: Rule, views: PlanViews
 ) -> Generator[Refusal, None, bool]:
-    """Yield the refusal by a policy that does not hold for the plan as it is known; return whether it holds."""
+    """Yield the refusal by a policy that does not hold for the plan as known; return whether it holds."""
     unknown = _open_reads(review, rule)
     if unknown and not _is_effect_due(review):
         review.deferred.append(f"policy {policy.name}")
         review.undecided.append(policy.name)
         return False
-    # An unknown parameter is missing here, so an expression that depends on it fails; only `has` would take it for absent.
+    # An unknown parameter is missing here, so an expression that reads it fails; only `has` would see it as absent.
     is_askable = not unknown or (rule.reads is not None and not _asks_for_presence(rule))
     outcome = rule.evaluate(views.known) if is_askable else Outcome(error="it reads an unknown value")
     if unknown and outcome.error is not None:
@@ -211,7 +211,7 @@ def _decide_known_plan(
 
 
 def _is_effect_due(review: Review) -> bool:
-    """Whether a call above read_only is being dispatched."""
+    """Return whether a call above read_only is being dispatched."""
     call = None if review.due is None else review.call_at.get(review.due)
     return call is not None and call.mode is not ApprovalMode.READ_ONLY
 
@@ -223,7 +223,7 @@ def _asks_for_presence(rule: Rule) -> bool:
 def _step_policy(review: Review, policy: Policy, rule: Rule, views: PlanViews) -> Refusals:
     for index in range(len(review.plan.steps)):
         if review.due not in (index, None):
-            continue  # each step is judged when it is due itself
+            continue  # each step is checked when it is due
         if reads_open(review, rule, index):
             review.deferred.append(f"policy {policy.name} at step {index}")
             continue
@@ -235,7 +235,7 @@ def _step_policy(review: Review, policy: Policy, rule: Rule, views: PlanViews) -
 
 
 def _open_reads(review: Review, rule: Rule) -> list[int]:
-    """The positions of the calls of which a rule reads a parameter whose value is not known yet."""
+    """Return the positions of the calls with an unknown parameter that a rule reads."""
     if rule.reads is not None and not rule.reads:
         return []
     positions = (position for position in review.open_parameters if position not in review.left_out)
@@ -273,7 +273,7 @@ def _refusal(review: Review, policy: Policy, outcome: Outcome, index: int | None
 
 
 def _undecided_refusal(review: Review, policy: Policy, rule: Rule, position: int) -> Refusal:
-    """The refusal of a call for which a policy cannot be decided, since it reads a value of a later step."""
+    """Return the refusal of a call for which a policy cannot be decided, since it reads a value of a later step."""
     unknown = review.open_parameters[position]
     names = ", ".join(sorted(unknown if rule.reads is None else unknown & rule.reads))
     return review.refuse(
@@ -284,7 +284,7 @@ def _undecided_refusal(review: Review, policy: Policy, rule: Rule, position: int
 
 
 def _uncertain_refusal(review: Review, policy: Policy, absent: frozenset[int]) -> Refusal:
-    """The refusal of a call for which a policy holds only if steps run that may not run."""
+    """Return the refusal of a call for which a policy holds only if uncertain steps run."""
     names = ", ".join(review.plan.steps[index].id for index in sorted(absent))
     return review.refuse(
         Code.POLICY_INVARIANT,
@@ -302,7 +302,7 @@ def find_undecided(review: Review) -> tuple[str, ...]:
 
 
 def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) -> frozenset[int]:
-    """Return the positions of the steps that may not run, before any has begun; none where no policy looks at them."""
+    """Return the positions of the steps that may not run, before any has begun; empty if no policy depends on them."""
     is_open = bool([step for step in plan.steps if step.optional or step.when is not None])
     if not is_open or not ctx.goes_by(Behaviour.STRICT_CALLS) or not look_at_other_steps(compiled.policies):
         return frozenset()
@@ -311,14 +311,14 @@ def uncertain_at_review(ctx: RunContext, compiled: CompiledContext, plan: Plan) 
 
 
 def look_at_other_steps(policies: Iterable[Policy]) -> bool:
-    """Whether a policy decides about a call by the steps around it: it is about the plan, or reads the order of steps."""
+    """Return whether a policy decides about a call by other steps: it is about the plan, or reads the order of steps."""
     return any(
         policy.effect != "grant" and (policy.scope == "plan" or _reads_order(policy)) for policy in policies
     )
 
 
 def read_order(policies: Iterable[Policy]) -> bool:
-    """Whether a policy may read which steps run before or after another."""
+    """Return whether a policy may read which steps run before or after another."""
     return any(map(_reads_order, policies))
 
 

@@ -1,4 +1,4 @@
-"""`score`: five evaluators over a run, and whether the floors hold."""
+"""`score`: runs five evaluators over a run, and checks whether the floors hold."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _YES = ("approve", "grant")
 
 
 def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
-    """The scorecard of a run; not ok if policy or safety failed, whatever the others say.
+    """Return the scorecard of a run; not ok if policy or safety failed, whatever the others say.
 
-    `reading` is what the plan's review made of it, and saves reading it again.
+    `reading` is the one from the plan's review, to avoid reading the plan again.
     """
     recorded = Recorded(run, reading)
     scores: dict[EvaluatorName, Evaluation] = {
@@ -29,14 +29,14 @@ def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
 
 
 def measure(run: Run) -> Mapping[str, float]:
-    """The measurements beyond the evaluators' that thresholds may read."""
+    """Return the measurements besides the evaluators' that thresholds may read."""
     return {"schema": 1.0 if is_schema_valid(run) else 0.0}
 
 
 def print_envelope(
     run: Run, verdict: ScoreVerdict, outcome: RunOutcome, loop_guard_trips: int = 0
 ) -> dict[str, Any]:
-    """Return a run's `VerdictEnvelope` as the JSON that it is printed as, without making a shape for each step."""
+    """Return a run's `VerdictEnvelope` as printed JSON, without building a shape for each step."""
     return {
         "run_id": run.context.run_id,
         "plan_id": run.plan.plan_id,
@@ -50,7 +50,7 @@ def print_envelope(
 def _step_scores(run: Run, verdict: ScoreVerdict) -> Iterator[dict[str, Any]]:
     scores = verdict.scorecard.scores
     blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
-    # Backwards, since the first approval of a step counts and a dict keeps the last.
+    # In reverse, since the first approval of a step counts and a dict keeps the last.
     approved = {a.step_id: a for a in reversed(run.approvals) if a.decision in _YES}
     ended = {entry.call.step_id: entry.result for entry in run.transcript}
     for step_id, result in ended.items():

@@ -1,4 +1,4 @@
-"""Which source vouches for a literal of a step: the request, evidence that the step pins, a known result, a person."""
+"""Finds the source of a literal in a step: the request, pinned evidence, a known result, or a person."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
 
 APPROVED = "approved"
-"""The record of a value that the plan approved before has in the same parameter."""
+"""The source of a value that the previously approved plan has in the same parameter."""
 
 
 class Holder(NamedTuple):
-    """A permitted source that holds a value."""
+    """A permitted source that contains a value."""
 
     record: str
     """`request`, the id of a piece of evidence, the id of a step, or `approved`."""
@@ -30,17 +30,17 @@ class Holder(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How a verdict names it: `request#/order_id`."""
+        """Its name in a verdict: `request#/order_id`."""
         return f"{self.record}#{pointer.join(self.place)}" if self.place else self.record
 
 
 class Binding(NamedTuple):
-    """What vouches for a literal, or why nothing does."""
+    """The source of a literal, or why there is none."""
 
     holder: Holder | None = None
     why: str = ""
     records: tuple[str, ...] = ()
-    """Every record that holds the value and may be its source."""
+    """Every record that contains the value and may be its source."""
 
 
 class Sources:
@@ -58,7 +58,7 @@ class Sources:
         self._approved = self._find_approved()
 
     def bind(self, value: Any, index: int | None, target: Kind, tool: str = "", place: Place = ()) -> Binding:
-        """Return what vouches for a literal of a step; `tool` and `place` are those of the parameter that takes it."""
+        """Return the source of a literal in a step; `tool` and `place` are those of the parameter that takes it."""
         if isinstance(value, dict | list):
             return Binding()
         key = scalar(value)
@@ -93,10 +93,10 @@ class Sources:
         return Binding()
 
     def is_bound(self, value: Any, index: int, target: Kind, tool: str, place: Place) -> bool:
-        """Return whether something vouches for a literal of a step, as `bind` finds it."""
+        """Return whether a literal of a step has a source, as `bind` finds it."""
         refs = self._review.pinned[index]
         if len(refs) == 1 and not self._known_results and not isinstance(value, dict | list):
-            # No other record holds the value as well, and all that is asked before evidence could only vouch for it.
+            # No other record contains the value, and the checks before evidence could only accept it.
             entry = self._review.compiled.evidence.get(refs[0])
             for each in () if entry is None else entry.places.get(scalar(value), ()):
                 if fits(self.evidence_kind(refs[0], each), target):
@@ -116,7 +116,7 @@ class Sources:
         return {result.step_id: result.tool for result in self._review.compiled.results}
 
     def _tied_parameter(self, tool: str, place: Place) -> Holder | None:
-        """Return the field of the request that a relation ties a parameter to, if there is no request to compare it with."""
+        """Return the request field that a relation ties a parameter to, if there is no request to compare with."""
         for relation in self._review.relations.of_calls(tool):
             if (
                 len(place) == 1
@@ -129,12 +129,13 @@ class Sources:
 
     @property
     def has_sentences(self) -> bool:
-        """Whether the request has prose that is trusted."""
+        """Whether the request has trusted prose."""
         return bool(self._sentences)
 
     def _in_sentences(self, value: Any, target: Kind, place: Place) -> tuple[Holder | None, str]:
-        """Return where a sentence of the request names a value for a parameter, else why it does not vouch for it; the
-        reason is empty if no sentence names it."""
+        """Return where a sentence of the request names a value for a parameter, else why it is not accepted; the reason
+        is empty if no sentence names it.
+        """
         why = ""
         for field, at, text in self._sentences:
             found = bind_literal(
@@ -156,11 +157,11 @@ class Sources:
         return None, why
 
     def is_marked(self, place: Sequence[str | int]) -> bool:
-        """Return whether a part of the request can carry other people's words."""
+        """Return whether a part of the request may contain untrusted text."""
         return any(overlaps(mark, place) for mark in self._review.input_marks)
 
     def is_sentence(self, place: Sequence[str | int]) -> bool:
-        """Return whether a part of the request is prose, or holds some."""
+        """Return whether a part of the request is prose, or contains some."""
         return any(
             field.is_sentence and overlaps(pointer.join(field.path.place), place)
             for field in self._review.spec.fields
@@ -224,7 +225,7 @@ class Sources:
                 yield holder
 
     def _index_results(self) -> dict[Scalar, list[Holder]]:
-        """What the trusted results of earlier plans and turns hold, if they relate to the request."""
+        """Index the trusted results of earlier plans and turns that relate to the request."""
         review = self._review
         found: list[tuple[Leaf, Holder]] = []
         for result in review.compiled.results:
@@ -237,7 +238,7 @@ class Sources:
         return _by_value(found)
 
     def _find_approved(self) -> frozenset[tuple[str, Place, Scalar]]:
-        """The literals in authority parameters of the plan approved before: only these were bound or approved."""
+        """Return the authority literals of the previously approved plan: only these were bound or approved."""
         compiled = self._review.compiled
         found: set[tuple[str, Place, Scalar]] = set()
         for position, step in enumerate(compiled.approved_plan.steps if compiled.approved_plan else ()):

@@ -1,4 +1,4 @@
-"""The structure of a plan: something to do, an order to do it in, and references that lead somewhere."""
+"""Checks the structure of a plan: it has steps, no cycles, and references that resolve."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tercet.policy.expressions import ExpressionError, compile_planner, return_t
 
 
 def plan_is_not_empty(review: Review) -> Refusals:
-    """There is at least one step."""
+    """The plan has at least one step."""
     if not review.plan.steps:
         yield review.refuse(Code.EMPTY_PLAN, "plan has no steps", "propose at least one step", place="/steps")
 
 
 def kinds_are_available(review: Review) -> Refusals:
-    """Every step is of a kind that this runtime carries out."""
+    """Every step is of a kind that this runtime supports."""
     for index, step in enumerate(review.plan.steps):
         if step.kind == "lane":
             yield review.refuse(
@@ -54,7 +54,7 @@ def graph_is_acyclic(review: Review) -> Refusals:
 
 
 def references_resolve(review: Review) -> Refusals:
-    """Every name, reference and expression of the plan leads to something."""
+    """Every name, reference and expression of the plan resolves."""
     is_delivering = may_take_outputs(review)
     for index, name in review.graph.unknown:
         if is_delivering and name == OUTPUTS and OUTPUTS not in review.plan.steps[index].depends_on:
@@ -81,7 +81,7 @@ def references_resolve(review: Review) -> Refusals:
 
 
 class _Holder(NamedTuple):
-    """What a reference stands in; a compensation may refer to the step's own result and parameters."""
+    """The part of a plan that contains a reference; a compensation may refer to its step's own result and parameters."""
 
     name: str
     step: int | None
@@ -89,18 +89,18 @@ class _Holder(NamedTuple):
     is_compensation: bool = False
 
     def place_of(self, item: Reference) -> str:
-        """Where a reference stands, as a JSON Pointer inside the step or the plan."""
+        """Return the place of a reference, as a JSON Pointer inside the step or the plan."""
         return pointer.join((*self.place, *item.place))
 
 
 def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
-    """The references of a compensation or of an output, whose names add no edges to the graph."""
+    """Yield refusals for the references of a compensation or an output, whose names add no edges to the graph."""
     for item in references.scan(value):
         if type(item) is not Reference:
             continue
         for name in item.names:
             if name == OUTPUTS and may_take_outputs(review):
-                continue  # `deliveries_are_possible` says where it may stand
+                continue  # `deliveries_are_possible` checks where it may occur
             if name not in review.position and name not in references.RESERVED_IDS:
                 reason = f"{holder.name} refers to {name!r}, which no step has"
                 yield _unresolved(review, holder.step, reason, holder.place_of(item))
@@ -108,7 +108,7 @@ def _apart(review: Review, holder: _Holder, value: Any) -> Refusals:
 
 
 def _check_bindable(review: Review, holder: _Holder, index: int, params: dict[str, Any]) -> Refusals:
-    """Refuse what a compensation refers to, besides its step's own result, and cannot be resolved at dispatch."""
+    """Refuse references of a compensation, other than to its step's own result, that cannot be resolved at dispatch."""
     before = review.graph.ancestors(index)
     for item in references.scan(params):
         if type(item) is not Reference:
@@ -146,7 +146,7 @@ def _reference(review: Review, holder: _Holder, item: Reference) -> Refusals:
 
 
 def _check_selection(review: Review, holder: _Holder, item: Reference, selection: Selection) -> Refusals:
-    """Refuse a selection that reads something which is not there, or that picks nothing of a known list."""
+    """Refuse a selection that reads something missing, or that selects nothing from a known list."""
     is_own = holder.is_compensation and not references.OWN_STEP.isdisjoint(item.names)
     parts = [each for each in selection.references if not (is_own and each.target in references.OWN_STEP)]
     fault = next(filter(None, (find_fault(review, each) for each in parts)), None)
@@ -160,7 +160,7 @@ def _check_selection(review: Review, holder: _Holder, item: Reference, selection
 
 
 def find_fault(review: Review, item: Reference) -> str | None:
-    """Why a plain reference leads nowhere; names that no step has are reported by themselves."""
+    """Return why a plain reference cannot be resolved; unknown step names are reported separately."""
     call = review.call_at.get(review.position.get(item.target, -1)) if item.kind == "from" else None
     if call is not None:
         missing = _missing(_result_text(call.tool), item.pointer)
@@ -217,7 +217,7 @@ def _invalid(review: Review, index: int | None, reason: str, place: str) -> Refu
 
 
 def _result_text(tool: ToolSpec) -> str:
-    """The schema of a tool's results; empty where there is none that can be used, and any field may be there."""
+    """Return the schema of a tool's results; empty if there is no usable one, so that any field may exist."""
     try:
         return tool.result_text
     except UsageError:
@@ -226,7 +226,7 @@ def _result_text(tool: ToolSpec) -> str:
 
 @lru_cache(maxsize=512)
 def _missing(schema_text: str, where: str) -> str | None:
-    """Why a result of this schema cannot have anything at a pointer; None if it may."""
+    """Return why a result of this schema cannot have anything at a pointer; None if it may."""
     if not schema_text or not where:
         return None
     root: dict[str, Any] = orjson.loads(schema_text)
@@ -247,7 +247,7 @@ def _missing(schema_text: str, where: str) -> str | None:
 
 
 def _dereferenced(root: dict[str, Any], schema: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The schema behind local references; None where it cannot be told."""
+    """Return the schema behind local references; None if it cannot be determined."""
     for _ in range(8):
         if schema is None or "$ref" not in schema:
             return schema

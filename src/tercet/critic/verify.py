@@ -1,9 +1,9 @@
-"""`verify`: the review of a plan, before anything happens.
+"""`verify`: the review of a plan before anything happens.
 
-An ordinary plan is decided in one pass (`critic/fast_path.py`), all others by the checks.
-Each check is a generator of refusals. The five published checks come first, then the rest of the feasibility matrix,
-in an order in which each may rely on those before it: nothing asks a cyclic graph for an order. The first refusal
-decides; the others are kept, so that a planner can mend everything at once.
+An ordinary plan is decided in one pass (`critic/fast_path.py`), all others by the checks. Each check is a generator of
+refusals. The five published checks come first, then the rest of the feasibility matrix, ordered so that each check may
+rely on those before it: nothing asks a cyclic graph for an order. The first refusal decides; the others are kept, so
+that a planner can fix everything at once.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ from tercet.critic.structure import (
 from tercet.critic.worth import Worth
 
 MAX_REFUSALS = 50
-"""How many refusals a verdict keeps. A plan with more needs another planner, not a longer list."""
+"""The maximum number of refusals in a verdict. A plan with more needs another planner, not a longer list."""
 
 MAX_REVIEWED_STEPS = 500
-"""A plan with more steps than this and than its budget allows is refused after the five checks."""
+"""A plan that exceeds both this number of steps and its budget is refused after the five checks."""
 
 CheckFunction: TypeAlias = Callable[[Review], Refusals]
 
@@ -98,7 +98,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     (checkpoints_are_bound, "checkpoints"),
     (actions_are_not_repeated, "duplicates"),
 )
-"""Every check in its order. A check with a name may be left out by the risk tier; one without always runs."""
+"""All checks in order. The risk tier may omit a check with a name; one without a name always runs."""
 
 
 def verify(
@@ -109,9 +109,9 @@ def verify(
     *,
     reading: Reading | None = None,
 ) -> Verdict:
-    """Whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses.
+    """Return whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses.
 
-    `reading` is one of this plan that was made before, and saves making another.
+    `reading` is an earlier reading of this plan, to avoid another.
     """
     uncertain = uncertain_at_review(ctx, compiled, plan)
     review = Review(ctx, compiled, spec, plan, reading, uncertain=uncertain)
@@ -157,9 +157,9 @@ def _effect(call: EffectiveStep) -> StepEffect:
 
 
 def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> ValidationResult:
-    """The feasibility matrix as a list of issues. Valid exactly where `verify` says ok."""
+    """Return the feasibility matrix as a list of issues. Valid exactly if `verify` says ok."""
     verdict = verify(ctx, compiled, spec, plan)
-    # Asked for by itself: a verdict keeps so many refusals that come before it, and no more.
+    # Checked separately: a verdict keeps a limited number of refusals, and this one might be cut off.
     cyclic = tuple(graph_is_acyclic(Review(ctx, compiled, spec, plan)))
     issues = [_issue(refusal) for refusal in cyclic or verdict.refusals]
     issues += [
@@ -179,7 +179,7 @@ def _refusals(review: Review) -> Iterator[Refusal]:
     )
     for check, name in MATRIX:
         if is_oversized and check not in FIVE_CHECKS:
-            return  # it is refused by now, and the rest takes time for every step
+            return  # already refused, and the remaining checks take time for every step
         if name is not None and name not in wanted:
             continue
         if is_strict and check is arguments_fit_schema and (refusal := find_oversized_arguments(review)):
@@ -200,7 +200,7 @@ _PUBLISHED: dict[Code, tuple[Severity, str]] = {
     Code.GATE_MISSING: ("BLOCKED", "gate_missing"),
     Code.MODE_EXCEEDED: ("BLOCKED", "mode_exceeded"),
 }
-"""The published name of an issue where it has one. Budgets are errors: a plan that breaks one does not run."""
+"""The published names of issues. Budgets are errors: a plan that exceeds one does not run."""
 
 
 def _issue(refusal: Refusal) -> ValidationIssue:

@@ -1,8 +1,8 @@
-"""Every approval that a reviewed plan waits for, or may wait for, and why.
+"""Every approval that a reviewed plan needs or may need, and why.
 
-A verdict lists the gates that are demanded at review. Whoever starts a run also wants to know about those that are decided
-later: conditional gates and policies that read a value which is not known yet, the approval that every network call needs,
-the gates of compensations, and the approval of the outputs.
+A verdict lists the gates that are demanded at review. The person who starts a run also wants to know about those that
+are decided later: conditional gates and policies that read a value which is not known yet, the approval that every
+network call needs, the gates of compensations, and the approval of the outputs.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Wait:
     """The position of the step; None if the outputs wait."""
     step_id: str | None
     gate: str
-    """The gate of the pack; empty if anybody but the owner may approve."""
+    """The gate of the pack; empty if anyone but the owner may approve."""
     is_certain: bool
-    """Whether the run waits here whenever it gets here; otherwise the reason says what that depends on."""
+    """Whether the run always waits here; otherwise the reason says what that depends on."""
     reason: str
 
 
 def find_waits(
     ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan, verdict: Verdict
 ) -> tuple[Wait, ...]:
-    """Return what a plan that passed review waits for or may wait for, by step; nothing for a refused plan."""
+    """Return the approvals that a plan needs or may need after review, by step; empty for a refused plan."""
     if not verdict.ok:
         return ()
     review = Review(ctx, compiled, spec, plan, uncertain=uncertain_at_review(ctx, compiled, plan))
@@ -70,7 +70,7 @@ def _before_call(
 
 
 def _named_gates(review: Review, call: EffectiveStep, verdict: Verdict) -> Iterator[Wait]:
-    """The gates that the verdict demands of a call; one whose condition is decided at dispatch is not certain."""
+    """Yield the gates that the verdict demands for a call; one whose condition is decided at dispatch is not certain."""
     own = gates_of(review, call)
     for demand in verdict.gates:
         if demand.step == call.position:
@@ -80,12 +80,12 @@ def _named_gates(review: Review, call: EffectiveStep, verdict: Verdict) -> Itera
 
 
 def _is_open(review: Review, call: EffectiveStep, gate: Gate) -> bool:
-    """Whether the condition of a gate reads a value that is known only at dispatch."""
+    """Return whether the condition of a gate reads a value that is known only at dispatch."""
     return gate.when is not None and condition(review, call, gate.when, gate.name) is None
 
 
 def _deferred_policies(review: Review, call: EffectiveStep, undecided: frozenset[str]) -> Iterator[Wait]:
-    """The gates of policies that are decided at dispatch; `undecided` names those that depend on other steps."""
+    """Yield the gates of policies that are decided at dispatch; `undecided` names those that depend on other steps."""
     for policy in review.compiled.policies:
         is_gate = policy.effect == "gate" and policy.gate in review.compiled.gates_by_name
         if is_gate and policy.gate and _is_deferred(review, call, policy, undecided):
@@ -118,7 +118,7 @@ def _wait(call: EffectiveStep, gate: str, reason: str, *, is_certain: bool) -> W
 
 
 def _compensations(review: Review) -> Iterator[Wait]:
-    """The gates of compensations that the plan proposes, which run only if the run does not succeed."""
+    """Yield the gates of proposed compensations, which run only if the run does not succeed."""
     for call, tool, gates in compensation_demands(review):
         for gate in gates or ("",):
             reason = f"if the run fails and {tool} compensates the step"

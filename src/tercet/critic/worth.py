@@ -1,9 +1,9 @@
-"""What every value of a plan is worth: whether it may decide something, or may only be shown and passed on.
+"""The trust of every value in a plan: whether it may be used to decide, or only to show and pass on.
 
-A value is trusted if each of its parts is. A literal, a request field or evidence can be told at once. The result of
-a call and what a note says are *nodes*: their worth depends on other nodes, and is worked out once for each and
-without recursion, since a chain of steps may be longer than Python's stack, and two references to each of them would
-double the work at every step.
+A value is trusted if each of its parts is. The trust of a literal, a request field or evidence is known at once. The
+result of a call and the content of a note are *nodes*: their trust depends on other nodes, and is computed once for
+each and without recursion, since a chain of steps may be longer than Python's stack, and two references to each of them
+would double the work at every step.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from tercet.critic.review import Review
 from tercet.critic.sources import Binding, Sources
 
 Node: TypeAlias = tuple[int, Place | None, bool]
-"""A step with a place in its parameters, or with None for the result of its call, and whether a number is needed."""
+"""A step, a place in its parameters or None for the result of its call, and whether a number is needed."""
 
 Needs: TypeAlias = Sequence[Node] | None
-"""The nodes that a value depends on; None if it is not trusted, whatever they are."""
+"""The nodes that a value depends on; None if it is untrusted whatever they are."""
 
 
 class Worth:
-    """The worth of the values of one plan under review."""
+    """The trust of the values in one plan under review."""
 
     def __init__(self, review: Review) -> None:
         self.review = review
         self.is_strict = review.is_strict
         self._fitting: dict[tuple[str, str, str, Place], bool] = {}
-        """Whether a parameter of a tool may take a field of another tool's result."""
+        """Cached: whether a parameter of a tool may take a field of another tool's result."""
         self._nodes: dict[Node, bool] = {}
         self._needs: dict[Node, Needs] = {}
 
     def is_marked_input(self, place: Place) -> bool:
-        """Whether a part of the request can carry other people's words."""
+        """Return whether a part of the request may contain untrusted text."""
         return any(overlaps(mark, place) for mark in self.review.input_marks)
 
     @cached_property
@@ -53,19 +53,20 @@ class Worth:
 
     @cached_property
     def _former_scalars(self) -> frozenset[Scalar]:
-        """What a literal was compared with under older rules: every trusted value, whatever the step."""
+        """The values that literals were compared with under older rules: all trusted values, for any step."""
         leaves = scalars(self.review.compiled.input())
         trusted = frozenset(scalar(leaf.value) for leaf in leaves if not self.is_marked_input(leaf.place))
         return trusted | self.review.compiled.trusted_scalars
 
     def bind(self, value: Any, at: int | None, tool: ToolSpec | None = None, place: Place = ()) -> Binding:
-        """Return what vouches for a literal of the step at a position; `tool` and `place` are those of its parameter."""
+        """Return the source of a literal in the step at a position; `tool` and `place` are those of its parameter."""
         target = UNKNOWN if tool is None or not place else parameter_kind(tool, _without_wrapper(place))
         return self.sources.bind(value, at, target, "" if tool is None else tool.name, place)
 
     def is_trusted_scalar(self, value: Any, at: int | None = None, place: Place = ()) -> bool:
-        """Whether a permitted source of the step at a position holds a literal, of whichever kind; which one was meant is
-        asked where a parameter takes it."""
+        """Return whether a permitted source of the step at a position contains a literal, of any kind; which source was
+        meant is checked where a parameter takes it.
+        """
         if not self.is_strict:
             return scalar(value) in self._former_scalars
         call = None if at is None else self.review.call_at.get(at)
@@ -74,18 +75,18 @@ class Worth:
     def is_trusted(
         self, found: Found, at: int | None, own: EffectiveStep | None = None, *, is_number: bool = False
     ) -> bool:
-        """Whether a literal or reference of the step at a position is trusted; `own` is the step that a compensation
-        belongs to.
+        """Return whether a literal or reference of the step at a position is trusted; `own` is the step that a
+        compensation belongs to.
 
-        `is_number` says that the value is a number or is refused before it is used: only then may it be a sum.
+        `is_number` says that the value is a number or is refused before use: only then may it be a sum.
         """
         return self._are_trusted(self._found(found, at, own, is_number=is_number))
 
     def is_trusted_argument(
         self, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
     ) -> bool:
-        """Whether a part of the parameters of the call at a position is trusted and of the right kind, or is the default in
-        the tool's schema.
+        """Return whether a part of the parameters of the call at a position is trusted and of the right kind, or is the
+        default in the tool's schema.
 
         A note has no tool.
         """
@@ -97,15 +98,17 @@ class Worth:
         return self._are_trusted(needs) if needs else needs is not None
 
     def _argument(self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None) -> Needs:
-        """What an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
+        """Return what an argument of a call depends on; None also if it is not of the kind that its parameter takes."""
         if type(found) is Leaf and own is None and self.is_strict and not self.sources.has_sentences:
-            # What holds a value of the parameter's kind holds the value; only sentences are read for one parameter.
+            # A source of the parameter's kind contains the value itself; only sentences are read per parameter.
             target = parameter_kind(tool, _without_wrapper(found.place))
             is_bound = self.sources.is_bound(found.value, at, target, tool.name, found.place)
             return () if is_bound else None
         if type(found) is Reference and found.kind == "from":
             call = self.review.call_at.get(self.review.position.get(found.target, -1))
-            if call is not None:  # nearly every reference: its kind is that of the result, and it is no sum
+            if (
+                call is not None
+            ):  # nearly every reference: its kind is that of the result, and it is not a sum
                 return ((call.position, None, False),) if self._fits(call.tool, found, tool) else None
         elif type(found) is Reference and found.kind == "evidence" and self.is_strict:
             if not self.review.is_trusted_evidence(found.target, at):
@@ -116,7 +119,7 @@ class Worth:
         return needs if needs is not None and self.wrong_kind(tool, found, at, own) is None else None
 
     def _fits(self, source: ToolSpec, found: Reference, tool: ToolSpec) -> bool:
-        """Whether a reference to a result yields what its tool vouches for, of the kind that the parameter takes."""
+        """Return whether a reference to a result yields a value of the kind that the parameter takes."""
         key = (source.name, found.pointer, tool.name, found.place)
         is_fit = self._fitting.get(key)
         if is_fit is None:
@@ -128,7 +131,7 @@ class Worth:
         return is_fit
 
     def _is_default(self, tool: ToolSpec, found: Leaf) -> bool:
-        """Whether a literal is what the tool's schema has as default: the same as if the plan had left it out."""
+        """Return whether a literal equals the default in the tool's schema, as if the plan had omitted it."""
         if not tool.may_have_defaults or not (self.is_strict or _is_empty(found.value)):
             return False
         members = _schema_at(tool, found.place)
@@ -137,7 +140,7 @@ class Worth:
     def wrong_kind(
         self, tool: ToolSpec, found: Found, at: int, own: EffectiveStep | None = None
     ) -> tuple[str, Kind] | None:
-        """Return a source of an argument that is of another kind than its parameter takes, and that kind; else None.
+        """Return a source of an argument with another kind than its parameter takes, and that kind; else None.
 
         A literal must have exactly one source of the kind.
         """
@@ -156,8 +159,9 @@ class Worth:
     def value_sources(
         self, found: Found, at: int, own: EffectiveStep | None = None
     ) -> Iterator[tuple[int, Leaf | Read]]:
-        """Yield the literals and reads that an argument is made of, each with its step; notes, and the parameters of the
-        step that a compensation belongs to, pass on what they hold."""
+        """Yield the literals and reads in an argument, each with its step; notes, and the parameters of the step that a
+        compensation belongs to, are followed.
+        """
         waiting: list[tuple[int, Found | Read]] = [(at, found)]
         seen: set[tuple[int, Found | Read]] = set()
         while waiting:
@@ -184,8 +188,9 @@ class Worth:
     def _written_parts(
         self, read: Read, index: int, own: EffectiveStep | None
     ) -> tuple[int, Sequence[Found] | None]:
-        """Return the literals and references that the plan writes where the step at `index` reads, and the step that uses
-        them: of a note, of a step's own parameters, and of the outputs; None if a read leads to no such place."""
+        """Return the literals and references that the plan spells out where the step at `index` reads, and the step
+        that uses them: of a note, of a step's own parameters, and of the outputs; None if there is no such place.
+        """
         holder = self.review.position.get(read.name)
         if holder is None and read.name == references.OUTPUTS:
             return index, self.review.plan.found_outputs
@@ -196,7 +201,7 @@ class Worth:
         return holder, self.review.found[holder]
 
     def _kind_of(self, read: Read, own: EffectiveStep | None) -> Kind:
-        """Return the kind of what is read."""
+        """Return the kind of a read."""
         name, place = read
         if name == references.REQUEST:
             return self.sources.request_kind(place)
@@ -209,11 +214,13 @@ class Worth:
         return UNKNOWN if call is None else result_kind(call.tool, place)
 
     def is_trusted_read(self, read: Read, own: EffectiveStep | None = None) -> bool:
-        """Whether what a condition reads at one place is trusted; that may be a sum, since it only decides."""
+        """Return whether a read of a condition is trusted; it may be a sum, since it only decides."""
         return self._are_trusted(self._read(*read, None, own, is_number=True))
 
     def is_changed(self, index: int, found: Found, place: Place = ()) -> bool:
-        """Whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its parameters."""
+        """Return whether an approver has set a literal in the call of a step; `found` was scanned at `place` of its
+        parameters.
+        """
         call = self.review.call_at.get(index) if self.review.compiled.changed else None
         if call is None or type(found) is not Leaf:
             return False
@@ -232,17 +239,17 @@ class Worth:
         return False
 
     def untrusted_keys(self, tool: ToolSpec, place: Place, at: int) -> list[str]:
-        """The keys on the way to a place that the tool's schema does not name and no trusted source has."""
+        """Return the keys on the way to a place that the tool's schema does not name and no trusted source has."""
         known = tool.known_keys
         keys = [key for key in _keys(place[1:]) if key not in known]
         name = str(place[0])
         is_silent = not known and _MEMBERS.isdisjoint(tool.parameters)
-        if name not in known and not is_silent:  # a schema that says nothing about names allows any
+        if name not in known and not is_silent:  # a schema without property names allows any
             keys.append(name)
         return [key for key in keys if not self.is_trusted_scalar(key, at)]
 
     def is_trusted_result(self, index: int) -> bool:
-        """Whether the result of a call is trusted, but for the fields that its tool marks."""
+        """Return whether the result of a call is trusted, except for the fields that its tool marks."""
         return self._is_trusted_node((index, None, False))
 
     def _are_trusted(self, needs: Needs) -> bool:
@@ -269,7 +276,7 @@ class Worth:
             waiting = [other for other in needs or () if other not in known]
             if waiting and is_new:
                 stack += waiting
-            else:  # one that still waits the second time waits for itself, and is worth nothing
+            else:  # a node that still waits the second time waits for itself, and is untrusted
                 known[top] = needs is not None and not waiting and all(known[other] for other in needs)
         return known[node]
 
@@ -280,7 +287,9 @@ class Worth:
         return self._written(index, place, is_number=is_number)
 
     def _result(self, call: EffectiveStep) -> Needs:
-        """The result of a call is worth what its tool declares and what its inputs are worth, unless it endorses."""
+        """Return what the trust of a call's result depends on: its tool's declaration and its inputs, unless it
+        endorses.
+        """
         tool = call.tool
         entered = self.review.compiled.entered_by_step.get(call.step.id)
         is_typed = entered is not None and entered.trust is not Trust.TRUSTED
@@ -307,7 +316,7 @@ class Worth:
         return needed
 
     def _written(self, index: int, place: Place, *, is_number: bool) -> Needs:
-        """What a step's parameters have at a place; it is also the result of a note."""
+        """Return what a step's parameters at a place depend on; for a note, that is also its result."""
         call = self.review.call_at.get(index)
         params = self.review.plan.steps[index].params if call is None else call.params
         return self._value_at(params, place, index, index, is_number=is_number)
@@ -315,8 +324,9 @@ class Worth:
     def _value_at(
         self, value: Any, place: Place, index: int | None, holder: int | None, *, is_number: bool
     ) -> Needs:
-        """What a value that the plan writes has at a place, where the step at `index` uses it; `holder` is the step whose
-        parameters it is, if it is one's."""
+        """Return what a value in the plan at a place depends on, where the step at `index` uses it; `holder` is the
+        step whose parameters contain it, if any.
+        """
         call = None if holder is None else self.review.call_at.get(holder)
         known = frozenset[str]() if call is None else call.tool.known_keys
         is_data = False
@@ -345,13 +355,14 @@ class Worth:
         )
 
     def _output(self, place: Place, at: int | None, *, is_number: bool) -> Needs:
-        """An output that a step takes is worth what the same value would be worth if the step itself had written it. One
-        that a repair may have rewritten, or that the plan declares by name only, has no trusted source."""
+        """Return what an output that a step takes depends on: the same as if the step itself had written the value. An
+        output that a repair may have rewritten, or that the plan declares by name only, has no trusted source.
+        """
         outputs = self.review.plan.outputs
         if not place or place[0] not in outputs or self.review.spec.quality is not None:
             return None
         if any(references.OUTPUTS in each.names for each in self._output_references):
-            return None  # it would be made of itself
+            return None  # a circular output
         return self._value_at(outputs[str(place[0])], place[1:], at, None, is_number=is_number)
 
     @cached_property
@@ -359,14 +370,14 @@ class Worth:
         return tuple(each for each in self.review.plan.found_outputs if type(each) is Reference)
 
     def _beyond(self, reference: Reference, at: int | None, rest: Place) -> Needs:
-        """A part of what a reference points at."""
+        """Return a part of what a reference points to."""
         if reference.kind != "from":
             return self._found(reference, at, None, is_number=False)
         return self._read(reference.target, (*pointer.parts(reference.pointer), *rest), at, None)
 
     def _found(self, found: Found, at: int | None, own: EffectiveStep | None, *, is_number: bool) -> Needs:
         if type(found) is Leaf:
-            if _is_empty(found.value):  # "keep nothing" decides as much as a name does
+            if _is_empty(found.value):  # an empty value such as "keep nothing" decides as much as a name does
                 return None if self.is_strict else ()
             return () if self.is_trusted_scalar(found.value, at, () if own else found.place) else None
         if type(found) is not Reference:
@@ -385,14 +396,15 @@ class Worth:
         return _together(self._read(name, place, at, own) for name, place in reads)
 
     def _selected(self, found: Reference, at: int | None, own: EffectiveStep | None) -> Needs:
-        """A selected value is trusted if all that it reads and compares with is."""
+        """Return what a selected value depends on: all that the selection reads and compares with."""
         if not all(self.is_selected_by(found, value, at) for value in references.constants_of(found)):
             return None
         return _together(self._read(name, place, at, own) for name, place in references.reads_of(found))
 
     def is_selected_by(self, found: Reference, value: Any, at: int | None) -> bool:
-        """Whether a selection may compare with a literal: another source than the list holds it, or the plan could pick any
-        item of the list."""
+        """Return whether a selection may compare with a literal: a source other than the list must contain it, or the
+        plan could pick any item of the list.
+        """
         listed = references.reads_of(found)[0]
         record = str(listed.place[0]) if listed.name == references.EVIDENCE and listed.place else listed.name
         return bool(set(self.sources.bind(value, at, UNKNOWN).records) - {record})
@@ -400,7 +412,7 @@ class Worth:
     def _computed(
         self, expression: str, at: int | None, own: EffectiveStep | None, *, is_number: bool
     ) -> Needs:
-        """A computed value is trusted if it only selects, chooses, adds or subtracts what is trusted."""
+        """Return what a computed value depends on; only selecting, choosing, adding and subtracting keep trust."""
         formula = parse_formula(expression)
         if formula is None or (formula.is_sum and not is_number) or self.why_opaque(expression, own):
             return None
@@ -418,7 +430,7 @@ class Worth:
         return self._read(source.name, source.place, at, own, is_number=is_number)
 
     def why_opaque(self, expression: str, own: EffectiveStep | None = None) -> str | None:
-        """Why an expression has no trusted source, whatever it reads; None if it has those that it reads."""
+        """Return why an expression has no trusted source, whatever it reads; None if it has those that it reads."""
         formula = parse_formula(expression)
         if formula is None:
             return "it does more than select, choose, add or subtract"
@@ -438,10 +450,10 @@ class Worth:
         return None
 
     def _identify_source(self, source: Read, own: EffectiveStep | None) -> Owned | None:
-        """Return what identifies a source within a sum; None if its value may come from anywhere.
+        """Return the identity of a source within a sum; None if its value may come from anywhere.
 
-        Two calls of one tool count as one source, since a plan may look the same thing up as often as it likes; and so
-        do two pieces of evidence with the same content.
+        Two calls of one tool count as one source, since a plan may repeat a look-up as often as it likes; and so do two
+        pieces of evidence with the same content.
         """
         name, place = source
         if name == references.REQUEST:
@@ -459,9 +471,9 @@ class Worth:
 
     @cached_property
     def _computed_steps(self) -> frozenset[int]:
-        """The steps whose parameters hold a sum or an opaque expression, or read a step that has one.
+        """The steps whose parameters contain a sum or an opaque expression, or read a step that has one.
 
-        A tool may return what it was called with, so adding to its result could add the same source again.
+        A tool may return its input, so adding to its result could add the same source again.
         """
         review = self.review
         readers: dict[int, list[int]] = {}
@@ -507,12 +519,12 @@ class Worth:
         return None if _is_marked(call.tool, place) else ((index, None, False),)
 
     def is_trusted_evidence(self, ref: str | int, at: int | None) -> bool:
-        """Whether a piece of evidence is trusted where the step at a position uses it."""
+        """Return whether a piece of evidence is trusted where the step at a position uses it."""
         return isinstance(ref, str) and self.review.is_trusted_evidence(ref, at)
 
 
 def _is_marked(tool: ToolSpec, place: Place) -> bool:
-    """Whether a field of a tool's result can carry other people's words."""
+    """Return whether a field of a tool's result may contain untrusted text."""
     return any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
 
 
@@ -520,7 +532,7 @@ _MEMBERS = frozenset({"properties", "patternProperties", "additionalProperties",
 
 
 def _together(parts: Iterable[Needs]) -> Needs:
-    """What several parts depend on; None if one of them is not trusted."""
+    """Return what several parts depend on; None if one of them is untrusted."""
     found: list[Node] = []
     for needs in parts:
         if needs is None:
@@ -530,7 +542,7 @@ def _together(parts: Iterable[Needs]) -> Needs:
 
 
 def _keys(place: Place) -> list[str]:
-    """The object keys on the way to a place; the first `$literal` is the wrapper, a second one would be data."""
+    """Return the object keys on the way to a place; the first `$literal` is the wrapper, a second one would be data."""
     keys = [token for token in place if isinstance(token, str)]
     if references.LITERAL in keys:
         keys.remove(references.LITERAL)
@@ -538,7 +550,9 @@ def _keys(place: Place) -> list[str]:
 
 
 def _names_nothing(tool: ToolSpec, found: Found) -> bool:
-    """Whether an input cannot steer a call to another object: a boolean, null, or a word of the tool's own schema."""
+    """Return whether an input cannot direct a call to another object: a boolean, null, or a word enumerated by the
+    tool's schema.
+    """
     if type(found) is not Leaf:
         return False
     if found.value is None or isinstance(found.value, bool) or _is_empty(found.value):
@@ -549,7 +563,9 @@ def _names_nothing(tool: ToolSpec, found: Found) -> bool:
 
 
 def takes_number(tool: ToolSpec, place: Place) -> bool:
-    """Whether a tool's schema allows only a number at a place of its parameters, so that dispatch refuses all else."""
+    """Return whether a tool's schema allows only a number at a place of its parameters, so that dispatch refuses all
+    else.
+    """
     kinds = _schema_at(tool, place).get("type")
     declared = set(as_list(kinds) or [kinds])
     return not declared.isdisjoint(_NUMBERS) and declared <= {*_NUMBERS, "null"}
@@ -559,7 +575,7 @@ _NUMBERS = frozenset({"number", "integer"})
 
 
 def _schema_at(tool: ToolSpec, place: Place) -> dict[str, Any]:
-    """What a tool's schema says about one place of its parameters; empty where it says nothing definite."""
+    """Return what a tool's schema declares for one place of its parameters; empty if nothing definite."""
     schema: Any = tool.parameters
     for token in _without_wrapper(place):
         members = as_object(schema) or {}
@@ -575,7 +591,9 @@ def _is_empty(value: Any) -> bool:
 
 
 def _is_equal(first: Any, second: Any) -> bool:
-    """Whether two JSON values without members are equal; `true` is not 1, and an empty list is not an empty object."""
+    """Return whether two JSON values without members are equal; `true` is not 1, and an empty list is not an empty
+    object.
+    """
     if _is_empty(first) or _is_empty(second):
         return type(first) is type(second) and first == second
     return scalar(first) == scalar(second)
@@ -590,7 +608,7 @@ def _named(read: Read) -> str:
 
 
 def _value_reads(reference: Reference) -> list[Leaf | Read]:
-    """The literals and reads whose values a reference yields; conditions of a formula only choose between them."""
+    """Return the literals and reads whose values a reference yields; conditions of a formula only choose between them."""
     if reference.kind != "cel":
         return [*references.reads_of(reference)[:1]]
     formula = parse_formula(reference.text)
@@ -599,7 +617,7 @@ def _value_reads(reference: Reference) -> list[Leaf | Read]:
 
 
 def _beyond(found: Found, place: Place) -> Found:
-    """What a note holds, with the rest of the place that is read behind it."""
+    """Return what a note contains, with the rest of the place that is read in it."""
     rest = pointer.join(place[len(found.place) :])
     if isinstance(found, Reference) and rest and found.kind in ("from", "evidence"):
         return found._replace(pointer=found.pointer + rest, text=found.text)

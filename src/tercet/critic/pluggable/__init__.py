@@ -1,6 +1,6 @@
-"""The pluggable critics: what a critic returns, how several are asked in turn, what a retry changes, when a run ends.
+"""The pluggable critics: their results, the chain that asks them in turn, the effect of a retry, and stop criteria.
 
-A critic is anybody's code and looks at one step: it may read everything, and it writes to `state.metadata` at most.
-The modules here are pure. Awaiting an async critic is all the chain does, under whatever loop its caller runs.
-People import these names from `tercet.critics`.
+A critic is user code that looks at one step: it may read everything, and writes to `state.metadata` only. The modules
+here are pure. The chain awaits async critics under whatever event loop its caller runs. Users import these names from
+`tercet.critics`.
 """

@@ -1,7 +1,7 @@
-"""The critics that come with the house.
+"""The built-in critics.
 
-The reflecting ones count their retries in `state.metadata`, each under a key of its own. The count is of retries in a
-row: a step without errors sets it back to zero.
+The reflecting ones count their retries in `state.metadata`, each under its own key. The count is of consecutive
+retries: a step without errors resets it to zero.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tercet.critic.pluggable.result import CriticResult
 RETRIES_KEY = "self_reflection_retries"
 REACT_RETRIES_KEY = "react_self_reflection_retries"
 REFLECTIONS_KEY = "reflections"
-"""Where the notes are that the next decide can read."""
+"""The metadata key of the notes for the next decide."""
 
 MAX_REFLECTIONS = 20
-"""How many notes are kept, the latest ones, so that the state of a long run stays small."""
+"""How many of the latest notes are kept, so that the state of a long run stays small."""
 
 DEFAULT_MAX_RETRIES = 2
 
 
 class PassThroughCritic(Critic):
-    """Lets every step pass; the critic of those who name none."""
+    """Passes every step; the default critic."""
 
     pure = True
 
@@ -38,7 +38,7 @@ class PassThroughCritic(Critic):
 
 @dataclass(frozen=True)
 class SelfReflectionCritic(Critic):
-    """Tries a step with a failed tool again, up to `max_retries` times in a row, then stops."""
+    """Retries a step with a failed tool, up to `max_retries` times in a row, then stops."""
 
     max_retries: int = DEFAULT_MAX_RETRIES
     pure = True
@@ -53,7 +53,7 @@ class SelfReflectionCritic(Critic):
 
 @dataclass(frozen=True)
 class ReActSelfReflectionCritic(SelfReflectionCritic):
-    """The same, and leaves a note for each failed action where the next decide can read it."""
+    """Like `SelfReflectionCritic`, and leaves a note on each failed action for the next decide."""
 
     pure = True
 
@@ -68,19 +68,19 @@ class ReActSelfReflectionCritic(SelfReflectionCritic):
 
 @critic(pure=True)
 def pass_through_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
-    """Let every step pass."""
+    """Pass every step."""
     return PassThroughCritic().evaluate(state, decision, results)
 
 
 @critic(pure=True)
 def self_reflection_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
-    """Try a step with a failed tool again, twice at most, then stop."""
+    """Retry a step with a failed tool, at most twice, then stop."""
     return SelfReflectionCritic().evaluate(state, decision, results)
 
 
 @critic(pure=True)
 def react_self_reflection_critic(state: Any, decision: Any, results: ToolResults) -> CriticResult:
-    """The same, with a note for each failed action."""
+    """Retry like `self_reflection_critic`, with a note for each failed action."""
     return ReActSelfReflectionCritic().evaluate(state, decision, results)
 
 
@@ -134,7 +134,7 @@ def _note(state: object, decision: object, errors: Mapping[int, str], *, attempt
 
 
 def _action_at(decision: object, place: int) -> str:
-    # Agents shape their decisions as they like: one tool, a list of actions, objects or dicts.
+    # The shape of a decision is up to the agent: one tool, a list of actions, objects or dicts.
     actions = _read_field(decision, "actions")
     if isinstance(actions, Sequence) and not isinstance(actions, str):
         listed = cast("Sequence[object]", actions)

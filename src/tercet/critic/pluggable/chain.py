@@ -1,4 +1,4 @@
-"""Several critics, asked in their order until one objects."""
+"""A chain of critics, asked in order until one objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tercet.critic.pluggable.shorthand import settle
 
 
 class Judgement(NamedTuple):
-    """One critic that was asked, and what came of it."""
+    """One critic that was asked, and its answer."""
 
     critic: str
     result: CriticResult | Escalation
@@ -22,7 +22,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChainVerdict:
-    """Everyone that was asked, in order; the last one decided, and everyone before it said continue."""
+    """All answers, in order; the last one decided, and all before it were continue."""
 
     trace: tuple[Judgement, ...]
 
@@ -33,17 +33,17 @@ class ChainVerdict:
 
     @property
     def result(self) -> CriticResult | Escalation:
-        """What it said."""
+        """Its result."""
         return self.trace[-1].result
 
     @property
     def action(self) -> Action | Literal["escalate"]:
-        """What is to be done."""
+        """The action to take."""
         return self.result.action
 
 
 class CriticChain:
-    """An ordered list of critics; an empty one lets everything pass."""
+    """An ordered list of critics; an empty one passes everything."""
 
     def __init__(self, critics: Iterable[Evaluates] = ()) -> None:
         asked = tuple(critics) or (PassThroughCritic(),)
@@ -51,19 +51,19 @@ class CriticChain:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The critics' names, in the order they are asked."""
+        """The names of the critics, in order."""
         return tuple(name for name, _ in self._critics)
 
     @property
     def is_pure(self) -> bool:
-        """Whether every critic is: one that is not may have written what the next one reads."""
+        """Whether every critic is pure: one that is not may have written what the next one reads."""
         return all(is_pure(critic) for _, critic in self._critics)
 
     async def judge(self, state: Any, decision: Any, results: ToolResults) -> ChainVerdict:
-        """Ask each critic; the first that does not say continue decides, and those after it are not called.
+        """Ask each critic; the first that does not return continue decides, and those after it are not called.
 
-        Never raises an Exception: a critic that raises, or returns what is no result, becomes an Escalation.
-        Cancellation and the like pass through.
+        Never raises an Exception: a critic that raises, or returns an invalid result, becomes an Escalation.
+        Cancellation and other BaseExceptions pass through.
         """
         trace: list[Judgement] = []
         for name, critic in self._critics:
@@ -81,12 +81,12 @@ async def _ask(
         if inspect.isawaitable(returned):
             returned = await returned
         return settle(returned, critic=name)
-    except Exception as error:  # noqa: BLE001 - a critic is anybody's code, and its failure is an answer here
+    except Exception as error:  # noqa: BLE001 - a critic is user code, and its failure is an answer here
         return Escalation(critic=name, error=type(error).__name__, message=_text(error))
 
 
 def _text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - an error may fail at telling itself, and must still be contained
+    except Exception:  # noqa: BLE001 - even the error's own __str__ may raise
         return "(its message cannot be read)"

@@ -1,4 +1,4 @@
-"""Who may judge a step: a subclass of Critic, a function decorated with `@critic`, or anything with an `evaluate`."""
+"""The critic interface: a subclass of Critic, a function decorated with `@critic`, or any object with `evaluate`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from tercet.critic.pluggable.result import CriticResult
 from tercet.critic.pluggable.shorthand import CriticReturn, check_default_score, settle
 
 ToolResults = Sequence[dict[str, Any]]
-"""What the step's tools brought, in the order of the calls; a failure carries a truthy "error"."""
+"""The results of the step's tools, in call order; a failure has a truthy "error"."""
 
 
 class Evaluates(Protocol):
-    """The one method that a critic has.
+    """The one method of a critic.
 
-    Promised to it: `state` after the step, the `decision` that led there, and the results as dicts.
-    It may write to `state.metadata`; whatever else it changes is lost when a step is tried again.
-    Not promised: that it is called for every step, since a critic before it may have ended the matter.
-    What it raises is contained by the chain.
+    Promised: `state` after the step, the `decision` that led there, and the results as dicts. It may write to
+    `state.metadata`; all other changes are lost when a step is retried. Not promised: that it is called for every step,
+    since an earlier critic may have decided already. The chain contains what it raises.
     """
 
     def evaluate(
         self, state: Any, decision: Any, results: ToolResults, /
     ) -> CriticReturn | Awaitable[CriticReturn]:
-        """Judge one step, at once or awaited."""
+        """Judge one step, synchronously or as an awaitable."""
         ...
 
 
 class _ClassName:
-    """Answers with the name of the class it is read from, until a class or an instance sets its own."""
+    """Returns the name of the class it is read from, until a class or an instance sets its own."""
 
     def __get__(self, instance: object, owner: type) -> str:
         return owner.__name__
@@ -45,19 +44,20 @@ class Critic(ABC):
     # A property would forbid `self.name = ...`, and a value set per subclass would be inherited by the next one.
     name: str = cast("str", _ClassName())
     pure: bool = False
-    """Whether what it says follows from the state, the decision and the results alone, and it changes nothing but
-    `state.metadata`: then a replay may ask it again. Whoever writes another `evaluate` says so again."""
+    """Whether its result depends only on the state, the decision and the results, and it changes nothing but
+    `state.metadata`: then a replay may ask it again. A subclass that overrides `evaluate` must declare it again."""
 
     @abstractmethod
     def evaluate(
         self, state: Any, decision: Any, results: ToolResults
     ) -> CriticReturn | Awaitable[CriticReturn]:
-        """Judge one step, at once or, as `async def`, awaited."""
+        """Judge one step, synchronously or as `async def`."""
 
 
 def is_pure(critic: object) -> bool:
-    """Whether a critic is declared pure, by itself or by the class that has its `evaluate`: one is not inherited without
-    the other."""
+    """Return whether a critic is declared pure, by itself or by the class that defines its `evaluate`: neither is
+    inherited without the other.
+    """
     own = getattr(critic, "__dict__", {})
     if "pure" in own:
         return own["pure"] is True
@@ -68,7 +68,7 @@ def is_pure(critic: object) -> bool:
 
 
 def name_of(critic: object) -> str:
-    """The critic's own name, else that of its class; raises CriticError for what cannot judge."""
+    """Return the critic's own name, else that of its class; raise CriticError for an object that is not a critic."""
     if isinstance(critic, type):
         raise CriticError(
             f"{critic.__name__} is a class, not a critic", remedy=f"pass {critic.__name__}(...)"
@@ -91,7 +91,7 @@ CriticFunction = Callable[[Any, Any, Any], CriticReturn | Awaitable[CriticReturn
 
 
 class FunctionCritic(Critic):
-    """A critic that asks a function, and still can be called as that function."""
+    """A critic that wraps a function, and can still be called as that function."""
 
     def __init__(self, function: CriticFunction, *, name: str | None, score: float, pure: bool) -> None:
         if not callable(function) or isinstance(function, type):
@@ -106,11 +106,11 @@ class FunctionCritic(Critic):
         self._function = function
 
     def __call__(self, state: Any, decision: Any, results: ToolResults) -> Any:
-        """What the function itself returns, unchecked."""
+        """Return the function's own result, unchecked."""
         return self._function(state, decision, results)
 
     def evaluate(self, state: Any, decision: Any, results: ToolResults) -> Any:
-        """A checked CriticResult, or for an async function an awaitable of one."""
+        """Return a checked CriticResult, or for an async function an awaitable of one."""
         returned = self._function(state, decision, results)
         return self._settle_later(returned) if inspect.isawaitable(returned) else self._settle(returned)
 

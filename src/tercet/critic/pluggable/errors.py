@@ -1,8 +1,8 @@
-"""What can be wrong with a critic, with what it returned, and with the state it works on.
+"""Errors about a critic, its result, and the state it works on.
 
 UsageError
-└── CriticError               a thing in the list of critics that cannot judge, or a wrong setting of a critic
-    ├── CriticReturnError     a critic returned something that is no result
+└── CriticError               an object that is not a critic, or an invalid setting of a critic
+    ├── CriticReturnError     a critic returned an invalid result
     ├── CriticStateError      the state cannot be copied, or cannot hold what critics write
     └── PatchError            a state_patch that cannot be applied
 """
@@ -13,13 +13,13 @@ from tercet.contracts.errors import UsageError
 
 
 class CriticError(UsageError):
-    """A critic that cannot be used as given."""
+    """A critic that cannot be used."""
 
     default_code = "critic_invalid"
 
 
 class CriticReturnError(CriticError):
-    """A critic returned something that is no result."""
+    """A critic returned an invalid result."""
 
     default_code = "critic_return_invalid"
 

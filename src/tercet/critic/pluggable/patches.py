@@ -1,4 +1,4 @@
-"""What a retry does to the state and the prompt, and `state.metadata`.
+"""How a retry changes the state, the prompt, and `state.metadata`.
 
     before = copy_state(state)              before decide
     ... decide, act, reduce ...
@@ -7,8 +7,8 @@
     state = restore(before, reduced, state)
     state, prompt = apply_patches(state, agent_prompt, result)
 
-So decide, act and reduce are undone, what the critics wrote into the metadata stays, and then the patches apply.
-The prompt that goes in is the agent's own each time: a patch guides one attempt and does not pile up on the last.
+So decide, act and reduce are undone, the metadata written by critics is kept, and then the patches apply.
+Each time the patch starts from the agent's own prompt: it guides one attempt and does not accumulate.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tercet.critic.pluggable.result import CriticResult
 
 
 def metadata_of(state: object) -> MutableMapping[str, Any]:
-    """The state's metadata for writing; a missing one, or None, becomes an empty dict on the state.
+    """Return the state's metadata for writing; a missing one, or None, becomes an empty dict on the state.
 
-    It is the one place where critics write. It belongs to the run and not to the critic: two runs that share a critic do
-    not share its counts, and a run that is resumed finds its own again. Its values should be plain, as all that is stored.
+    It is the only place where critics write. It belongs to the run, not to the critic: two runs that share a critic do
+    not share its counts, and a resumed run finds its own. Its values should be plain data, like everything stored.
     """
     found = getattr(state, "metadata", None)
     if found is None:
         found = dict[str, Any]()
         try:
-            setattr(state, "metadata", found)  # noqa: B010 - `state` is anybody's type
+            setattr(state, "metadata", found)  # noqa: B010 - `state` may have any type
         except (AttributeError, TypeError, ValueError) as error:
             raise _unfit(state, "takes no metadata") from error
     if not isinstance(found, MutableMapping):
@@ -41,21 +41,21 @@ def metadata_of(state: object) -> MutableMapping[str, Any]:
 
 
 def read_metadata(state: object) -> Mapping[str, Any]:
-    """The state's metadata for reading; empty where there is none."""
+    """Return the state's metadata for reading; empty if there is none."""
     found = getattr(state, "metadata", None)
     return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
 
 
 def copy_metadata(state: object) -> dict[str, Any]:
-    """The metadata as it is now, detached from the state."""
+    """Return a copy of the current metadata."""
     return detached(dict(read_metadata(state)), of=state)
 
 
 def detached(value: Any, *, of: object) -> Any:
-    """A deep copy; raises CriticStateError where a state holds what cannot be copied."""
+    """Return a deep copy; raise CriticStateError if the state cannot be copied."""
     try:
         return copy.deepcopy(value)
-    except Exception as error:  # __deepcopy__ and __reduce__ are anybody's code and raise what they like
+    except Exception as error:  # __deepcopy__ and __reduce__ are user code and may raise anything
         raise CriticStateError(
             f"the state {type(of).__name__} cannot be copied: {error}",
             remedy="keep clients, locks and open files on the agent; a state holds data",
@@ -80,14 +80,14 @@ class Patched(NamedTuple):
 
 
 def copy_state(state: S) -> S:
-    """The state as it is now, detached from what happens to it next."""
+    """Return a copy of the current state."""
     return cast("S", detached(state, of=state))
 
 
 def restore(before: S, reduced: Mapping[str, Any], judged: object) -> S:
-    """The state before the step, with what the critics wrote into its metadata since `reduced`.
+    """Return the state before the step, with what the critics have written into its metadata since `reduced`.
 
-    A metadata key counts as written when its value differs, by ==, from the one the critics met.
+    A metadata key counts as written if its value differs, by ==, from the one the critics received.
     """
     restored = copy_state(before)
     now = read_metadata(judged)
@@ -104,9 +104,9 @@ def restore(before: S, reduced: Mapping[str, Any], judged: object) -> S:
 
 
 def apply_patches(state: Any, prompt: str, result: CriticResult) -> Patched:
-    """The patched copy of the state, and the patched prompt; unless the action is retry, both as they came.
+    """Return the patched copies of state and prompt; for any action but retry, both unchanged.
 
-    A modified_prompt takes the prompt's place, and an instruction_patch is then appended to whichever it is.
+    A modified_prompt replaces the prompt; an instruction_patch is then appended.
     """
     if result.action != "retry":
         return Patched(state, prompt)
@@ -129,7 +129,7 @@ def _patch_state(state: Any, patch: Mapping[str, Any]) -> Any:
 
 def _check_name(key: object) -> None:
     if not (isinstance(key, str) and key.isidentifier() and not iskeyword(key)):
-        raise PatchError(f"state_patch has the key {key!r}, which is no name of an attribute")
+        raise PatchError(f"state_patch has the key {key!r}, which is not an attribute name")
     if key.startswith("__"):
         raise PatchError(
             f"state_patch has the key {key!r}", remedy="names with two underscores belong to Python"
@@ -137,7 +137,7 @@ def _check_name(key: object) -> None:
 
 
 def _merged_metadata(state: object, value: object) -> dict[str, Any]:
-    # Replacing it would wipe out what critics count, and a retry that forgets its count never ends.
+    # Replacing it would reset the critics' counters, and retries would never end.
     if not isinstance(value, Mapping):
         raise PatchError(
             f"state_patch has {value!r} for metadata", remedy="give a dict; it is merged key by key"
@@ -158,5 +158,5 @@ def _set(state: object, key: str, value: object) -> None:
 def _same(one: object, other: object) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # noqa: BLE001 - == is anybody's code; what cannot be compared counts as written
+    except Exception:  # noqa: BLE001 - == is user code; values that cannot be compared count as written
         return False

@@ -1,4 +1,4 @@
-"""The results of tools as a critic sees them, what it says about one step, and what that means for the step."""
+"""Tool results as a critic sees them, a critic's result for one step, and the outcome that it leads to."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 Action = Literal["continue", "stop", "retry"]
-"""What a critic may ask for."""
+"""The actions of a critic."""
 
 ACTIONS: tuple[Action, ...] = ("continue", "stop", "retry")
 
 
 UNSCORED = float("1.0")
-"""The score that nobody gave, told from a given 1.0 by identity.
+"""The default score, distinguished from a given 1.0 by identity.
 
 It must be a plain float, since encoders refuse subclasses of float; and a second field, saying whether the score was
-given, would be lost by `dataclasses.replace`. Made by a call, it shares its identity with no literal.
+given, would be lost by `dataclasses.replace`. Created by a call, it is identical to no literal.
 """
 
 
@@ -24,8 +24,8 @@ given, would be lost by `dataclasses.replace`. Made by a call, it shares its ide
 class CriticResult:
     """One critic's answer: what to do next, why, and how good the step was.
 
-    The fields are checked when a critic returns the result, where the critic can be named, and not before.
-    The three patches guide the next attempt; with another action than retry they have no effect.
+    The fields are checked when a critic returns the result, since the critic can be named there. The three patches
+    guide the next attempt; they have an effect only if the action is retry.
     """
 
     action: Action = "continue"
@@ -38,15 +38,15 @@ class CriticResult:
 
     @property
     def scored(self) -> bool:
-        """Whether the score was given, be it 1.0."""
+        """Whether a score was given, even if it is 1.0."""
         return self.score is not UNSCORED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Escalation:
-    """What stands in the place of a result when a critic raised: its name and the error.
+    """The result of a critic that raised: its name and the error.
 
-    A broken critic has judged nothing, so the step is neither passed nor tried again; somebody has to look.
+    A broken critic has judged nothing, so the step is neither passed nor retried; a person has to look.
     """
 
     critic: str
@@ -62,14 +62,14 @@ class Escalation:
 
 
 StepOutcome = Literal["accept", "retry", "replan", "escalate"]
-"""The four words of a verdict on a step."""
+"""The four outcomes of a step."""
 
 Attempt = Literal["done", "not_done", "unknown"]
 """How the call of a step ended."""
 
 
 def as_results(outcomes: Iterable[object]) -> list[dict[str, Any]]:
-    """Show tool outcomes, values or exceptions, as critics see them: dicts, with an "error" on failure."""
+    """Return tool outcomes, values or exceptions, as critics see them: dicts, with an "error" on failure."""
     return [_as_result(outcome) for outcome in outcomes]
 
 
@@ -77,7 +77,7 @@ def _as_result(outcome: object) -> dict[str, Any]:
     match outcome:
         case BaseException():
             kind = type(outcome).__name__
-            # An error without words must still read as an error.
+            # An error without a message must still be truthy.
             return {"error": str(outcome) or kind, "error_type": kind}
         case dict():
             return cast("dict[str, Any]", outcome)
@@ -88,10 +88,10 @@ def _as_result(outcome: object) -> dict[str, Any]:
 
 
 def step_outcome(action: Action | Literal["escalate"], *, pure: bool, attempt: Attempt) -> StepOutcome:
-    """The verdict on a step that an answer of the critics amounts to.
+    """Return the outcome of a step for an answer of the critics.
 
-    `pure` says that the step may run any number of times: it is pure, or only reads.
-    A stop is an escalate: of the four words it is the one after which nothing goes on by itself.
+    `pure` says that the step may be repeated: it is pure, or only reads. A stop becomes an escalate: of the four
+    outcomes it is the one after which nothing continues automatically.
     """
     if action == "continue":
         return "accept"
@@ -102,6 +102,6 @@ def step_outcome(action: Action | Literal["escalate"], *, pure: bool, attempt: A
 
 _ON_RETRY: dict[Attempt, StepOutcome] = {
     "not_done": "retry",
-    "done": "replan",  # the effect stands; only another plan can lead away from it
-    "unknown": "escalate",  # neither another attempt nor another plan is safe until somebody knows what happened
+    "done": "replan",  # the effect remains; only another plan can help
+    "unknown": "escalate",  # neither a retry nor another plan is safe until the outcome is known
 }

@@ -1,4 +1,4 @@
-"""From what a critic returned to a checked result.
+"""Converts the return value of a critic into a checked result.
 
     "continue"                              go on
     ("continue", reason)                    go on, and say why
@@ -8,7 +8,7 @@
     {"action": ..., ...}                    the fields of a CriticResult as a dict
     CriticResult(...)                       everything
 
-Anything else is refused: a critic that forgot to return has not agreed.
+Anything else is an error: a missing return is not an agreement.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tercet.critic.pluggable.errors import CriticError, CriticReturnError
 from tercet.critic.pluggable.result import ACTIONS, Action, CriticResult
 
 CriticReturn = CriticResult | str | tuple[str, str] | tuple[str, str, str | None] | Mapping[str, Any]
-"""What a critic may return; the strings are checked when they come."""
+"""The return values of a critic; strings are checked at run time."""
 
 FIELDS = tuple(each.name for each in fields(CriticResult))
 REMEDY = (
@@ -33,7 +33,7 @@ REMEDY = (
 
 
 def settle(returned: object, *, critic: str, default_score: float = 1.0) -> CriticResult:
-    """Read what the critic of this name returned; the default score fills in only where none was given.
+    """Return the checked result of a critic; the default score is used only if none was given.
 
     Raises CriticReturnError.
     """
@@ -46,12 +46,12 @@ def settle(returned: object, *, critic: str, default_score: float = 1.0) -> Crit
 
 
 def is_score(value: object) -> TypeGuard[float]:
-    """Whether this is a finite number from 0 to 1; a boolean is not a number here."""
+    """Return whether this is a finite number from 0 to 1; booleans do not count as numbers."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def check_default_score(value: object) -> float:
-    """Refuse a default score that no critic could have returned."""
+    """Raise for a default score that no critic could return."""
     if not is_score(value):
         raise CriticError(f"the default score of a critic is a number from 0 to 1, not {reprlib.repr(value)}")
     return float(value)

@@ -1,6 +1,6 @@
-"""When a run ends: criteria that look at its progress, and the reasons they give.
+"""Stop criteria: pure checks of a run's progress, and the reasons they give.
 
-A criterion is a pure check. The shell measures (steps, time, tokens) and hands over the figures.
+The shell measures steps, time and tokens and passes the figures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tercet.critic.pluggable.result import Action
 
 
 class StopReason(StrEnum):
-    """Why a run ended, or why it does not go on for now."""
+    """Why a run ended or paused."""
 
     FINAL = "final"
     MAX_STEPS = "max_steps"
@@ -26,18 +26,18 @@ class StopReason(StrEnum):
     CRITIC_STOP = "critic_stop"
     CRITIC_ESCALATE = "critic_escalate"
     RETRIES_EXHAUSTED = "retries_exhausted"
-    """A critic wanted another try, and the budget had none left."""
+    """A critic asked for a retry, and no retries were left."""
     AGENT_RAISED = "agent_raised"
-    """The agent could not take in what a step brought."""
+    """The agent failed on the result of a step."""
     REFUSED = "refused"
-    """What the agent decided was rejected for good before anything happened."""
+    """The agent's decision was permanently rejected before anything happened."""
     WAITING = "waiting"
-    """A person is asked, and the run goes on with their answer."""
+    """A person is asked, and the run continues with their answer."""
     ESCALATED = "escalated"
-    """Only a person can help on."""
+    """Only a person can resolve this."""
     PAUSED = "paused"
     PARTIAL = "partial"
-    """A person accepted what there was, without a final answer."""
+    """A person accepted the partial result, without a final answer."""
     FAILED = "failed"
     REJECTED = "rejected"
     """A person denied a call."""
@@ -47,7 +47,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run has come. A step that was tried again counts each time: an attempt costs what it costs."""
+    """The progress of a run. Retries of a step count as steps."""
 
     steps: int = 0
     elapsed_ms: int = 0
@@ -57,10 +57,10 @@ class Progress:
 
 
 class StopCriterion(Protocol):
-    """One reason to end a run. It is pure: the same progress brings the same answer, and it raises nothing."""
+    """A criterion that ends a run. It is pure: the same progress gives the same answer, and it never raises."""
 
     def check(self, progress: Progress, /) -> StopReason | None:
-        """The reason to stop now, or None."""
+        """Return the reason to stop now, or None."""
         ...
 
 
@@ -117,7 +117,7 @@ class MaxTokens:
 
 @dataclass(frozen=True, slots=True)
 class Stagnation:
-    """Ends a run whose last `window` steps decided the same and got the same."""
+    """Ends a run whose last `window` steps had the same decision and the same results."""
 
     window: int = 3
 
@@ -125,23 +125,23 @@ class Stagnation:
         _check_limit("Stagnation", self.window, least=2)
 
     def check(self, progress: Progress, /) -> StopReason | None:
-        """Stop when nothing moves any more."""
+        """Stop when there is no progress."""
         latest = progress.signatures[-self.window :]
         return StopReason.STAGNATION if len(latest) == self.window and len(set(latest)) == 1 else None
 
 
 def step_signature(decision: object, results: Sequence[object]) -> str:
-    """What a step decided and got, as one short string; two steps are the same when both print the same."""
+    """Return a short string for the decision and results of a step; equal steps have equal strings."""
     return hashlib.sha256(f"{decision!r}\n{results!r}".encode(errors="surrogatepass")).hexdigest()
 
 
 def first_stop(criteria: Iterable[StopCriterion], progress: Progress) -> StopReason | None:
-    """The reason of the first criterion that says stop."""
+    """Return the reason of the first criterion that stops the run."""
     return next((reason for each in criteria if (reason := each.check(progress)) is not None), None)
 
 
 def critic_stop(action: Action | Literal["escalate"]) -> StopReason | None:
-    """The reason to end a run that lies in what its critics said."""
+    """Return the stop reason for a critic's answer."""
     return {"stop": StopReason.CRITIC_STOP, "escalate": StopReason.CRITIC_ESCALATE}.get(action)
 
 
