@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tercet.cli import case
 from tercet.cli.main import app
+from tercet.cli.sessions import people
 
 from .harness import PLANS, REFUNDS, Answer, Tercet
 from .office import Office
@@ -59,7 +59,7 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
     monkeypatch.setenv("POST_LOG", str(folder / "post.log"))
     monkeypatch.setenv("BAKERY_DB", str(folder / "bakery.db"))
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
-    monkeypatch.setattr(case, "local_user", lambda: "agt_support")
+    monkeypatch.setattr(people, "local_user", lambda: "agt_support")
     return Kitchen(folder)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tercet.cli import case
+from tercet.cli.sessions import people
 
 from .harness import Answer, Tercet
 from .runs import Kitchen
@@ -41,7 +41,7 @@ class Office:
 
     def be(self, user: str) -> None:
         """Somebody sits down at the machine."""
-        self.monkeypatch.setattr(case, "local_user", lambda: user)
+        self.monkeypatch.setattr(people, "local_user", lambda: user)
 
     def run(self, *steps: dict[str, Any], words: tuple[str, ...] = ()) -> str:
         """A run of these steps by rosa; its session."""

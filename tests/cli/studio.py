@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.cli import case
+from tercet.cli.sessions import people
 
 from .harness import Answer, Tercet
 
@@ -25,7 +25,7 @@ class Studio:
 
     def be(self, user: str) -> None:
         """Somebody sits down at the machine."""
-        self.monkeypatch.setattr(case, "local_user", lambda: user)
+        self.monkeypatch.setattr(people, "local_user", lambda: user)
 
     def write(self, intent: str, kind: str, *words: str) -> Answer:
         """A letter of this kind, asked for by rosa."""

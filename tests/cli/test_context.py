@@ -179,7 +179,7 @@ def test_a_context_that_compiles_differently_now_is_said_to(
     def other(*given: Any, **named: Any) -> Any:
         return compile_context(*given, **named).model_copy(update={"snapshot": "other"})
 
-    monkeypatch.setattr("tercet.cli.context.compile_context", other)
+    monkeypatch.setattr("tercet.cli.packs.context.compile_context", other)
     assert error(tercet("context", REFUNDS, "--session", session, "--json"))["code"] == "context_mismatch"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.cli.replay import gather
+from tercet.cli.replay.replay import gather
 
 from .harness import Tercet
 from .runs import BAKERY, LOOK, ORDER_881, REFUND, Kitchen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tercet.cli.standing import Commands
+from tercet.cli.sessions.next_commands import Commands
 from tercet.core.state import OpenGate, State
 
 COMMANDS = Commands(journal="sqlite:///tercet.db", pack="my-pack")

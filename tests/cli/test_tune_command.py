@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.cli import tune
+from tercet.cli.replay import tune
 from tercet.contracts.errors import UsageError
 
 from .harness import ROOT, Tercet

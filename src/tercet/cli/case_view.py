@@ -10,9 +10,9 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.case import Case
-from tercet.cli.documents import STDIN
+from tercet.cli.files import STDIN
 from tercet.cli.outline import Entry, outline
+from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable
 from tercet.contracts import graph, references

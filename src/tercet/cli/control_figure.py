@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil, floor, sqrt
 
-from tercet.cli.control_reading import Reading
 from tercet.cli.figure import Band, Dots, Line, Mark, Panel, Point, draw
+from tercet.cli.quality.records import Reading
 from tercet.cli.text import count
 
 EXPECTED, FITTED, RECORDED, LIMIT = "#0b7285", "#9c36b5", "#e67700", "#c92a2a"

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from rich.text import Text
 
-from tercet.cli.control_reading import Reading
+from tercet.cli.quality.records import Reading
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction, NoiseFloor, StopReason

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
-from tercet.cli.evidence import DRAFT, head_json
+from tercet.cli.evidence.evidence import DRAFT, head_json
+from tercet.cli.evidence.stores import StoreUrl, use_store
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.stores import StoreUrl, use_store
 from tercet.cli.text import ago, ahead, count, moment, printable
 from tercet.cli.values import value_text
 from tercet.contracts.errors import UsageError

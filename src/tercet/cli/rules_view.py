@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.case import Case
+from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules

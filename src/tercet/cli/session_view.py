@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.case import addressed
 from tercet.cli.case_view import show_decisive
 from tercet.cli.event_view import STYLES, Columns, view_line
 from tercet.cli.gate_view import QUOTE, show_gate, undo_text
@@ -17,8 +16,9 @@ from tercet.cli.journals import Story
 from tercet.cli.outline import outline
 from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
+from tercet.cli.run.review import addressed
 from tercet.cli.screen import Screen
-from tercet.cli.standing import Commands, left_over
+from tercet.cli.sessions.next_commands import Commands, left_over
 from tercet.cli.text import ago, count, json_text, listed, printable, took
 from tercet.contracts import graph
 from tercet.contracts.plan import Plan, Step

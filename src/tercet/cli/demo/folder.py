@@ -7,9 +7,11 @@ import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import tercet
 from tercet.contracts.errors import InternalError, UsageError
+from tercet.contracts.request import Actor
 
 _PACK = Path("examples", "refunds")
 
@@ -90,3 +92,26 @@ def _demand_sqlite() -> None:
             code="sqlite_missing",
             remedy="use a Python that was built with it: python3 -c 'import sqlite3' says nothing there",
         )
+
+
+Facts: TypeAlias = dict[str, Any]
+"""What was read back for one scene, as it stands in the document."""
+
+
+class Scene(NamedTuple):
+    """One scene by the name that it has in the document; headings and asides are not in it."""
+
+    name: str
+    facts: Facts
+
+
+def heading(number: int, text: str) -> Scene:
+    """Return what is about to be done."""
+    return Scene("heading", {"number": number, "text": text})
+
+
+OWNER = Actor(id="agt_support", roles=("support_agent",))
+APPROVER = Actor(id="user_finance_lead", roles=("finance_lead",))
+
+Answer: TypeAlias = Literal["approve", "deny", "quit"]
+"""What the person at the terminal answers at the gate."""

@@ -1,0 +1,174 @@
+"""Reading back: whatever the demo claims comes from here, out of the journal and the payment database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from tercet.cli.demo.folder import Facts, Folder, Scene
+from tercet.cli.journals import TENANT, Story, read_story, use_journal
+from tercet.contracts.errors import UsageError
+from tercet.core import events as e
+from tercet.engine.session_reader import read_record
+from tercet.journal.protocol import Journal
+
+T = TypeVar("T")
+
+_REFUNDS = "SELECT refund_id, idempotency_key, payment_id, amount_inr, status FROM refunds ORDER BY rowid"
+
+
+class Books:
+    """The journal and the payment database of one demo."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def _read(self, act: Callable[[Journal], Awaitable[T]]) -> T:
+        return use_journal(self._folder.journal_url, act)
+
+    def newest(self) -> str:
+        """The session that was started last."""
+        return self._read(lambda journal: journal.sessions(TENANT, limit=1))[0].session_id
+
+    def story(self, session: str) -> Story:
+        """A session with all its events."""
+        return self._read(lambda journal: read_story(journal, session))
+
+    def record(self, session: str) -> dict[str, Any]:
+        """The decision record of a session; raises `ReplayError` if it does not come to its hash."""
+        state = self.story(session).state
+        return self._read(lambda journal: read_record(journal, TENANT, state))
+
+    def refunds(self) -> list[Facts]:
+        """Every refund of the shop; none while no tool has made its database."""
+        import sqlite3  # noqa: PLC0415 - a Python without it gets an answer before it comes here
+
+        if not self._folder.payments.exists():
+            return []
+        address = f"file:{quote(str(self._folder.payments))}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as db:
+            db.row_factory = sqlite3.Row
+            return [dict(row) for row in db.execute(_REFUNDS)]
+
+    def lease_until(self, session: str) -> int:
+        """When the lease that a dead worker left on a session runs out; 0 if there is none."""
+        lease = self._read(lambda journal: journal.lease(TENANT, session))
+        return lease.until if lease is not None else 0
+
+    # --- scenes ---
+
+    def refused(self, session: str) -> Scene:
+        """What the critic said of a plan, and that nothing was called."""
+        story = self.story(session)
+        verdict = story.state.verdict
+        facts = {
+            "session_id": session,
+            "status": story.state.status,
+            "kind": verdict.get("kind", ""),
+            "code": verdict.get("code", ""),
+            "reason": story.state.reason,
+            "remedy": verdict.get("remedy", ""),
+            "calls": sum(isinstance(event, e.Intent) for event in story.events),
+            "has_payment_database": self._folder.payments.exists(),
+        }
+        return Scene("refused", facts)
+
+    def waiting(self, session: str, worker: int) -> Scene:
+        """The gate that a session waits at, as its approver sees it."""
+        state = self.story(session).state
+        gate = next(iter(state.gates.values()), None)
+        if gate is None:
+            raise UsageError(f"session {session} waits at no gate", code="no_gate", remedy=state.reason)
+        shown, need = gate.shown, gate.needs[gate.names[0]]
+        facts = {
+            "session_id": session,
+            "status": state.status,
+            "worker": worker,
+            "verdict": ", ".join(state.verdict.get("reasons", ())),
+            "gate": gate.id,
+            "gate_name": gate.names[0],
+            **{name: shown[name] for name in ("tool", "mode", "reversibility")},
+            "values": [_value(shown, name, value) for name, value in shown["params"].items()],
+            "evidence": [
+                {name: each[name] for name in ("id", "hash", "source")} for each in shown["evidence"]
+            ],
+            "undo": shown["compensation"]["tool"] if shown["compensation"] else "",
+            "roles": need.roles,
+            "quorum": need.quorum,
+            "owner": state.start.actor["id"],
+            "digest": gate.digest,
+            "refunds": self.refunds(),
+        }
+        return Scene("waiting", facts)
+
+    def own_attempt(self, gate: Facts, refusal: UsageError) -> Scene:
+        """That the gate is as open as before."""
+        approvals = len(self.story(gate["session_id"]).state.gates[gate["gate"]].approvals)
+        told = {"code": refusal.code, "reason": refusal.message, "remedy": refusal.remedy or ""}
+        return Scene("own_attempt", {"actor": gate["owner"], **told, "approvals": approvals})
+
+    def answered(self, session: str) -> Scene:
+        """The answer that the journal has."""
+        answer = self.story(session).state.answers[-1]
+        return Scene(
+            "answered", {name: getattr(answer, name) for name in ("actor", "roles", "answer", "digest")}
+        )
+
+    def crashed(self, gate: Facts, worker: int, number: int) -> Scene:
+        """What a dead worker left: in the payment database, and in the journal."""
+        keys, completes = self._attempts(gate)
+        facts = {"worker": worker, "signal": number, "refunds": self.refunds()}
+        return Scene("crashed", {**facts, "intents": len(keys), "completes": completes})
+
+    def recovered(self, gate: Facts, worker: int) -> Scene:
+        """What the next worker made of it."""
+        keys, completes = self._attempts(gate)
+        facts = {"worker": worker, "status": self.story(gate["session_id"]).state.status}
+        return Scene("recovered", {**facts, "keys": keys, "completes": completes, "refunds": self.refunds()})
+
+    def recorded(self, session: str) -> Scene:
+        """The record, which was read back and comes to its hash, with whose approval it holds."""
+        record, state = self.record(session), self.story(session).state
+        approval = record["approvals"][-1]
+        facts = {
+            "hash": state.record,
+            "outputs": record["outputs"],
+            "approver": approval["approver"],
+            "approver_roles": approval["roles"],
+            "digest": approval["digest"],
+            "evidence": record["evidence_refs"],
+        }
+        return Scene("recorded", facts)
+
+    def ended(self, gate: Facts) -> Scene:
+        """How a session stands in which nothing was paid: denied, or left at the gate."""
+        state = self.story(gate["session_id"]).state
+        facts = {
+            "status": state.status,
+            "reason": state.reason,
+            "calls_of_payment": len(self._attempts(gate)[0]),
+        }
+        return Scene("ended", {**facts, "refunds": self.refunds()})
+
+    def _attempts(self, gate: Facts) -> tuple[list[str], int]:
+        """The idempotency key of each attempt at the call behind a gate, and how many COMPLETEs it has."""
+        events = self.story(gate["session_id"]).events
+        intents = [event for event in events if isinstance(event, e.Intent) and event.tool == gate["tool"]]
+        steps = {intent.step for intent in intents}
+        done = sum(isinstance(event, e.Complete) and event.step in steps for event in events)
+        return [intent.key for intent in intents], done
+
+
+def _value(shown: Facts, name: str, value: Any) -> Facts:
+    """A parameter of the call that waits, with the field of the pinned evidence that has the same value."""
+    held = [pair for each in shown["evidence"] for pair in each["content"].items()]
+    same = [field for field, other in held if type(other) is type(value) and other == value]
+    return {
+        "name": name,
+        "value": value,
+        "carries_authority": name in shown["authority"],
+        "source": shown["sources"][name],
+        "same_in": same[0] if same else "",
+    }

@@ -1,0 +1,1 @@
+"""Commands that add evidence, freeze it in snapshots and show it."""

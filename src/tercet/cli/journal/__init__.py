@@ -1,0 +1,1 @@
+"""Commands about a whole journal: its integrity, its figures, and the telemetry of runs."""

@@ -1,0 +1,154 @@
+"""`tercet check`, `init` and `schema`: what authors of packs need."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import check_pack, load_pack
+from tercet.cli.options import AsJson, PackFolder, argument, option
+from tercet.cli.problems import show_problems
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.text import count, printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.problem import Problem
+from tercet.contracts.schema import PUBLIC_TYPES, json_schema
+from tercet.packs.scaffold import EXAMPLE_INPUT, scaffold
+
+CHECK_EXAMPLES = """\
+tercet check examples/refunds
+tercet check examples/refunds --json
+"""
+
+
+def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
+    """Report every problem of a pack, with a remedy for each. File and place stand with it.
+
+    Exits with 0 if there is no error (warnings and notes are allowed) and with 2 if there is one.
+    """
+    problems = check_pack(pack)
+    is_ok = all(problem.severity != "error" for problem in problems)
+    listed = [problem.model_dump(mode="json") for problem in problems]
+    return respond(
+        lambda: {"ok": is_ok, "folder": str(pack), "problems": listed},
+        lambda screen: _show_check(screen, str(pack), problems),
+        as_json=as_json,
+        code=ExitCode.ACCEPTED if is_ok else ExitCode.WRONG_USE,
+    )
+
+
+def _show_check(screen: Screen, name: str, problems: Sequence[Problem]) -> None:
+    errors = [problem for problem in problems if problem.severity == "error"]
+    notes = [problem for problem in problems if problem.severity == "note"]
+    warnings = [problem for problem in problems if problem not in errors and problem not in notes]
+    show_problems(screen, [*errors, *warnings, *notes])
+    counted = f"{count(len(errors), 'error')}, {count(len(warnings), 'warning')}"
+    told = counted if errors or warnings else "no problems"
+    told += f", {count(len(notes), 'note')}" if notes else ""
+    mark = ("✗ ", "bold red") if errors else ("✓ ", "bold green")
+    screen.say(Text.assemble(mark, f"{printable(name, 120)}: {told}"))
+
+
+INIT_EXAMPLES = """\
+tercet init my_pack
+tercet check my_pack
+tercet verify my_pack my_pack/plans/sample.json
+tercet run my_pack --input '{"plant": "tomato"}'  # waits at a gate: exit 4
+"""
+
+
+def init(
+    folder: Annotated[Path, argument("DIR", "The folder to make; it must not exist, or be empty.")],
+    *,
+    name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template
+    to `tercet run`.
+    """
+    files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
+    ref = load_pack(folder).ref
+    plan = next(file for file in files if file.startswith("plans/"))
+    commands = [
+        shlex.join(["tercet", "check", str(folder)]),
+        shlex.join(["tercet", "verify", str(folder), str(folder / plan)]),
+        shlex.join(["tercet", "run", str(folder), "--input", EXAMPLE_INPUT]),
+    ]
+    if as_json:
+        print_json({"pack": ref, "folder": str(folder), "files": files, "plan": plan, "next": commands})
+    else:
+        _show_new_pack(Screen(), ref, folder, files, commands)
+
+
+def _show_new_pack(screen: Screen, ref: str, folder: Path, files: list[str], commands: list[str]) -> None:
+    screen.say(f"✓ {ref} is in {printable(str(folder), 200)}")
+    for file in files:
+        screen.put(printable(file), first="    ")
+    screen.say("Next:")
+    for command in commands:
+        screen.show_command(command)
+
+
+SCHEMA_EXAMPLES = """\
+tercet schema
+tercet schema Plan
+"""
+
+
+def schema(
+    name: Annotated[str | None, argument("TYPE", "The type; without one, all of them are listed.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print the JSON Schema of a public type, or list the types.
+
+    Give a planner the schema of Plan, and check what it writes with `tercet verify`.
+    """
+    if name is not None:
+        print_json(_schema(name))
+    elif as_json:
+        print_json({"types": [{"name": key, "description": _describe(key)} for key in sorted(PUBLIC_TYPES)]})
+    else:
+        _list_types(Screen())
+
+
+def _schema(name: str) -> dict[str, Any]:
+    if name not in PUBLIC_TYPES:
+        near = _near(name)
+        raise UsageError(
+            f"unknown public type {name!r}",
+            code="unknown_type",
+            remedy=f"did you mean {' or '.join(near)}?" if near else "tercet schema lists them all",
+        )
+    return json_schema(name)
+
+
+def _near(name: str) -> list[str]:
+    by_lower = {known.lower(): known for known in PUBLIC_TYPES}
+    if name.lower() in by_lower:
+        return [by_lower[name.lower()]]
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.6)]
+
+
+def _list_types(screen: Screen) -> None:
+    width = max(map(len, PUBLIC_TYPES)) + 2
+    for name in sorted(PUBLIC_TYPES):
+        screen.put(Text(_describe(name), style="dim"), first=f"{name:<{width}}")
+
+
+def _describe(name: str) -> str:
+    """The first sentence of a type's docstring; a union has none, and names its members."""
+    kind = PUBLIC_TYPES[name]
+    if isinstance(kind, type):
+        return (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")
+    members = [
+        reference.rpartition("/")[2] for reference in json_schema(name)["discriminator"]["mapping"].values()
+    ]
+    return f"Either {' or '.join(members)}."

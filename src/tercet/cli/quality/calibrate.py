@@ -1,0 +1,146 @@
+"""`tercet calibrate`: the weights of confidence out of recorded outcomes, and how well it keeps its word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import DRAWING, demand_place, load_pack, write_file
+from tercet.cli.journals import TENANT, use_journal
+from tercet.cli.options import AsJson, Force, argument, flag, option
+from tercet.cli.quality.records import (
+    OUTCOMES,
+    MaybeJournal,
+    found_journal,
+    read_rows,
+    recall_all,
+    task_classes,
+)
+from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
+from tercet.cli.screen import Screen, respond
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.text import json_text, printable
+from tercet.contracts.errors import UsageError
+from tercet.engine.streams.experience import Experience, enforce
+from tercet.executor.clock import SystemClock
+from tercet.quality.exit.calibration import cross_rate, fit, rate
+from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
+
+EXAMPLES = """\
+tercet calibrate my-pack
+tercet calibrate --task-class letter --journal sqlite:///tercet.db --apply
+tercet calibrate --outcomes outcomes.jsonl --svg reliability.svg
+tercet calibrate --outcomes outcomes.jsonl --save weights.json --json
+"""
+
+
+def calibrate(
+    pack: Annotated[
+        Path | None,
+        argument("PACK", "The folder of a pack whose task class is meant.", show_default=False),
+    ] = None,
+    *,
+    task_class: Annotated[
+        str | None,
+        option("CLASS", "The task class whose recorded outcomes are learned from."),
+    ] = None,
+    outcomes: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Recorded outcomes, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+        ),
+    ] = None,
+    journal: MaybeJournal = None,
+    apply: Annotated[
+        bool,
+        flag("Put the fitted weights into force: later runs of the task class go by them.", "--apply"),
+    ] = False,
+    svg: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "Also draw the reliability into this file, as SVG; a drawing of Tercet that is there is replaced.",
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        option("FILE", "Write the weights into this file, as JSON."),
+    ] = None,
+    force: Force = False,
+    actors: ActorsPath = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Learn from recorded outcomes what measurements say. That is how much each one says about whether an output is
+    right.
+
+    An outcome is what was measured of an output, and whether it was right: in the journal, what people answered at gates for outputs. Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed; with --apply the weights are written into the journal, with your name.
+    """
+    if svg is not None:
+        demand_place(svg, is_forced=force, mark=DRAWING)
+    if save is not None:
+        demand_place(save, is_forced=force)
+    chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
+    url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
+    known = recall_all(url, [chosen])[chosen] if url and chosen else Experience(())
+    rows = list(read_rows(OUTCOMES, outcomes)) if outcomes is not None else []
+    if outcomes is None or journal is not None:
+        rows += known.outcomes
+    found = Calibration(
+        weights=fit(rows),
+        before=rate(rows, DEFAULT_WEIGHTS),
+        after=cross_rate(rows),
+        task_class=chosen,
+        in_force=known.weights,
+    )
+    if svg is not None:
+        write_file(svg, DRAWING + draw_reliability(found.before, found.after).encode())
+        if not as_json:
+            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
+    if save is not None:
+        write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
+    if apply and url and chosen:
+        by, now = speaker_by(actors).actor.id, SystemClock().now()
+        lesson = use_journal(
+            url,
+            lambda opened: enforce(opened, TENANT, chosen, found.weights, by=by, now=now),
+            is_written=True,
+        )
+        found = replace(found, applied=lesson.session)
+    return respond(found.as_json, lambda screen: show_calibration(screen, found), as_json=as_json)
+
+
+def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> str | None:
+    """The task class that is meant; raises `UsageError` where one is needed and none is named, or more than one."""
+    known = [] if pack is None else list(task_classes(load_pack(pack)))
+    if task_class is not None or len(known) == 1:
+        return task_class or known[0]
+    if pack is not None:
+        raise UsageError(
+            f"the decisions of this pack have {len(known) or 'no'} task classes",
+            code="task_class_unclear",
+            remedy=f"choose one with --task-class: {', '.join(known)}"
+            if known
+            else "add [decision.quality] to a decision",
+        )
+    if is_needed:
+        raise UsageError(
+            "it is not said which kind of task is meant",
+            code="usage",
+            remedy="name a pack, or the kind of task with --task-class CLASS; without --apply a file of outcomes is enough",
+        )
+    return None
+
+
+def _journal(given: str | None, *, is_needed: bool) -> str | None:
+    """The journal to learn from, or to write to; raises `UsageError` where one is needed and there is none."""
+    url = found_journal(given)
+    if url is None and is_needed:
+        raise UsageError(
+            "there is no journal to learn from",
+            code="journal_not_found",
+            remedy="name one with --journal URL, or give --outcomes FILE",
+        )
+    return url

@@ -1,0 +1,119 @@
+"""`tercet control`: what the controllers of a pack are expected to do, beside what was recorded. Nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from tercet.cli.control_figure import draw_controls
+from tercet.cli.control_view import show_controls
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import DRAWING, demand_place, load_pack, write_file
+from tercet.cli.options import AsJson, Force, PackFolder, option
+from tercet.cli.quality.records import (
+    REPAIRS,
+    MaybeJournal,
+    found_journal,
+    read_control,
+    read_rows,
+    recall_all,
+    task_classes,
+)
+from tercet.cli.screen import Screen, respond
+from tercet.cli.text import printable
+from tercet.contracts.control import RepairObservation
+from tercet.contracts.errors import UsageError
+from tercet.packs import Pack
+
+EXAMPLES = """\
+tercet control my-pack
+tercet control my-pack --task-class letter --start 0.4
+tercet control my-pack --journal sqlite:///tercet.db
+tercet control my-pack --trajectories repairs.jsonl --svg convergence.svg
+"""
+
+
+def control(
+    pack: PackFolder,
+    *,
+    task_class: Annotated[
+        str | None,
+        option("CLASS", "Show the controller of this task class only."),
+    ] = None,
+    start: Annotated[
+        float | None,
+        option(
+            "QUALITY",
+            "The quality of an output before its first repair: by default the mean of what was recorded, else 0.5.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None,
+    trajectories: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Recorded repairs, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+        ),
+    ] = None,
+    journal: MaybeJournal = None,
+    svg: Annotated[
+        Path | None,
+        option("FILE", "Also draw it into this file, as SVG; a drawing of Tercet that is there is replaced."),
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Show how the quality loop of each task class will go. Stable up to which gain, how many repairs, at which cost,
+    and how good noise lets it become.
+
+    Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
+    """
+    if svg is not None:
+        demand_place(svg, is_forced=force, mark=DRAWING)
+    loaded = load_pack(pack)
+    chosen = _chosen(loaded, task_class)
+    url = journal if trajectories is not None else found_journal(journal)
+    rows = [
+        *(read_rows(REPAIRS, trajectories) if trajectories is not None else ()),
+        *(_recorded(url, (*loaded.control, *task_classes(loaded), *chosen)) if url else ()),
+    ]
+    readings = [read_control(loaded, name, rows, start=start) for name in chosen]
+    if svg is not None:
+        write_file(svg, DRAWING + draw_controls(loaded.ref, readings).encode())
+        if not as_json:
+            Screen(stderr=True).print(f"· drawn into {printable(str(svg))}", style="dim")
+    return respond(
+        lambda: {
+            "pack": loaded.ref,
+            "pack_hash": loaded.hash,
+            "classes": [reading.as_json() for reading in readings],
+        },
+        lambda screen: show_controls(screen, loaded.ref, readings),
+        as_json=as_json,
+    )
+
+
+def _recorded(url: str, classes: Sequence[str]) -> Iterator[RepairObservation]:
+    """What runs have recorded of their repairs."""
+    for experience in recall_all(url, classes).values():
+        yield from experience.observations
+
+
+def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
+    if not pack.control:
+        raise UsageError(
+            f"{pack.ref} declares no controller",
+            code="no_control",
+            remedy="add a table [control.default] to pack.toml; it may be empty",
+        )
+    if task_class is None:
+        return sorted(pack.control)
+    if pack.control_for(task_class) is None:
+        raise UsageError(
+            f"{pack.ref} has no controller for {task_class!r}, and no default one",
+            code="unknown_task_class",
+            remedy=f"choose one of {', '.join(sorted(pack.control))}",
+        )
+    return [task_class]

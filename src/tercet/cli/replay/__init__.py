@@ -1,0 +1,1 @@
+"""Commands on recorded runs: replay, report, bundles, golden runs, feedback and tuning."""

@@ -1,0 +1,279 @@
+"""`tercet export`, `verify-bundle` and `signing-keys`: a run in one file, and the keys that sign it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_place, load_pack
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.options import AsJson, Force, SessionId, argument, option
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.text import count, printable
+from tercet.packs.files import read_files
+from tercet.replay.bundle.errors import BundleDamaged
+from tercet.replay.bundle.exporting import Exported, PackContent, export_run
+from tercet.replay.bundle.keys import KeyRing, usual_folder
+from tercet.replay.bundle.layout import Seal
+from tercet.replay.bundle.manifest import Manifest
+from tercet.replay.bundle.signing import PREFIX, parse_key
+from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
+
+EXPORT_EXAMPLES = """\
+tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds
+tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds --sign release
+"""
+VERIFY_EXAMPLES = """\
+tercet verify-bundle run.tercet
+tercet verify-bundle run.tercet --key release
+"""
+SUFFIX = ".tercet"
+
+
+def export(
+    session: SessionId,
+    *,
+    output: Annotated[
+        Path | None,
+        option("FILE", f"The file to make; by default ID{SUFFIX} in this folder.", "-o", "--output"),
+    ] = None,
+    pack: Annotated[
+        list[Path] | None,
+        option(
+            "PACK",
+            "The folder of the pack that the run was started with, to go along; may be given several times for a session that was moved.",
+        ),
+    ] = None,
+    sign: Annotated[
+        str | None, option("KEY", "Sign it with this key: tercet signing-keys new makes one.")
+    ] = None,
+    force: Force = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Put a whole run into one file. It holds events, checkpoints and blobs, the pack as data, and a hash over all of
+    it.
+
+    Exporting a run that is over again gives the same bytes. A run that is still going is exported as far as it is.
+    Without --pack the declarations of the pack go along, which the run has kept, but none of its files. What was redacted in
+    the journal stays so; the rest is in the file as it was recorded.
+    """
+    path = output or Path(f"{session}{SUFFIX}")
+    demand_place(path, is_forced=force)
+    signer = keys().private(sign) if sign is not None else None
+    packs = [_content(folder) for folder in pack or ()]
+    exported = use_journal(
+        journal,
+        lambda opened: export_run(opened, TENANT, session, path, packs=packs, signer=signer, is_forced=force),
+    )
+    return respond(
+        lambda: {"file": str(path), **_facts(exported.manifest, exported.seal)},
+        lambda screen: _show_exported(screen, path, exported),
+        as_json=as_json,
+    )
+
+
+def keys() -> KeyRing:
+    """The signing keys of whoever sits here."""
+    return KeyRing(usual_folder(os.environ))
+
+
+def _content(folder: Path) -> PackContent:
+    loaded = load_pack(folder)
+    return PackContent(pack=loaded, files=read_files(folder, loaded))
+
+
+def _facts(manifest: Manifest, seal: Seal) -> dict[str, Any]:
+    return {
+        "hash": f"sha256:{seal.hash}",
+        "records": seal.records,
+        "signer": f"{PREFIX}{seal.signer}" if seal.signer else None,
+        "manifest": msgspec.to_builtins(manifest),
+    }
+
+
+def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
+    manifest, seal = exported.manifest, exported.seal
+    told = (
+        f"{printable(str(path), 200)}: {count(seal.records, 'record')}, {count(path.stat().st_size, 'byte')}"
+    )
+    screen.conclude(told)
+    _show_contents(screen, manifest, seal)
+    if not manifest.is_over:
+        screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
+    if missing := [entry.ref for entry in manifest.packs if not entry.included]:
+        screen.put(
+            f"It is without the files of its pack, {printable(', '.join(missing))}: --pack PACK puts them in.",
+            first="  · ",
+        )
+    screen.show_command(f"tercet verify-bundle {path}")
+
+
+def _show_contents(screen: Screen, manifest: Manifest, seal: Seal) -> None:
+    screen.put(
+        f"{printable(manifest.session)}, {manifest.status}: {printable(manifest.intent, 80)}",
+        first="  run     ",
+    )
+    packs = ", ".join(f"{printable(each.ref)} {each.hash[:19]}…" for each in manifest.packs)
+    screen.put(packs, first="  pack    ")
+    show_whole(screen, "  hash    ", f"sha256:{seal.hash}")
+
+
+def show_whole(screen: Screen, label: str, text: str) -> None:
+    """Prints a hash or a key behind its label: it is never wrapped, so that it can be copied."""
+    screen.print(screen.legible(Text.assemble((label, "dim"), text)), soft_wrap=True)
+
+
+def verify_file(
+    file: Annotated[Path, argument("FILE", "The bundle.")],
+    *,
+    key: Annotated[
+        str | None,
+        option(
+            "KEY",
+            "Who must have signed it: a public key (ed25519:…), or the name of one in your folder of keys.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Look at every byte of a bundle to see if it is intact. If not, the first record is named that was changed, removed,
+    reordered or inserted.
+
+    A bundle without a signature shows accidents, not forgery: whoever can write the file can make all hashes anew. With
+    --key it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with
+    2 if the file is no bundle. Nothing in it is run, unpacked or sent anywhere.
+    """
+    wanted = None if key is None else _wanted(key)
+    finding = verify_bundle(file, wanted)
+    return respond(
+        lambda: _as_json(file, finding),
+        lambda screen: _show_finding(screen, file, finding, wanted),
+        as_json=as_json,
+        code=ExitCode.ACCEPTED if finding.answer == "intact" else ExitCode.REFUSED,
+    )
+
+
+def _wanted(key: str) -> str:
+    """The digits of a public key, given as it is or by the name that it has here."""
+    return parse_key(key if key.startswith(PREFIX) or len(key) == 64 else keys().public(key))
+
+
+def _as_json(file: Path, finding: Finding) -> dict[str, Any]:
+    answer: dict[str, Any] = {"file": str(file), "answer": finding.answer}
+    if finding.manifest is not None and finding.seal is not None:
+        answer |= _facts(finding.manifest, finding.seal)
+    if (damage := finding.damage) is not None:
+        first = {
+            "record": damage.record,
+            "name": damage.name,
+            "damage": damage.damage,
+            "reason": damage.reason,
+        }
+        answer |= {"first": first, "remedy": damage.remedy}
+    return answer
+
+
+_WORDS: dict[Answer, str] = {
+    "intact": "is intact",
+    "damaged": "is damaged",
+    "forged": "has a signature that does not hold",
+    "unsigned": "is not signed",
+    "wrong_signer": "is signed by somebody else",
+}
+
+
+def _show_finding(screen: Screen, file: Path, finding: Finding, wanted: str | None) -> None:
+    screen.conclude(
+        f"{printable(str(file), 200)} {_WORDS[finding.answer]}", is_good=finding.answer == "intact"
+    )
+    if (damage := finding.damage) is not None:
+        screen.put(printable(_tell(damage)), first="  ")
+        screen.put(printable(damage.remedy or ""), first="  → ")
+    if finding.manifest is not None and finding.seal is not None:
+        _show_contents(screen, finding.manifest, finding.seal)
+        _show_signer(screen, finding.seal, wanted)
+
+
+def _tell(damage: BundleDamaged) -> str:
+    was = "" if damage.damage == "inconsistent" else f" was {damage.damage}"
+    return f"record {damage.record} ({damage.name}){was}: {damage.reason}"
+
+
+def _show_signer(screen: Screen, seal: Seal, wanted: str | None) -> None:
+    if wanted is not None and wanted != seal.signer:
+        show_whole(screen, "  wanted  ", f"{PREFIX}{wanted}")
+    if not seal.signer:
+        screen.put("Not signed: this shows accidents, not forgery.", first="  · ")
+        return
+    names = [name for name, public in keys().names().items() if public == f"{PREFIX}{seal.signer}"]
+    known = f" ({', '.join(names)})" if names else ""
+    show_whole(screen, "  signed  ", f"{PREFIX}{seal.signer}{known}")
+
+
+NEW_EXAMPLES = "tercet signing-keys new release\n"
+LIST_EXAMPLES = "tercet signing-keys list\n"
+SHOW_EXAMPLES = """\
+tercet signing-keys show release
+tercet signing-keys show release --json
+"""
+
+KeyName = Annotated[str, argument("NAME", "The key's name: small letters, digits, '-' and '_'.")]
+
+
+def new(name: KeyName, *, as_json: AsJson = False) -> None:
+    """Make a key to sign bundles with (Ed25519).
+
+    It is kept in a file that only you may read, in `tercet/keys` of your folder for configuration (XDG_CONFIG_HOME, else
+    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to whoever shall check your signatures. Who
+    has the file can sign as you: keep a copy where you keep such things, and nowhere else.
+    """
+    ring = keys()
+    public = ring.make(name)
+    if as_json:
+        print_json({"name": name, "public_key": public, "folder": str(ring.folder)})
+    else:
+        screen = Screen()
+        screen.conclude(f"{name} is in {printable(str(ring.folder), 200)}")
+        show_whole(screen, "  public  ", public)
+        screen.show_command(f"tercet export ID --sign {name}")
+
+
+def list_keys(*, as_json: AsJson = False) -> None:
+    """List the keys that are there, with their public halves.
+
+    The public key of somebody else can be put beside your own, as NAME.pub with one line: then their signatures are told
+    by that name, and `tercet verify-bundle --key NAME` asks for them.
+    """
+    ring = keys()
+    found = ring.names()
+    if as_json:
+        listed = [
+            {"name": name, "public_key": public, "can_sign": ring.can_sign(name)}
+            for name, public in found.items()
+        ]
+        print_json({"folder": str(ring.folder), "keys": listed})
+        return
+    screen = Screen()
+    if not found:
+        screen.say(
+            f"There is no key in {printable(str(ring.folder), 200)}: tercet signing-keys new NAME makes one."
+        )
+    width = max(map(len, found), default=0)
+    for name, public in found.items():
+        suffix = "" if ring.can_sign(name) else "  (public half only)"
+        screen.say(Text.assemble((f"{name:<{width}}  ", "bold"), f"{public}{suffix}"))
+
+
+def show(name: KeyName, *, as_json: AsJson = False) -> None:
+    """Print the public half of a key. It is for whoever shall check your signatures."""
+    ring = keys()
+    public = ring.public(name)
+    if as_json:
+        print_json({"name": name, "public_key": public, "can_sign": ring.can_sign(name)})
+    else:
+        show_whole(Screen(), "", public)

@@ -1,0 +1,206 @@
+"""`tercet feedback`: what people say about runs that are over, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_place, make_folder, read_input, write_file
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.options import AsJson, Force, argument, option
+from tercet.cli.screen import Screen, print_json, respond
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.text import count, json_text, listed, printable
+from tercet.contracts.errors import UsageError
+from tercet.engine.session_reader import list_rows, load_state
+from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
+from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal
+from tercet.replay.bundle.exporting import export_run
+from tercet.replay.golden import SUFFIX, Expected, expected_beside
+from tercet.replay.insights import Insight, cluster, placed_feedback
+
+ADD_EXAMPLES = """\
+tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"
+tercet feedback add ses_0123456789abcdef --note "too little" --expected '{"amount_inr": 1299}'
+"""
+LIST_EXAMPLES = """\
+tercet feedback list
+tercet feedback list ses_0123456789abcdef --json
+"""
+INSIGHTS_EXAMPLES = """\
+tercet feedback insights
+tercet feedback insights refunds --json
+"""
+GOLDEN_EXAMPLES = """\
+tercet feedback golden ses_0123456789abcdef.f1 --to golden
+tercet golden check golden --pack examples/refunds  # exit 3 while the pack still accepts it
+"""
+
+
+def add(
+    run: Annotated[str, argument("RUN", "The session of a run that is over.")],
+    *,
+    note: Annotated[str, option("TEXT", "What is wrong with the result, in your words.")],
+    expected: Annotated[
+        str | None, option("JSON", "The outputs that would have been right: a JSON object, or @ and a file.")
+    ] = None,
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
+    wanted = read_input(expected, "--expected") if expected is not None else {}
+    author = speaker_by(actors).actor.id
+    now = SystemClock().now()
+    made = use_journal(
+        journal,
+        lambda opened: add_feedback(
+            opened, TENANT, run, author=author, correction=note, expected=wanted, now=now
+        ),
+        is_written=True,
+    )
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    screen = Screen()
+    kept = f"{made.id} is kept with record {made.entry.record_hash[:20]}…"
+    screen.conclude(printable(kept, 200))
+    screen.offer("  Make a golden case of it:", f"tercet feedback golden {made.id} --to golden")
+
+
+def list_feedback(
+    run: Annotated[str | None, argument("RUN", "Only what was said about this session.")] = None,
+    *,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """List what people have said about runs, the newest runs first."""
+    found = use_journal(journal, lambda opened: _list(opened, run))
+    told = {"feedback": [each.model_dump(mode="json") for each in found]}
+    return respond(lambda: told, lambda screen: _show_feedback(screen, found), as_json=as_json)
+
+
+async def _list(journal: Journal, run: str | None) -> list[Feedback]:
+    if run is not None:
+        await load_state(journal, TENANT, run)  # raises if there is no such session
+        return await read_feedback(journal, TENANT, run)
+    sessions = [row.session_id async for row in list_rows(journal, TENANT)]
+    return [each for session in sessions for each in await read_feedback(journal, TENANT, session)]
+
+
+def insights(
+    pack: Annotated[
+        str | None, argument("PACK", "Only runs of this pack, by its name, whatever its version.")
+    ] = None,
+    *,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Put corrections together that are about the same thing. That is the same decision, refusal or output, in
+    similar words.
+    """
+    found = use_journal(journal, lambda opened: _insights(opened, pack))
+    told = {"insights": [each.model_dump(mode="json") for each in found]}
+    return respond(lambda: told, lambda screen: _show_insights(screen, found), as_json=as_json)
+
+
+async def _insights(journal: Journal, pack: str | None) -> tuple[Insight, ...]:
+    if pack is not None:
+        await _demand_pack(journal, pack)
+    return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
+
+
+async def _demand_pack(journal: Journal, name: str) -> None:
+    """Raises `UsageError` if no run of the journal is of a pack of this name."""
+    known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
+    if name.partition("@")[0] not in known:
+        raise UsageError(
+            f"no run in the journal is of a pack {name}",
+            code="unknown_pack",
+            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run makes one",
+        )
+
+
+def golden(
+    feedback: Annotated[str, argument("ID", "The correction, as tercet feedback list names it.")],
+    *,
+    to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
+    force: Force = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Make a golden case of a correction. It is the run as one file, and beside it what would have been right.
+
+    `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
+    """
+    found, wanted = use_journal(journal, lambda opened: _found(opened, feedback))
+    file = to / f"{found.session_id}{SUFFIX}"
+    make_folder(to)
+    for target in (file, expected_beside(file)):
+        demand_place(target, is_forced=force)
+    use_journal(journal, lambda opened: export_run(opened, TENANT, found.session_id, file, is_forced=True))
+    write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
+    if as_json:
+        print_json({"file": str(file), "expected": wanted.model_dump(mode="json")})
+        return
+    screen = Screen()
+    screen.conclude(f"kept {printable(str(file), 200)}")
+    ending = "accepted" if wanted.is_accepted else "anything but completed"
+    screen.offer(f"  It is right once a pack lets it be {ending}:", f"tercet golden check {to} --pack PACK")
+
+
+async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:
+    found = await find_feedback(journal, TENANT, feedback)
+    state = await load_state(journal, TENANT, found.session_id)
+    return found, Expected(
+        feedback=found.id,
+        session_id=found.session_id,
+        author=found.entry.author,
+        correction=found.entry.correction,
+        expected=found.entry.expected,
+        is_accepted=state.status != "completed",
+    )
+
+
+# --- on the screen ---
+
+
+def _show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:
+    """Show each correction with who said it."""
+    for each in found:
+        entry = each.entry
+        who = f"  {printable(entry.author, 60)}, {entry.given_at:%Y-%m-%d %H:%M} UTC"
+        screen.say(Text.assemble((printable(each.id, 80), "bold"), who))
+        screen.put(printable(entry.correction), first="  · ")
+        if entry.expected:
+            screen.put(printable(json_text(entry.expected, indent=None)), first="    expected  ")
+    if not found:
+        screen.say("Nobody has said anything yet: tercet feedback add RUN --note TEXT")
+
+
+def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
+    """Show what corrections come to, the most frequent first."""
+    for each in found:
+        screen.say(Text.assemble((f"{each.count:,} × ", "bold"), printable(_headline(each), 200)))
+        for said in each.examples:
+            screen.put(printable(said), first="  · ")
+        screen.put(listed(each.sessions), first="    in  ")
+    total = sum(each.count for each in found)
+    screen.say(f"{count(total, 'correction')}, {count(len(found), 'insight')}")
+
+
+def _headline(insight: Insight) -> str:
+    """What it is about: the decision, and the place that is blamed."""
+    if insight.kind:
+        refusal = f"refused as {insight.code or insight.kind}"
+    elif insight.outputs:
+        refusal = f"wrong {listed(insight.outputs)}"
+    else:
+        refusal = "in general"
+    at = f" at {insight.step} ({insight.tool})" if insight.step and insight.tool else ""
+    return f"{insight.decision}: {refusal}{at}"

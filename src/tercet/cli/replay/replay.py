@@ -1,0 +1,152 @@
+"""`tercet replay`: recorded runs judged again, as they were or under another pack. Nothing is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Annotated, TypeAlias, TypeVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import load_pack
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, option
+from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, demand_runs, open_runs
+from tercet.cli.replay_view import MOST, Tally, show_replayed, show_what_if
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.text import count
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.packs.pack import Pack
+from tercet.replay.replay import replay_each
+from tercet.replay.what_if import Rejudged, WhatIfReport, rejudge_each
+
+FoundT = TypeVar("FoundT")
+
+EXAMPLES = """\
+tercet replay ses_0123456789abcdef
+tercet replay run.tercet --json
+tercet replay --all --status completed
+tercet replay --all --pack examples/refunds  # exit 3 if a verdict would change
+"""
+
+
+def replay(
+    runs: Runs = None,
+    *,
+    pack: Annotated[
+        Path | None,
+        option("PACK", "Judge them under the pack in this folder instead, and show what would change."),
+    ] = None,
+    installed: Annotated[
+        list[Path] | None,
+        option(
+            "PACK",
+            "The folder of the pack that runs were recorded with, where their journal has not kept it; may be given several times.",
+        ),
+    ] = None,
+    everything: Everything = False,
+    intent: Intent = None,
+    status: Status = None,
+    workers: Annotated[
+        int | None, option("N", "How many processes; by default one for each core.", min=1)
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Judge recorded runs again, offline. Does every verdict follow from the facts that were recorded before it?
+
+    No tool or model is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
+    names the first event, step and field. Runs are read as they are needed, so there may be any number of them; Ctrl-C shows
+    what was found until then, and exits with 130. With --pack the facts stay as they were and the rules are the other pack's: each
+    run is judged up to the first verdict that would be another one, and the exit code is 3 if there is any.
+    """
+    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
+    if pack is not None and installed:
+        raise UsageError(
+            "--installed is for judging runs as they were, and --pack for judging them otherwise",
+            code="which_pack",
+            remedy="give one of the two",
+        )
+    other = load_pack(pack) if pack is not None else None
+    packs = [load_pack(folder) for folder in installed or ()]
+    with open_runs(journal, runs or (), is_all=everything, intent=intent, status=status) as found:
+        if other is not None:
+            return _what_if(found, other, workers, as_json=as_json)
+        return _replay(found, packs, workers, as_json=as_json)
+
+
+def _replay(found: RunReader, packs: list[Pack], workers: int | None, *, as_json: bool) -> ExitCode:
+    tally = Tally(is_whole=as_json or len(found) <= MOST)
+    coming = replay_each(found, packs=packs, workers=workers)
+    cut = gather(coming, tally.take, len(found), is_shown=not as_json)
+    if as_json:
+        _demand_answer(cut)
+        print_json(
+            {
+                "outcome": "replay_different" if tally.different else "replay_equal",
+                "equal": tally.runs - tally.different,
+                "different": tally.different,
+                "interrupted": cut is not None,
+                "runs": [each.model_dump(mode="json") for each in tally.kept],
+            }
+        )
+    elif tally.runs:
+        show_replayed(Screen(), tally)
+    return _ended(tally.runs, len(found), cut, is_same=not tally.different, as_json=as_json)
+
+
+def _what_if(found: RunReader, pack: Pack, workers: int | None, *, as_json: bool) -> ExitCode:
+    judged: list[Rejudged] = []
+    coming = rejudge_each(found, pack, workers=workers)
+    cut = gather(coming, judged.append, len(found), is_shown=not as_json)
+    report = WhatIfReport.of(pack, judged)
+    if as_json:
+        _demand_answer(cut)
+        print_json({**report.model_dump(mode="json"), "interrupted": cut is not None})
+    elif judged:
+        show_what_if(Screen(), report)
+    return _ended(len(judged), len(found), cut, is_same=report.is_unchanged, as_json=as_json)
+
+
+Cut: TypeAlias = KeyboardInterrupt | TercetError | None
+"""What ended it before all runs were judged: a person, or a run that cannot be read."""
+
+
+def gather(coming: Generator[FoundT], take: Callable[[FoundT], object], total: int, *, is_shown: bool) -> Cut:
+    """Take what comes, with a bar over it, and tell what ended that early: what was taken until then counts."""
+    with progress_over(total, is_shown=is_shown) as told, closing(coming):
+        try:
+            for done, each in enumerate(coming, 1):
+                take(each)
+                told(done)
+        except (KeyboardInterrupt, TercetError) as cut:
+            return cut
+    return None
+
+
+def _demand_answer(cut: Cut) -> None:
+    """A program gets one answer: what was found, or the error."""
+    if isinstance(cut, TercetError):
+        raise cut
+
+
+def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> ExitCode:
+    if cut is None:
+        return ExitCode.ACCEPTED if is_same else ExitCode.REFUSED
+    if not as_json and total > 1:
+        Screen(stderr=True).say(f"· {done:,} of {count(total, 'run')} had been judged by then")
+    _demand_answer(cut)
+    return ExitCode.INTERRUPTED
+
+
+@contextmanager
+def progress_over(total: int, verb: str = "judging", *, is_shown: bool) -> Generator[Callable[[int], None]]:
+    """A bar on stderr while it lasts, on a terminal; told how many are done."""
+    screen = Screen(stderr=True)
+    columns = TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    is_off = not (is_shown and screen.is_terminal)
+    with Progress(*columns, console=screen, transient=True, disable=is_off) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)

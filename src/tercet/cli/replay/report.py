@@ -1,0 +1,116 @@
+"""`tercet report`: one page about one run, for people."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from rich.text import Text
+
+from tercet.cli.files import demand_place, write_file
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import AsJson, Force, option
+from tercet.cli.replay.runs import RunName, run_at
+from tercet.cli.screen import Screen, let_go_of_stdout, print_json
+from tercet.cli.text import printable
+from tercet.contracts.errors import UsageError
+
+if TYPE_CHECKING:
+    from tercet.replay.report import Page
+
+EXAMPLES = """\
+tercet report ses_0123456789abcdef
+tercet report ses_0123456789abcdef -o refund.html
+tercet report ses_0123456789abcdef -o - > refund.html
+tercet report run.tercet
+"""
+
+STDOUT = "-"
+
+
+def report(
+    run: RunName,
+    *,
+    out: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
+            "-o",
+            "--out",
+            show_default=False,
+        ),
+    ] = None,
+    force: Force = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report of a run as one HTML page. It shows plan, verdicts, timeline, approvals, budgets, evidence and
+    hashes.
+
+    The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
+    secrets are left out. The journal, or the bundle, is only read, and is checked on the way. The same run gives the same
+    bytes. A report that is there is made again; any other file stays, unless --force is given.
+    """
+    target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
+    if target is not None:
+        _demand_place(target, is_forced=force)
+    if as_json and target is None:
+        raise UsageError(
+            "standard output can hold the page or the JSON about it, not both",
+            code="two_outputs",
+            remedy="name a file with -o FILE, or leave --json out",
+        )
+    told, page = asyncio.run(_page(journal, run))
+    if target is None:
+        _print(page)
+        return
+    write_file(target, page)
+    if as_json:
+        print_json(
+            {
+                "file": str(target),
+                "session_id": told.session,
+                "standing": told.standing,
+                "bytes": len(page),
+                "sha256": sha256(page).hexdigest(),
+            }
+        )
+    else:
+        screen = Screen()
+        screen.say(
+            Text.assemble(
+                ("✓ ", "green"), f"{printable(str(target), 400)}: {told.standing}, {len(page):,} bytes"
+            )
+        )
+        screen.say(Text("  Open it in a browser; it needs no network.", style="dim"))
+
+
+async def _page(url: str, run: str) -> tuple[Page, bytes]:
+    """What is told of a run, and its report."""
+    # No other command needs these, and all of them would wait for their import.
+    from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
+    from tercet.replay.report.wording import secrets_of  # noqa: PLC0415
+
+    async with run_at(run, url) as source:
+        case = await read_case(source.journal, source.tenant, source.session)
+        page = tell(case, Wording(secrets_of(os.environ)))
+        return page, render(page).encode()
+
+
+def _demand_place(target: Path, *, is_forced: bool) -> None:
+    from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as above
+
+    demand_place(target, is_forced=is_forced, mark=MARKER.encode())
+
+
+def _print(page: bytes) -> None:
+    try:
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        let_go_of_stdout()

@@ -1,0 +1,1 @@
+"""Commands that plan, review and run a request."""

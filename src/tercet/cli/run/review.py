@@ -1,0 +1,180 @@
+"""A plan before the critic: whose rules apply, what is asked for, and what the critic said.
+
+This is the shell around the pure `verify`: it chooses the decision, looks up who asks, and provides ids and the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import uuid4
+
+from tercet.cli.evidence.stores import open_library, read_shelf
+from tercet.cli.sessions.people import local_actor
+from tercet.cli.text import listed
+from tercet.contracts.context import CompiledContext, RunContext
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.evidence import parse_ref
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Request
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import Code, CriticReport, Verdict
+from tercet.core.config import RunConfig
+from tercet.critic.consolidate import consolidate
+from tercet.critic.verify import verify
+from tercet.critic.waits import Wait, find_waits
+from tercet.engine.evidence.library import Library
+from tercet.engine.models.planners import fill_template
+from tercet.engine.preview import preview_retrieval
+from tercet.engine.sessions import setting_of
+from tercet.executor.clock import SystemClock
+from tercet.packs import Pack
+from tercet.planner.template import is_template
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A reviewed plan, with everything that it was judged by."""
+
+    context: RunContext
+    compiled: CompiledContext
+    spec: DecisionSpec
+    plan: Plan
+    reviewed: Plan
+    """The plan as it was judged: with stand-ins for evidence that only a run can look up."""
+    verdict: Verdict
+    report: CriticReport
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        """Every approval that the plan waits for, or may wait for."""
+        return find_waits(self.context, self.compiled, self.spec, self.reviewed, self.verdict)
+
+
+def review_plan(
+    pack: Pack,
+    plan: Plan,
+    *,
+    intent: str | None = None,
+    request_input: JsonObject | None = None,
+    snapshot: str | None = None,
+    safety_mode: ApprovalMode | None = None,
+    store: str = "",
+) -> Case:
+    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run.
+
+    The queries of a template are asked, as in a run that the pack plans; those of a caller's own plan are not, since such
+    a plan is never changed.
+    """
+    request = asked(pack, intent or plan.intent, request_input)
+
+    async def review() -> Case:
+        async with open_library(store) as library:
+            # The caller sees the refusals; no planner is asked for another plan.
+            setting = await setting_for(
+                pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="caller"
+            )
+            if not is_template(plan):
+                has_request = request_input is not None
+                return await judged(setting, plan, library, is_planned=False, has_request=has_request)
+            filled = fill_template(plan, request, setting)
+            return for_input(await judged(setting, filled, library, is_planned=True))
+
+    return asyncio.run(review())
+
+
+def for_input(case: Case) -> Case:
+    """The case of a filled template, told to whoever typed the input."""
+    return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
+
+
+def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:
+    """The request for an intent; without one, for the pack's only decision."""
+    spec = pack.decision_for(intent)
+    return Request(intent=intent or (*spec.intents, spec.id)[0], input=request_input or {})
+
+
+async def setting_for(
+    pack: Pack,
+    request: Request,
+    library: Library | None,
+    *,
+    snapshot: str | None,
+    safety_mode: ApprovalMode | None,
+    origin: Literal["planner", "caller"],
+) -> RunConfig:
+    """What a run of whoever sits at this machine would be planned and judged in, with what a store adds to the pack."""
+    context = pack.run_context(
+        trace_id=f"trace_{uuid4().hex}",
+        run_id=f"run_{uuid4().hex}",
+        actor=local_actor(pack),
+        safety_mode=safety_mode,
+        started_at=datetime.now(UTC),
+        plan_origin=origin,
+    )
+    shelf = await read_shelf(library, pack.decision_for(request.intent), request)
+    return setting_of(pack, context, request, snapshot, shelf)
+
+
+async def judged(
+    setting: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
+) -> Case:
+    """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
+    request, relations to it are not checked."""
+    found = await preview_retrieval(plan, setting, library, SystemClock().now(), is_planned=is_planned)
+    setting = found.setting
+    compiled = setting.compiled if has_request else setting.compiled.model_copy(update={"request": None})
+    verdict = verify(setting.ctx, compiled, setting.spec, found.plan)
+    if verdict.ok and found.deferred:
+        verdict = verdict.model_copy(update={"deferred": (*verdict.deferred, *found.deferred)})
+    report = consolidate(
+        trace_id=setting.ctx.trace_id,
+        decision_key=setting.spec.decision_key,
+        verify=verdict,
+        decided_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    )
+    return Case(
+        context=setting.ctx,
+        compiled=compiled,
+        spec=setting.spec,
+        plan=found.real,
+        reviewed=found.plan,
+        verdict=verdict,
+        report=report,
+    )
+
+
+_MOST_NAMED = 5
+
+
+def addressed(verdict: Verdict, evidence: Iterable[str]) -> Verdict:
+    """The verdict with a remedy for whoever typed the input, who cannot pin evidence, where the evidence is not there."""
+    if verdict.code is not Code.EVIDENCE_UNRESOLVED or not verdict.refusals:
+        return verdict
+    first, *others = verdict.refusals
+    remedy = _remedy_for(first.reason, evidence)
+    if remedy is None:
+        return verdict
+    told = (first.model_copy(update={"remedy": remedy}), *others)
+    return verdict.model_copy(update={"remedy": remedy, "refusals": told})
+
+
+def _remedy_for(reason: str, evidence: Iterable[str]) -> str | None:
+    wanted = next((ref for word in reason.split() if (ref := parse_ref(word.rstrip(",")))), None)
+    if wanted is None:
+        return None
+    refs = filter(None, map(parse_ref, evidence))
+    same = sorted(
+        ref.key
+        for ref in refs
+        if (ref.classification, ref.snapshot) == (wanted.classification, wanted.snapshot)
+    )
+    if not same:
+        return f"there is no {wanted.classification} in this snapshot: add such evidence to the pack, or name a snapshot with --snapshot"
+    return (
+        f"there is no {wanted.classification} {wanted.key}: ask with --input for {listed(same, _MOST_NAMED)}"
+    )

@@ -1,0 +1,271 @@
+"""`tercet run`, `tercet sessions resume` and `migrate`: running a session in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from tercet.cli.evidence.stores import StoreUrl
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_filled, load_pack, read_input, read_plan
+from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
+from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.options import (
+    AsJson,
+    Intent,
+    PackFolder,
+    RequestInput,
+    SafetyMode,
+    SessionId,
+    SnapshotName,
+    flag,
+    option,
+    read_amounts,
+    read_duration,
+)
+from tercet.cli.run.progress import Progress, Silence
+from tercet.cli.run.runner import Foreground
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_view import show_ending
+from tercet.cli.sessions.next_commands import EXIT_CODES, Commands
+from tercet.cli.sessions.people import ActAs, Dev, acting_as, actors_of, demand_local, local_actor
+from tercet.cli.sessions.session_json import as_json as session_json
+from tercet.cli.text import printable
+from tercet.contracts.request import Request
+from tercet.contracts.trace_context import read_traceparent
+from tercet.engine.models.planners import PlannerName
+from tercet.executor.clock import SystemClock
+from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
+from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime
+from tercet.view.words import standing
+
+RESUME_EXAMPLES = """\
+tercet sessions resume ses_0123456789abcdef --pack examples/refunds
+tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
+"""
+MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples/refunds\n"
+
+
+def resume(
+    session: SessionId,
+    *,
+    pack: Annotated[Path, option("PACK", "The folder of the pack that the session was started with.")],
+    extend: Annotated[
+        list[str] | None,
+        option(
+            "NAME=N",
+            "Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
+        ),
+    ] = None,
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
+    store: StoreUrl = "",
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Go on with a session that was paused, answered, or interrupted.
+
+    What had been done stays done. If a dead process still has the lease on the session, this waits until it runs out,
+    and says for how long; if that process turns out to be alive, it is left alone. A session that is over is shown, and
+    nothing is done. One that is pinned to another pack or snapshot is refused: move it with `tercet sessions migrate`,
+    or end it with `tercet sessions cancel`. Exits as `tercet run` does.
+    """
+    observed = settings_of(telemetry, sample)
+    more = read_amounts(extend) if extend else None
+    loaded = load_pack(pack)
+    actor = local_actor(loaded)
+    return carry(
+        loaded,
+        pack,
+        journal,
+        lambda runtime: runtime.resume(session, extend=more, actor=actor),
+        store=store,
+        telemetry=observed,
+        as_json=as_json,
+    )
+
+
+def migrate(
+    session: SessionId,
+    *,
+    pack: Annotated[Path, option("PACK", "The folder of the pack to move it to.")],
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
+    store: StoreUrl = "",
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Move a session to this pack and the current rules.
+
+    It goes on there with the pack's newest snapshot. Its plan is reviewed again, and nothing that was approved before counts any more. What had been done stays done.
+    Exits as `tercet run` does.
+    """
+    observed = settings_of(telemetry, sample)
+    loaded = load_pack(pack)
+    actor = local_actor(loaded)
+    return carry(
+        loaded,
+        pack,
+        journal,
+        lambda runtime: runtime.migrate(session, actor=actor),
+        store=store,
+        telemetry=observed,
+        as_json=as_json,
+    )
+
+
+def carry(
+    loaded: Pack,
+    folder: Path,
+    journal: str,
+    act: Callable[[Runtime], Awaitable[RunResult]],
+    *,
+    store: str,
+    telemetry: TelemetrySettings,
+    as_json: bool,
+    is_new: bool = False,
+    evidence: Sequence[str] = (),
+) -> ExitCode:
+    """Carry a session in this process, and tell how it stands then; `evidence` is what a request could have asked for."""
+    commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
+    screen = Screen()
+    progress = Silence() if as_json else Progress(screen, SystemClock())
+    foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
+    story = foreground.carry(act, is_new=is_new)
+    state = story.state
+    if as_json:
+        print_json(session_json(story, commands) | foreground.telemetry_json)
+    else:
+        if not progress.has_told:
+            sent, session = "this request was sent before, and is session", printable(state.start.session)
+            screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
+        screen.say()
+        now = SystemClock().now()
+        show_ending(screen, state, commands, now=now, rollback=story.rollback, evidence=evidence)
+    return EXIT_CODES[standing(state)]
+
+
+RUN_EXAMPLES = """\
+tercet run examples/refunds --intent support.refund --input '{"order_id": "ord_881", "window_id": "rw_881"}'  # waits at a gate: exit 4
+tercet run examples/refunds --plan examples/refunds/plans/plan_a.json  # refused: exit 3
+tercet run examples/refunds --plan examples/refunds/plans/plan_b.json --input '{"order_id": "ord_881"}' --shadow
+tercet run examples/refunds --input '{"order_id": "ord_881", "window_id": "rw_881"}' --dev --as agt_support  # one person tries all of it: exit 4
+"""
+
+Planner: TypeAlias = Annotated[
+    PlannerName | None,
+    option(
+        "PLANNER",
+        "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+    ),
+]
+Models: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "MODEL",
+        "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
+    ),
+]
+
+
+def run(
+    pack: PackFolder,
+    *,
+    intent: Intent = None,
+    input_: RequestInput = None,
+    plan: Annotated[
+        str | None,
+        option(
+            "PLAN", "A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes."
+        ),
+    ] = None,
+    planner: Planner = None,
+    model: Models = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
+    shadow: Annotated[
+        bool, flag("Only rehearse: the plan is reviewed and recorded, and nothing is called.", "--shadow")
+    ] = False,
+    request_key: Annotated[
+        str | None,
+        option(
+            "KEY",
+            "Idempotency key of this request, for each actor and pack: sent again with the same key, the request continues the session that it started; another request with the same key is refused.",
+        ),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        option(
+            "DURATION",
+            "How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
+        ),
+    ] = None,
+    traceparent: Annotated[
+        str,
+        option(
+            "HEADER",
+            "The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
+            show_default=False,
+        ),
+    ] = "",
+    telemetry: TelemetryWords = None,
+    sample: SampleRate = DEFAULT_RATE,
+    store: StoreUrl = "",
+    as_: ActAs = "",
+    dev: Dev = False,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Carry a request out, from its plan to a judged result. The critic reviews the plan before its tools are called,
+    and what came of them after.
+
+    Every step is in the journal before and after it happens, so a run that stops, for whatever reason, is resumed where
+    it was with `tercet sessions resume`. A call that needs an approval opens a gate; the run then ends with exit 4,
+    waiting, until somebody answers with `tercet gates`. Ctrl-C and SIGTERM pause the run; a second one ends the process
+    at once.
+
+    Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
+    it failed, was escalated, rejected, cancelled or expired, or if the journal could not go on.
+    """
+    demand_local(journal, is_dev=dev)
+    observed = settings_of(telemetry, sample)
+    caller = str(read_traceparent(traceparent)) if traceparent else ""
+    ttl_ms = None if ttl is None else read_duration(ttl)
+    loaded = load_pack(pack)
+    given = None if plan is None else read_plan(plan)
+    if plan is not None and given is not None:
+        demand_filled(given, plan, "run")
+    asked = intent or (given.intent if given else None)
+    spec = loaded.decision_for(asked)
+    actor = acting_as(loaded, as_, is_dev=dev)
+    request = Request(
+        intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
+    )
+    has_template = any(each.intent == request.intent for each in loaded.templates)
+    is_filled = given is None and has_template and not model and planner in (None, "template")
+    return carry(
+        loaded,
+        pack,
+        journal,
+        lambda runtime: runtime.run(
+            request,
+            plan=given,
+            planner=planner,
+            models=tuple(model or ()),
+            safety_mode=safety_mode,
+            snapshot=snapshot,
+            actor=actor,
+            ttl_ms=ttl_ms,
+            shadow=shadow,
+            traceparent=caller,
+            dev=dev,
+            folder=str(pack),
+        ),
+        store=store,
+        telemetry=observed,
+        as_json=as_json,
+        is_new=True,
+        evidence=[fact.id for fact in loaded.evidence] if is_filled else (),
+    )

@@ -1,0 +1,228 @@
+"""Carrying a session in this process, in the foreground.
+
+The first Ctrl-C or SIGTERM lets the session come to a halt from which it can be resumed; the second ends the process
+at once, which loses nothing either. A tool that does not return must not keep the process: its thread is left behind,
+and `leave` ends the process although that thread still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from typing import Any, TypeVar
+
+import typer
+
+from tercet.cli.evidence.stores import library_at
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journal.telemetry import open_telemetry
+from tercet.cli.journals import Story, journal_at, read_story
+from tercet.cli.run.progress import Progress, Silence, show_cursor
+from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.text import listed, printable, took
+from tercet.contracts.errors import TercetError, UsageError
+from tercet.core import events as e
+from tercet.core.state import State
+from tercet.engine.control import GRACE_MS
+from tercet.journal.errors import JournalFull, LeaseHeld
+from tercet.observe.settings import TelemetrySettings
+from tercet.packs import Pack
+from tercet.runtime import RunResult, Runtime, RuntimeOptions
+
+T = TypeVar("T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TIDY_S = 0.2
+"""How long tasks that were cancelled may take to end."""
+_HELD_S = 0.5
+"""How long a signal may go unheard before it is said why."""
+_AGAIN = "Ctrl-C again ends at once, and the run can be resumed"
+
+
+class Foreground:
+    """One session of one pack, carried until it is over, waits, or is told to stop."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        progress: Progress | Silence,
+        commands: Commands,
+        *,
+        store: str = "",
+        telemetry: TelemetrySettings | None = None,
+    ) -> None:
+        self._pack = pack
+        self._telemetry = telemetry or TelemetrySettings()
+        self._store = store
+        self._progress = progress
+        self._commands = commands
+        self._lease = Patience(progress, commands)
+        self._runtime: Runtime | None = None
+        self._session = ""
+        self._is_stopping = False
+        self._has_waited = False
+        self._undelivered: dict[str, int] = {}
+
+    def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+        """Do something with a runtime, and tell how the session stands then."""
+        loop = asyncio.new_event_loop()
+        with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop, self._wait):
+            try:
+                return run_until_complete(loop, self._carry(act, is_new=is_new))
+            except JournalFull as error:
+                if is_new and not self._session:
+                    error.remedy = "make room on its disk, then run it again: no session was begun"
+                raise
+
+    @property
+    def telemetry_json(self) -> dict[str, Any]:
+        """What became of telemetry, for programs; nothing where none was asked for."""
+        return {"telemetry": {"undelivered": self._undelivered}} if self._telemetry.is_on else {}
+
+    async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+        url = self._commands.journal
+        async with (
+            journal_at(url, is_new=is_new, is_written=True) as journal,
+            library_at(self._store, url) as evidence,
+            open_telemetry(self._telemetry, self._progress.say, self._undelivered) as observers,
+        ):
+            # In the foreground one session is carried: others are looked after by whoever stays.
+            self._runtime = Runtime(
+                self._pack,
+                journal,
+                tell=self._tell,
+                options=RuntimeOptions(held=self._held),
+                watchdog_ms=None,
+                evidence=evidence,
+                observers=observers,
+            )
+            drawing = asyncio.ensure_future(self._progress.keep_fresh())
+            try:
+                async with self._runtime as runtime:
+                    result = await act(runtime)
+                return await read_story(journal, result.session_id)
+            except TercetError as error:
+                if self._session:
+                    # Whatever was in the way, what is in the journal is safe.
+                    error.remedy = "; then ".join(
+                        filter(None, [error.remedy, self._commands.resume(self._session)])
+                    )
+                raise
+            finally:
+                drawing.cancel()
+
+    def _tell(self, state: State, event: e.Event) -> None:
+        if isinstance(event, e.SessionStarted | e.SessionResumed):
+            self._session = state.start.session
+        self._progress.tell(state, event)
+        if self._is_stopping and self._runtime is not None:
+            self._runtime.stop()  # it was told to before there was a session
+
+    def _held(self, found: LeaseHeld) -> None:
+        if self._is_stopping:
+            raise typer.Abort
+        self._lease.wait_for(found)
+
+    def _stop(self) -> None:
+        self._is_stopping = True
+        if not self._has_waited:
+            under_way = self._progress.under_way
+            waiting = f": waits up to {took(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
+            self._progress.say(f"· stopping{waiting}; {_AGAIN}")
+        if self._runtime is not None:
+            self._runtime.stop()
+
+    def _wait(self) -> None:
+        """Say what keeps the first signal from being heard; called by another thread, since this one is held."""
+        if not self._is_stopping:
+            self._has_waited = True
+            held = listed(self._progress.under_way) or "a tool"
+            self._progress.say(f"· stopping: waits for {held}, which holds this process; {_AGAIN}")
+
+
+class Patience:
+    """Waits for the lease of another process, and gives up when that process turns out to be alive."""
+
+    def __init__(self, progress: Progress | Silence, commands: Commands) -> None:
+        self._progress = progress
+        self._commands = commands
+        self._first: LeaseHeld | None = None
+
+    def wait_for(self, found: LeaseHeld) -> None:
+        """Say for how long, once; raise `UsageError` if the lease is renewed meanwhile."""
+        if self._first is None:
+            self._first = found
+            left = took(found.wait_ms)
+            self._progress.say(
+                f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
+            )
+        elif found.lease != self._first.lease:
+            raise UsageError(
+                f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
+                code="session_running",
+                remedy=f"follow it with {self._commands.watch(found.stream)}, or stop that process first",
+            )
+
+
+def process_name(owner: str) -> str:
+    """The process that a lease names, for people."""
+    host, _, rest = owner.partition(":")
+    number = rest.partition(":")[0]
+    return printable(f"process {number} on {host}" if number else owner, 120)
+
+
+def _chatter_aside(progress: Progress | Silence) -> AbstractContextManager[object]:
+    """What tools print must not spoil what we print: it goes to stderr, or above what is live."""
+    return nullcontext() if progress.is_live else redirect_stdout(sys.stderr)
+
+
+def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on a loop and close the loop; unlike `asyncio.run`, wait for no thread of a tool."""
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.set_exception_handler(lambda _loop, _context: None)  # of what is left behind, nobody need hear
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=_TIDY_S))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@contextmanager
+def _signals(
+    loop: asyncio.AbstractEventLoop, stop: Callable[[], None], wait: Callable[[], None]
+) -> Generator[None]:
+    """Lets the first signal stop, and the second end the process; `wait` is called if the first is not heard soon."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what signals do
+        return
+    is_second = False
+
+    # A handler of Python's, not of the loop's: it is called even while a tool keeps the loop from turning.
+    def handle(_number: int, _frame: object) -> None:
+        nonlocal is_second
+        if is_second:
+            show_cursor()
+            os._exit(ExitCode.INTERRUPTED)
+        is_second = True
+        loop.call_soon_threadsafe(stop)
+        unheard.start()
+
+    unheard = threading.Timer(_HELD_S, wait)
+    unheard.daemon = True
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        unheard.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,89 @@
+"""`tercet verify`: what the critic says about a plan. Nothing is called."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from tercet.cli.case_view import show_case
+from tercet.cli.evidence.stores import StoreUrl
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import demand_filled, load_pack, read_input, read_plan
+from tercet.cli.options import (
+    AsJson,
+    Intent,
+    PackFolder,
+    RequestInput,
+    SafetyMode,
+    SnapshotName,
+    argument,
+)
+from tercet.cli.rules_view import report_on, rules_json, show_warnings
+from tercet.cli.run.review import Case, review_plan
+from tercet.cli.screen import Screen, print_json
+from tercet.critic.waits import Wait
+
+EXAMPLES = """\
+tercet verify examples/refunds examples/refunds/plans/plan_b.json
+tercet verify examples/refunds examples/refunds/plans/plan_a.json  # refused: exit 3
+tercet verify examples/refunds examples/refunds/plans/plan_b.json --json
+tercet verify examples/refunds examples/refunds/plans/plan_b.json --input '{"order_id": "ord_882"}'  # another order: exit 3
+"""
+
+
+def verify(
+    pack: PackFolder,
+    plan: Annotated[str, argument("PLAN", "The plan's JSON file, or - for stdin.")],
+    *,
+    intent: Intent = None,
+    input_: RequestInput = None,
+    snapshot: SnapshotName = None,
+    safety_mode: SafetyMode = None,
+    store: StoreUrl = "",
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Review a plan: may it run, and if not, why not?
+
+    A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or may wait
+    for. A step that cannot be undone and may run before another one is denied is reported as a warning.
+
+    Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
+    """
+    loaded, proposed = load_pack(pack), read_plan(plan)
+    if input_ is None:
+        demand_filled(proposed, plan, "plan")
+    case = review_plan(
+        loaded,
+        proposed,
+        intent=intent,
+        request_input=None if input_ is None else read_input(input_),
+        snapshot=snapshot,
+        safety_mode=safety_mode,
+        store=store,
+    )
+    if as_json:
+        print_json(_review_json(case))
+    else:
+        screen = Screen()
+        show_case(screen, case, name=plan)
+        show_warnings(screen, report_on(case))
+    return ExitCode.ACCEPTED if case.verdict.ok else ExitCode.REFUSED
+
+
+def _review_json(case: Case) -> dict[str, Any]:
+    return {
+        "verify": case.verdict.published().model_dump(mode="json"),
+        "verdict": case.verdict.model_dump(mode="json"),
+        "report": case.report.model_dump(mode="json"),
+        "warnings": rules_json(report_on(case))["warnings"],
+        "waits": [_wait_as_json(wait) for wait in case.waits],
+    }
+
+
+def _wait_as_json(wait: Wait) -> dict[str, Any]:
+    return {
+        "step": wait.step,
+        "step_id": wait.step_id,
+        "gate": wait.gate or None,
+        "certain": wait.is_certain,
+        "reason": wait.reason,
+    }

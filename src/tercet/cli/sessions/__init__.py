@@ -1,0 +1,1 @@
+"""Commands for people who follow, steer and approve sessions."""

@@ -1,0 +1,373 @@
+"""`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
+
+An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
+that they hold, `auth: local` and their login.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import read_json
+from tercet.cli.options import argument, flag, option
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.gates import GateId
+from tercet.cli.sessions.messages import Heard, Voice, spoken
+from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.text import count, listed, printable
+from tercet.contracts import pointer
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import SIMULATED, Actor
+from tercet.core import messages
+from tercet.core.events.gate import Answered
+from tercet.core.modifications import faults_at, place_of
+from tercet.core.state import OpenGate, State
+from tercet.view.words import ANSWERS, answer_word
+
+APPROVE_EXAMPLES = """\
+tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"
+tercet gates approve ses_0123456789abcdef.g1 --actors examples/refunds --digest sha256:4be1…
+"""
+DENY_EXAMPLES = 'tercet gates deny ses_0123456789abcdef.g1 --note "the customer kept the lamp"\n'
+MODIFY_EXAMPLES = """\
+tercet gates modify ses_0123456789abcdef.g1 --note "refund the lamp, but not the postage"
+tercet gates modify ses_0123456789abcdef.g2 --note "say in the letter when the lamp arrives"
+tercet gates modify ses_0123456789abcdef.g1 --set amount_inr=12000 --reason "half of it was used"
+tercet gates modify ses_0123456789abcdef.g1 --set /lines/0/cents=500 --reason "the price was wrong"
+"""
+WITHDRAW_EXAMPLES = 'tercet gates withdraw ses_0123456789abcdef.g1 --note "I looked at the wrong order"\n'
+SETTLE_EXAMPLES = """\
+tercet gates settle ses_0123456789abcdef.g2 --did-not-happen
+tercet gates settle ses_0123456789abcdef.g2 --happened --value '{"refund_id": "rf_17"}'
+"""
+DECIDE_EXAMPLES = """\
+tercet gates decide ses_0123456789abcdef.g1 extend --tool-calls 10
+tercet gates decide ses_0123456789abcdef.g1 replan --note "leave the letter out"
+tercet gates decide ses_0123456789abcdef.g1 accept-partial
+tercet gates decide ses_0123456789abcdef.g2 compensate
+"""
+
+CHOICES: dict[str, Answered] = {
+    "extend": "extend",
+    "replan": "replan",
+    "accept-partial": "accept_partial",
+    "abandon": "abandon",
+    "compensate": "compensate",
+    "keep": "keep",
+}
+Amount: TypeAlias = int | None
+
+
+@spoken
+def approve(
+    gate: GateId,
+    *,
+    digest: Annotated[
+        str,
+        option(
+            "DIGEST",
+            "The digest of the call that you looked at: the answer counts for no other.",
+            show_default=False,
+        ),
+    ] = "",
+    voice: Voice,
+) -> ExitCode:
+    """Approve the call or the outputs that a gate shows. The answer is appended to the journal; whoever carries the session
+    makes the call or commits the outputs, else it is done when the session is resumed.
+
+    Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
+    is approved is looked at again just before the call: if anything has changed, it is not made.
+    """
+    return _answer(gate, "approve", voice, digest=digest)
+
+
+@spoken
+def deny(
+    gate: GateId,
+    *,
+    voice: Voice,
+) -> ExitCode:
+    """Deny the call or the outputs that a gate shows. The call is never made, the outputs are never committed, and
+    the session ends rejected as soon as it is resumed.
+
+    Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
+    """
+    return _answer(gate, "deny", voice)
+
+
+@spoken
+def modify(
+    gate: GateId,
+    *,
+    set_values: Annotated[
+        list[str] | None,
+        option(
+            "PARAM=VALUE",
+            "Set a parameter that the gate shows, or a part of one by its JSON Pointer (/lines/0/cents=5); may be given several times.",
+            "--set",
+        ),
+    ] = None,
+    note: Annotated[
+        str, option("TEXT", "Why; it is kept with what you say.", "--note", "--reason", show_default=False)
+    ] = "",
+    voice: Voice,
+) -> ExitCode:
+    """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
+    says what shall be different.
+
+    With --set, the values that you give replace those that the gate shows, and no planner is asked. The critic reviews the
+    plan with them, then the changed call waits at a gate with a digest of its own, which another person approves. If the
+    critic refuses the values, the call waits again as it was. Only those who hold a role of the gate can set values, and
+    never who started the run.
+
+    Approvals that the gate had are void. Without --set, a plan that the caller brought is not changed: deny the call
+    instead. Outputs are judged again once they were changed.
+    """
+    return _answer(gate, "modify", msgspec.structs.replace(voice, note=note), set_values=set_values or ())
+
+
+@spoken
+def withdraw(
+    gate: GateId,
+    *,
+    voice: Voice,
+) -> ExitCode:
+    """Take your own approval back, as long as the call has not begun. The gate is open again."""
+    return _answer(gate, "withdraw", voice)
+
+
+@spoken
+def settle(
+    gate: GateId,
+    *,
+    happened: Annotated[
+        bool | None,
+        flag(
+            "Whether the call took effect; if it did not, it is made when the session is resumed.",
+            "--happened/--did-not-happen",
+            show_default=False,
+        ),
+    ] = None,
+    value: Annotated[
+        str | None, option("JSON", "What the call brought, if it happened: later steps may refer to it.")
+    ] = None,
+    voice: Voice,
+) -> ExitCode:
+    """Say whether a call of unknown outcome happened. Look first where it would have left its mark.
+
+    `tercet gates show` prints the call, its key, and a value in the shape that --value must have.
+    """
+    if happened is None:
+        raise UsageError(
+            "it is not said whether the call happened",
+            code="usage",
+            remedy="say --happened or --did-not-happen; look where it would have left its mark, do not guess",
+        )
+    if value is not None and not happened:
+        raise UsageError(
+            "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
+        )
+    return _answer(gate, "happened" if happened else "did_not_happen", voice, value=_value(value))
+
+
+def _value(text: str | None) -> Any:
+    if text is None:
+        return None
+    return read_json(
+        text,
+        "value",
+        code="value_invalid",
+        remedy="""write --value '{"refund_id": "rf_17"}', or --value '"text"'""",
+    )
+
+
+@spoken
+def decide(
+    gate: GateId,
+    choice: Annotated[
+        str,
+        argument(
+            "CHOICE",
+            f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
+        ),
+    ],
+    *,
+    tokens: Annotated[Amount, option("N", "With extend: so many tokens more.")] = None,
+    tool_calls: Annotated[Amount, option("N", "With extend: so many tool calls more.")] = None,
+    cost_microcents: Annotated[
+        Amount, option("N", "With extend: so much more cost, in millionths of a cent.")
+    ] = None,
+    wall_clock_ms: Annotated[Amount, option("N", "With extend: so many milliseconds more.")] = None,
+    voice: Voice,
+) -> ExitCode:
+    """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.
+
+    extend lets it use more, and goes on where it stopped. replan asks the planner for another plan, with your --note.
+    accept-partial takes what there is; whoever started the run cannot. abandon ends it failed. compensate takes its
+    effects back, the last one first; keep leaves them as they are.
+    """
+    if choice not in CHOICES:
+        raise UsageError(
+            f"{choice!r} is no way to go on",
+            code="unknown_choice",
+            remedy=f"choose one of {', '.join(CHOICES)}",
+        )
+    given = {
+        "tokens": tokens,
+        "tool_calls": tool_calls,
+        "cost_microcents": cost_microcents,
+        "wall_clock_ms": wall_clock_ms,
+    }
+    more = {name: amount for name, amount in given.items() if amount is not None}
+    if more and choice != "extend":
+        raise UsageError(
+            f"{choice} takes no amounts", code="usage", remedy="leave them out, or decide to extend"
+        )
+    if choice == "extend" and not more:
+        raise UsageError(
+            "it is not said by how much the budget is extended",
+            code="wrong_extension",
+            remedy=f"give one or more of {', '.join(map(_option, given))}",
+        )
+    value = messages.demand_extension(more) if choice == "extend" else None
+    return _answer(gate, CHOICES[choice], voice, value=value)
+
+
+def _option(amount: str) -> str:
+    return f"--{amount.replace('_', '-')} N"
+
+
+def _answer(
+    gate: str,
+    answer: Answered,
+    voice: Voice,
+    *,
+    value: Any = None,
+    digest: str = "",
+    set_values: Sequence[str] = (),
+) -> ExitCode:
+    """Say an answer, wait until it was heard, and tell what comes next."""
+
+    def words(state: State, actor: Actor) -> messages.Message:
+        # At a terminal roles come from a list, and from nowhere else.
+        is_listed = bool(actor.roles)
+        changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
+        return messages.reply(
+            gate,
+            answer,
+            actor,
+            note=voice.note,
+            value=value,
+            digest=digest,
+            listed=is_listed,
+            changes=changes,
+        )
+
+    heard, commands = voice.speak(messages.session_of(gate), words)
+    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands)
+    if voice.as_json:
+        print_json(told.as_json())
+    else:
+        told.show(Screen())
+    return ExitCode.ACCEPTED
+
+
+class _Told:
+    """What is said back to whoever answered."""
+
+    def __init__(self, *, gate: str, answer: Answered, heard: Heard, commands: Commands) -> None:
+        self._gate = gate
+        self._answer: Answered = answer
+        self._heard = heard
+        self._state = heard.state
+        mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
+        self._roles = mine[-1].roles if mine else heard.actor.roles
+        self._word = answer_word(mine[-1]) if mine else ANSWERS[answer][0]
+        found = heard.state.gates.get(gate)
+        self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
+        session = heard.state.start.session
+        is_done = bool(self._missing) or heard.state.is_over
+        self._next = [commands.show_gate(gate)] if self._missing else [commands.resume(session)]
+        self._next = [commands.show(session)] if heard.state.is_over else self._next
+        self._invitation = "Look at it with:" if is_done else "Go on with:"
+
+    def as_json(self) -> dict[str, Any]:
+        heard = self._heard
+        return {
+            "gate": self._gate,
+            "answer": self._answer,
+            "actor": heard.actor.id,
+            "roles": list(self._roles),
+            "auth": heard.actor.auth,
+            "login": heard.actor.os_user,
+            "session_id": self._state.start.session,
+            "status": self._state.status,
+            "missing": self._missing,
+            "next": self._next,
+        }
+
+    def show(self, screen: Screen) -> None:
+        actor = self._heard.actor
+        roles = f" ({listed(self._roles)})" if self._roles else ""
+        acting = ", simulated" if actor.auth == SIMULATED else ""
+        done = f"{self._gate} is {self._word} by {printable(actor.id, 80)}{roles}{acting}"
+        screen.conclude(done)
+        for name, missing in self._missing.items():
+            screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
+        if self._heard.carrier and not self._missing:
+            screen.say(Text(f"  {self._heard.carrier} goes on with it.", style="dim"))
+            return
+        screen.offer(f"  {self._invitation}", *self._next)
+
+
+def _still(gate: OpenGate, name: str) -> str:
+    """Who is missing before a gate opens."""
+    need = gate.needs[name]
+    more = need.quorum - len(gate.approvers(name))
+    return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"
+
+
+# --- --set PARAM=VALUE ---
+
+
+def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
+    """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
+
+    A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
+    """
+    changes: dict[str, Any] = {}
+    for each in given:
+        name, is_given, text = each.partition("=")
+        if not is_given or not name:
+            raise UsageError(
+                f"{each!r} sets no parameter",
+                code="usage",
+                remedy="write --set PARAM=VALUE, such as --set cents=500",
+            )
+        place = place_of(name)
+        if place in changes:
+            raise UsageError(f"{name} is set twice", code="usage", remedy="give each parameter one value")
+        values = list(_readings(text))
+        changes[place] = next((value for value in values if _fits(gate, place, value)), values[0])
+    return changes
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """Yield what a text may mean: the JSON value that it holds, then the text itself."""
+    with suppress(UsageError):
+        yield read_json(text, "value", code="usage", remedy="write JSON")
+    yield text
+
+
+def _fits(gate: OpenGate | None, place: str, value: Any) -> bool:
+    """Whether the schema of a gate's call allows a value at a place; what cannot be checked here is checked later."""
+    try:
+        return gate is None or not faults_at(gate, place, value)
+    except (pointer.PointerError, LookupError, ValueError):
+        return True

@@ -1,0 +1,152 @@
+"""`tercet gates list` and `show`: the questions that sessions wait with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.gate_page import GatePage, show_page
+from tercet.cli.gate_view import question
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
+from tercet.cli.options import AsJson, argument
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.next_commands import Commands, commands_for
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.session_json import gate_json
+from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
+from tercet.cli.text import ago, ahead, listed, printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.gate import HandOff
+from tercet.core import events as e
+from tercet.core.messages import session_of
+from tercet.core.state import OpenGate, State
+from tercet.engine.checks.journal import DamagedSession
+from tercet.engine.lists import open_gates
+from tercet.engine.streams.recent_calls import recent_calls
+from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal
+
+MOST = 200
+
+GateId: TypeAlias = Annotated[
+    str, argument("GATE", "The gate: the session's id, a dot, and g with a number.")
+]
+
+LIST_EXAMPLES = """\
+tercet gates list
+tercet gates list --json
+"""
+SHOW_EXAMPLES = """\
+tercet gates show ses_0123456789abcdef.g1
+tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
+"""
+
+
+def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+    """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200.
+
+    Damaged sessions are listed last, and the exit code is then 5.
+    """
+    unreadable: list[DamagedSession] = []
+    found = use_journal(journal, lambda opened: open_gates(opened, TENANT, MOST, unreadable=unreadable))
+    if as_json:
+        gates = [{**gate_json(gate), "session_id": state.start.session} for state, gate in found]
+        print_json({"gates": gates, "damaged": damage_json(unreadable)})
+        return damage_exit(unreadable)
+    screen, now = Screen(), SystemClock().now()
+    for state, gate in found:
+        _show_line(screen, state, gate, now)
+    if found:
+        screen.offer("Look at one before you answer it:", Commands(journal=journal).show_gate(found[0][1].id))
+    elif not unreadable:
+        screen.say("No gate waits.")
+    show_damage(screen, unreadable, journal)
+    return damage_exit(unreadable)
+
+
+def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
+    headline = Text.assemble(("? ", "yellow"), (gate.id, "bold"), f"  {printable(question(gate))}")
+    screen.put(headline, rest="  ")
+    roles = sorted({role for need in gate.needs.values() for role in need.roles})
+    parts = [
+        printable(str(gate.shown["tool"]), 80) if "tool" in gate.shown else "",
+        f"for {listed(roles)}" if roles else "",
+        f"opened {ago(now - gate.at)}",
+        _deadline(gate, now),
+        f"run of {printable(state.start.actor['id'], 80)}",
+    ]
+    screen.put(Text(", ".join(filter(None, parts)), style="dim"), first="    ")
+
+
+def _deadline(gate: OpenGate, now: int) -> str:
+    if not gate.expires:
+        return ""
+    return f"expires {ahead(gate.expires - now)}" if gate.expires > now else "expired"
+
+
+def show(
+    gate: GateId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
+) -> None:
+    """Show a gate whole, before it is answered.
+
+    An approval shows the call with every parameter, which of them carry authority, where each value came from, the
+    evidence with its hash, how the call is taken back, who may approve and who has, when the gate expires, what is left of
+    the budget, the rest of the plan, recent calls like it, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
+    its score and its limit, confidence, what asks for a person, what is advised, and what repairs left. A run that was handed over shows what is known
+    of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
+    """
+    page = use_journal(journal, lambda opened: _page(opened, gate))
+    commands = commands_for(journal, speaker_by(actors), page.state)
+    answers = commands.answers(page.gate, page.state) if page.is_open else []
+    if as_json:
+        print_json(_page_json(page, answers))
+        return
+    screen = Screen()
+    show_page(screen, page, now=SystemClock().now())
+    if answers:
+        screen.say()
+        screen.offer("  Answer with one of:", *answers)
+        if change := commands.change(page.gate, page.state):
+            screen.say(Text("  Or set another value, which another person then approves:", style="dim"))
+            screen.put(Text(change), first="    ", rest="      ")
+
+
+async def _page(journal: Journal, gate: str) -> GatePage:
+    session = session_of(gate)
+    story = await read_story(journal, session)
+    state = story.state
+    opened = [event for event in story.events if isinstance(event, e.GateOpened) and event.gate == gate]
+    if not opened:
+        raise UsageError(
+            f"session {session} has no gate {gate}",
+            code="gate_not_open",
+            remedy="tercet gates list names the gates that wait",
+        )
+    found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
+    digest = found.shown.get("packet")
+    packet = HandOff.model_validate_json(await journal.blob(TENANT, digest)) if digest else None
+    recent = await recent_calls(journal, TENANT, session, found, SystemClock().now())
+    return GatePage(gate=found, state=state, is_open=gate in state.gates, packet=packet, recent=recent)
+
+
+def _closed(event: e.GateOpened) -> OpenGate:
+    """A gate that is not open any more, as it was opened."""
+    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+    return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
+
+
+def _page_json(page: GatePage, answers: list[str]) -> dict[str, Any]:
+    return {
+        **gate_json(page.gate),
+        "is_open": page.is_open,
+        "session_id": page.state.start.session,
+        "status": page.state.status,
+        "owner": page.state.start.actor["id"],
+        "packet": page.packet.model_dump(mode="json") if page.packet else None,
+        "recent": msgspec.to_builtins(page.recent),
+        "answers": msgspec.to_builtins(page.answers),
+        "next": answers,
+    }

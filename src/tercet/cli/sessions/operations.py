@@ -1,0 +1,256 @@
+"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: what operators order.
+
+Whoever carries a session, in this terminal or elsewhere, hears it from the session's inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.files import load_pack
+from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
+from tercet.cli.options import AsJson, Note, SessionId, argument, option, read_amounts, read_duration
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.messages import Voice, Words, spoken
+from tercet.cli.sessions.next_commands import Commands, left_over
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.text import count, listed, printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
+from tercet.contracts.request import SIMULATED, Actor
+from tercet.core import messages
+from tercet.core.messages import Cancel, Extend, Pause
+from tercet.core.state import State
+from tercet.engine.subscription import Signal
+from tercet.journal.protocol import Journal
+from tercet.packs import Pack
+from tercet.runtime import Runtime, RuntimeOptions
+from tercet.view.text import amount_text
+from tercet.view.words import standing
+
+T = TypeVar("T")
+
+PAUSE_EXAMPLES = 'tercet sessions pause ses_0123456789abcdef --note "the payment service is being moved"\n'
+CANCEL_EXAMPLES = """\
+tercet sessions cancel ses_0123456789abcdef --note "the customer called: no refund wanted"
+"""
+EXTEND_EXAMPLES = "tercet sessions extend ses_0123456789abcdef tool_calls=10 tokens=2000\n"
+SETTLE_EXAMPLES = """\
+tercet sessions settle ses_0123456789abcdef letter --note "called the customer and apologised"
+"""
+PRUNE_EXAMPLES = """\
+tercet sessions prune --older-than 90d
+tercet sessions prune --pack examples/refunds
+"""
+SWEEP_EXAMPLES = "tercet sessions sweep --pack examples/refunds\n"
+
+
+@spoken
+def pause(
+    session: SessionId,
+    *,
+    voice: Voice,
+) -> ExitCode:
+    """Let a session come to rest, so that it can be resumed. Calls under way end first, and no other begins.
+
+    It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
+    """
+
+    def words(_: State, actor: Actor) -> Pause:
+        return Pause(session=session, note=storable(voice.note), **messages.by(actor))
+
+    return _order("pause", "is paused", session, voice, words)
+
+
+@spoken
+def cancel(
+    session: SessionId,
+    *,
+    voice: Voice,
+) -> ExitCode:
+    """End a run without success. Nothing of its plan begins any more.
+
+    What it did is taken back, kept or asked about, as its pack says. If no process carries the session, it comes to its
+    end when somebody resumes it.
+    """
+
+    def words(_: State, actor: Actor) -> Cancel:
+        return Cancel(session=session, note=storable(voice.note), **messages.by(actor))
+
+    return _order("cancel", "is cancelled", session, voice, words)
+
+
+@spoken
+def extend(
+    session: SessionId,
+    amounts: Annotated[
+        list[str],
+        argument(
+            "NAME=N...",
+            "How much more: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
+        ),
+    ],
+    *,
+    voice: Voice,
+) -> ExitCode:
+    """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
+    more = read_amounts(amounts)
+
+    def words(state: State, actor: Actor) -> messages.Message:
+        for gate in state.gates.values():
+            if gate.kind == "escalation":
+                return messages.reply(gate.id, "extend", actor, note=voice.note, value=more)
+        return Extend(session=session, more=more, note=storable(voice.note), **messages.by(actor))
+
+    told = ", ".join(amount_text(name, amount) for name, amount in more.items())
+    return _order("extend", f"may use {told} more", session, voice, words)
+
+
+def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> ExitCode:
+    """Say what somebody orders, wait until it was heard, and tell what comes next."""
+    heard, commands = voice.speak(session, words)
+    state = heard.state
+    lines = [commands.show(session) if state.is_over else commands.resume(session)]
+    is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
+    lines = [commands.watch(session)] if is_carried else lines
+    if voice.as_json:
+        answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
+        print_json({**answer, "status": state.status, "standing": standing(state), "next": lines})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
+    screen.conclude(f"{printable(session)} {done}, by {by}")
+    screen.offer(f"  {_what_next(state, heard.carrier if is_carried else '')}", *lines)
+    return ExitCode.ACCEPTED
+
+
+def _what_next(state: State, carrier: str) -> str:
+    if state.is_over:
+        return "It is over. Look at it with:"
+    if carrier:
+        return f"{carrier} goes on with it. Follow it with:"
+    if state.ending:
+        return "No process carries it: it comes to its end when somebody resumes it:"
+    return "Go on with:"
+
+
+# --- what needs a runtime, and no code of a pack ---
+
+
+def settle(
+    session: SessionId,
+    step: Annotated[str, argument("STEP", "The step whose effect was taken back by a person.")],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Say that you have dealt with an effect that was left. A run could not take it back itself; it is recorded with
+    your name.
+
+    `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
+    """
+    actor = speaker_by(actors).actor
+    result = _use_runtime(
+        journal, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
+    )
+    left = left_over(result)
+    commands = Commands(journal=journal)
+    if as_json:
+        answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}
+        print_json({**answer, "note": note, "left": list(left), "next": [commands.show(session)]})
+        return
+    screen = Screen()
+    done = f"{printable(step, 80)} of {printable(session)} is settled by {printable(actor.id, 80)}"
+    screen.conclude(done)
+    screen.say(Text(f"  {f'Still left: {listed(left)}' if left else 'Nothing is left.'}", style="dim"))
+
+
+def _use_runtime(
+    url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal | None = None
+) -> T:
+    """Open a runtime on the journal at an address, do one thing with it, and close it."""
+
+    async def use(journal: Journal) -> T:
+        async with Runtime(pack, journal, watchdog_ms=None, options=RuntimeOptions(signal=signal)) as runtime:
+            return await act(runtime)
+
+    return use_journal(url, use, is_written=True)
+
+
+def prune(
+    *,
+    older_than: Annotated[
+        str | None, option("DURATION", "Forget those that ended longer ago: 90d, 12h.", show_default=False)
+    ] = None,
+    pack: Annotated[
+        Path | None, option("PACK", "Forget what this pack's own retention_days lets go.", show_default=False)
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Forget sessions that are over. Their events, blobs and records are gone, and it cannot be undone.
+
+    A session that is not over is never forgotten, and neither is one whose effects a person still has to deal with.
+    """
+    if (older_than is None) == (pack is None):
+        raise UsageError(
+            "it is not said which sessions are old",
+            code="usage",
+            remedy="say --older-than 90d; or --pack PACK, for what that pack says about retention",
+        )
+    ms = None if older_than is None else read_duration(older_than)
+    stay: list[dict[str, Any]] = []
+
+    def signal(name: str, told: dict[str, Any]) -> None:
+        if name == "prune_failed":
+            stay.append(told)
+
+    loaded = _no_pack() if pack is None else load_pack(pack)
+    gone = _use_runtime(journal, loaded, lambda runtime: runtime.prune(older_than_ms=ms), signal)
+    if as_json:
+        print_json({"pruned": gone, "unreadable": stay})
+        return
+    screen = Screen()
+    screen.say(f"{count(gone, 'session')} forgotten" if gone or stay else "No session is that old.")
+    for each in stay:
+        screen.say(f"! {each['session_id']} cannot be read, and stays: {printable(each['reason'])}")
+
+
+def sweep(
+    *,
+    pack: Annotated[Path, option("PACK", "The folder of the pack whose sessions are carried to their end.")],
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Look once after every session that nobody carries. Those whose time is over are ended, those whose process has
+    died are paused.
+
+    An open runtime does this by itself, all the time. At the command line every command does it for the session that it
+    is about; let a timer call this one for the others. Sessions of other packs are expired or paused, and left there.
+    """
+    swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
+    if as_json:
+        print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.carried})
+        return
+    screen = Screen()
+    for what, sessions in (
+        ("expired", swept.expired),
+        ("paused", swept.paused),
+        ("carried on", swept.carried),
+    ):
+        for session in sessions:
+            screen.say(f"{session} {what}")
+    if not (swept.expired or swept.paused or swept.carried):
+        screen.say("Nothing was due.")
+
+
+def _no_pack() -> Pack:
+    """Stands where a runtime wants a pack, and no pack is needed."""
+    return Pack(name="operator", version="0.0.0")

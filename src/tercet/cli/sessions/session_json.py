@@ -1,0 +1,123 @@
+"""A session and its gates as JSON, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tercet.cli.event_view import Columns
+from tercet.cli.journals import Story
+from tercet.cli.revision_view import revisions_json, timing_json
+from tercet.cli.sessions.next_commands import Commands
+from tercet.core import events as e
+from tercet.core.budget import budget_of
+from tercet.core.state import OpenGate, State
+from tercet.core.transcript import timestamp
+from tercet.view.judging import Judged
+from tercet.view.words import standing
+
+
+def as_json(story: Story, commands: Commands) -> dict[str, Any]:
+    """A session as one JSON object."""
+    state = story.state
+    start = state.start
+    latencies, tools, results = story.latencies, Columns.of(state.plan).tools, _results(story)
+    return {
+        "session_id": start.session,
+        "status": state.status,
+        "standing": standing(state),
+        "reason": state.reason,
+        "code": state.paused_for,
+        "ending": state.ending,
+        "is_shadow": bool(start.shadow),
+        "phase": state.phase,
+        "intent": start.request["intent"],
+        "input": start.request.get("input", {}),
+        "decision": start.decision,
+        "owner": start.actor["id"],
+        "dev": bool(start.dev),
+        "run_id": start.run,
+        "pack": start.pack,
+        "pack_hash": start.pack_hash,
+        "snapshot": start.snapshot,
+        "library": start.library,
+        "safety_mode": start.safety_mode,
+        "started_at": timestamp(start.at),
+        "updated_at": timestamp(state.at),
+        "plan": state.plan,
+        "plan_hash": state.plan_hash,
+        "revisions": revisions_json(story),
+        "schedule": timing_json(story),
+        "steps": [
+            {
+                "id": name,
+                "tool": tools.get(name),
+                "status": step.status,
+                "attempts": step.attempt,
+                "latency_ms": latencies.get(name),
+                "error": step.error,
+                "result": results.get(name),
+                "gate": step.gate,
+            }
+            for name, step in state.steps.items()
+        ],
+        "gates": [gate_json(gate) for gate in state.gates.values()],
+        "answers": msgspec.to_builtins(state.answers),
+        "outputs": state.outputs,
+        "missing": state.missing,
+        "quality": _quality(state, story.events),
+        "verdict": state.verdict,
+        "report": state.report,
+        "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
+        "budget": budget_of(state).model_dump(mode="json"),
+        "extended": state.extended,
+        "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
+        "record": state.record,
+        "next": commands.after(state, story.rollback),
+    }
+
+
+def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
+    """All of it for programs: every phase as it was recorded, and how it stands; None where nobody judged the outputs."""
+    phases = [msgspec.to_builtins(event) for event in events if isinstance(event, Judged)]
+    if not phases and not state.quality.exit:
+        return None
+    quality = state.quality
+    return {
+        "task_class": quality.drawn.get("task_class"),
+        "phases": phases,
+        "repairs": state.used.repairs,
+        "restored": quality.restored or None,
+        "course": list(quality.course),
+        "exit": quality.exit or None,
+        "confidence": quality.confidence or None,
+        "left": quality.escalation or None,
+    }
+
+
+def _results(story: Story) -> dict[str, Any]:
+    """What each step brought, the last time that it did; a large value by its digest."""
+    return {
+        event.step: {"$blob": event.blob} if event.blob else event.value
+        for event in story.events
+        if isinstance(event, e.Complete)
+    }
+
+
+def gate_json(gate: OpenGate) -> dict[str, Any]:
+    """A gate that waits as one JSON object."""
+    return {
+        "id": gate.id,
+        "kind": gate.kind,
+        "step": gate.step,
+        "names": list(gate.names),
+        "needs": msgspec.to_builtins(gate.needs),
+        "approvals": msgspec.to_builtins(gate.approvals),
+        "digest": gate.digest,
+        "covers": gate.covers,
+        "shown": gate.shown,
+        "opened_at": timestamp(gate.at),
+        "expires_at": timestamp(gate.expires) if gate.expires else None,
+    }

@@ -1,0 +1,265 @@
+"""`tercet sessions list`, `show` and `watch`: what is in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any, cast, get_args
+
+import msgspec
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
+from tercet.cli.options import AsJson, SessionId, option
+from tercet.cli.run.progress import Progress, Silence
+from tercet.cli.run.runner import process_name
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.session_view import show_ending, show_session, standing_style
+from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, commands_for
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.session_json import as_json as session_json
+from tercet.cli.text import ago, listed, printable, took
+from tercet.contracts.errors import UsageError
+from tercet.contracts.session import SessionStatus
+from tercet.core import effects as undoing
+from tercet.core import events as e
+from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
+from tercet.core.state import TERMINAL, State
+from tercet.core.transcript import timestamp
+from tercet.engine.checks.journal import DamagedSession, legible, row_fault
+from tercet.engine.rows import details_of
+from tercet.engine.session_reader import load_history, read_record
+from tercet.executor.clock import SystemClock
+from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.view.words import Standing, standing, standing_of
+
+POLL_S = 0.2
+MOST = 200
+ESCALATED = "escalated"
+STATES = (*get_args(SessionStatus), ESCALATED)
+
+LIST_EXAMPLES = """\
+tercet sessions list
+tercet sessions list --status awaiting_gate --json
+"""
+SHOW_EXAMPLES = """\
+tercet sessions show ses_0123456789abcdef
+tercet sessions show ses_0123456789abcdef --actors examples/refunds
+"""
+WATCH_EXAMPLES = """\
+tercet sessions watch ses_0123456789abcdef
+tercet sessions watch ses_0123456789abcdef --json
+"""
+
+
+def list_sessions(
+    *,
+    status: Annotated[
+        str | None, option("STATUS", f"Only those that are so, one of {', '.join(STATES)}.")
+    ] = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """List the sessions of the journal, newest first: at most 200.
+
+    Each is shown with its state, the gate that it waits at or the step that comes next, and how it is ending if it is.
+    Escalated are those paused sessions that were handed to a person. Damaged sessions are listed last, and the exit
+    code is then 5.
+    """
+    if status is not None and status not in STATES:
+        raise UsageError(
+            f"a session is never {status!r}",
+            code="unknown_status",
+            remedy=f"choose one of {', '.join(STATES)}",
+        )
+    recorded = "paused" if status == ESCALATED else status
+    found = use_journal(journal, lambda opened: opened.sessions(TENANT, status=recorded, limit=MOST))
+    unreadable = [each for row in found if (each := damaged_row(row)) is not None]
+    rows = [row for row in found if damaged_row(row) is None]
+    rows = [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
+    if as_json:
+        print_json({"sessions": [_row_json(row) for row in rows], "damaged": damage_json(unreadable)})
+    else:
+        screen = Screen()
+        if not found:
+            screen.say("There is no session of this kind.")
+        _show_rows(screen, rows, SystemClock().now())
+        show_damage(screen, unreadable, journal)
+    return damage_exit(unreadable)
+
+
+def damaged_row(row: SessionRow) -> DamagedSession | None:
+    """Return what a list shows in the place of a row that cannot be read; None if it can."""
+    reason = row_fault(row)
+    return DamagedSession(session_id=legible(row.session_id), reason=reason) if reason else None
+
+
+def standing_in(row: SessionRow) -> Standing:
+    """Where a session stands, by its row."""
+    details = details_of(row)
+    status = cast("SessionStatus", row.status)
+    is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
+    return standing_of(status, details.ending, is_escalated=is_escalated, has_gates=bool(details.gates))
+
+
+def _row_json(row: SessionRow) -> dict[str, Any]:
+    details = details_of(row)
+    return {
+        "session_id": row.session_id,
+        "status": row.status,
+        "standing": standing_in(row),
+        "reason": details.reason,
+        "gates": list(details.gates),
+        "ending": details.ending,
+        "intent": row.intent,
+        "pack": row.pack,
+        "snapshot": row.snapshot,
+        "owner": row.owner,
+        "started_at": timestamp(row.started_at),
+        "updated_at": timestamp(row.updated_at),
+        "next_step": row.next_step,
+    }
+
+
+def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
+    table = [
+        (row.session_id, _word(row), printable(row.intent, 30), ago(now - row.updated_at), _next(row))
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row, cells in zip(rows, table, strict=True):
+        session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
+        style = standing_style(standing_in(row)).removeprefix("bold ")
+        line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
+        screen.say(line)
+
+
+def _word(row: SessionRow) -> str:
+    where = standing_in(row)
+    return where if where in (ESCALATED, "ending") else row.status
+
+
+def _next(row: SessionRow) -> str:
+    """What a session waits for, or does next."""
+    details = details_of(row)
+    if row.status in TERMINAL:
+        return ""
+    if details.gates:
+        return f"gate {listed([gate.rpartition('.')[2] for gate in details.gates])}"
+    if details.ending:
+        return f"as {details.ending}"
+    return f"next {printable(row.next_step, 40)}" if row.next_step else ""
+
+
+def show(
+    session: SessionId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
+) -> None:
+    """Show a session and how far it is. That is its plan step by step, the gates that wait, what was used, and what
+    was said of it.
+
+    If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
+    and those that were given up, and why. The time is that of the current plan: what has ended took as long as it took,
+    the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
+    are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
+    """
+    story, record, lease = use_journal(journal, lambda opened: _look(opened, session))
+    commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
+    if as_json:
+        told = {"lease": _lease_json(lease, now), "decision_record": record}
+        print_json({**session_json(story, commands), **told})
+    else:
+        carrier = _carrier(story, lease, now)
+        show_session(Screen(), story, commands, now=now, record=record, carrier=carrier)
+
+
+async def _look(journal: Journal, session: str) -> tuple[Story, Any, Lease | None]:
+    story = await read_story(journal, session)
+    record = await read_record(journal, TENANT, story.state) if story.state.record else None
+    return story, record, await journal.lease(TENANT, session)
+
+
+def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
+    if lease is None:
+        return None
+    return {"owner": lease.owner, "until": timestamp(lease.until), "has_ended": lease.until <= now}
+
+
+def _carrier(story: Story, lease: Lease | None, now: int) -> str:
+    """Which process has a session that is in progress, as far as its lease tells."""
+    if lease is None:
+        is_answered = isinstance(story.events[-1], e.GateAnswered)
+        return "answered: resume it" if is_answered else "no process has it: resume it"
+    process = process_name(lease.owner)
+    if lease.until <= now:
+        return f"{process} had it, and its lease ended {ago(now - lease.until)}: resume it"
+    return f"{process} has it; unless it is alive, its lease ends in {took(lease.until - now)}"
+
+
+def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+    """Follow a session live, whichever process carries it. It begins with the first event, and nothing is written.
+
+    With --json each event is one line. Ends when the session is over, with the exit code that its run had: 0, 3 or 5;
+    Ctrl-C ends it before.
+    """
+    screen = Screen()
+    progress = Silence() if as_json else Progress(screen, SystemClock(), is_followed=True)
+    with progress:
+        state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
+    if not as_json:
+        screen.say()
+        show_ending(
+            screen,
+            state,
+            Commands(journal=journal),
+            now=SystemClock().now(),
+            rollback=undoing.rollback(state),
+        )
+    return EXIT_CODES[standing(state)]
+
+
+async def _follow(url: str, session: str, progress: Progress | Silence, *, as_json: bool) -> State:
+    async with journal_at(url) as journal:
+        drawing = asyncio.ensure_future(progress.keep_fresh())
+        try:
+            state = await _read_on(journal, session, State(), progress, as_json=as_json)
+            while not state.is_over:
+                await asyncio.sleep(POLL_S)
+                state = await _read_on(journal, session, state, progress, as_json=as_json)
+            return state
+        finally:
+            drawing.cancel()
+
+
+async def _read_on(
+    journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
+) -> State:
+    """Read and show what has been appended since; the state after it."""
+    for event, after in (await load_history(journal, TENANT, session, after=state)).walk():
+        state = after
+        progress.tell(state, event)
+        if as_json:
+            print_json({"seq": state.position, "event": msgspec.to_builtins(event)}, is_line=True)
+    return state
+
+
+# --- sessions that cannot be read ---
+
+
+def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:
+    """Return the exit code of a list: 5 if something in it could not be read."""
+    return ExitCode.FAILED if unreadable else ExitCode.ACCEPTED
+
+
+def damage_json(unreadable: Sequence[DamagedSession]) -> list[dict[str, str]]:
+    """Return the sessions that could not be read as JSON."""
+    return [msgspec.to_builtins(each) for each in unreadable]
+
+
+def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) -> None:
+    """Print the sessions that could not be read, and the command that says more."""
+    for each in unreadable:
+        line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
+        screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
+    if unreadable:
+        screen.offer("What is damaged, and what to do about it:", Commands(journal=url).check_journal())

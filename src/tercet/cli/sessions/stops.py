@@ -1,0 +1,213 @@
+"""`tercet stop`: emergency stops of a tool, a pack, or everything; they need no pack, only the journal."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Annotated, Any, cast, get_args
+
+import msgspec
+import orjson
+from rich.text import Text
+
+from tercet.cli.exit_code import ExitCode
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
+from tercet.cli.options import AsJson, Note, argument
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.text import ago, printable
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
+from tercet.contracts.shape import as_list, as_object
+from tercet.core.transcript import timestamp
+from tercet.engine.session_reader import list_rows
+from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
+from tercet.executor.clock import SystemClock
+from tercet.journal.errors import JournalError
+from tercet.journal.protocol import Journal
+
+_TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
+_PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
+
+TOOL_EXAMPLES = 'tercet stop tool adp_payments.issue_refund --note "double payments reported"\n'
+PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning"\n'
+TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
+LIST_EXAMPLES = "tercet stop list\n"
+LIFT_EXAMPLES = """\
+tercet stop lift tool adp_payments.issue_refund --note "mended"
+tercet stop lift tenant
+"""
+
+
+def stop_tool(
+    name: Annotated[str, argument("NAME", "The tool: adapter.capability.")],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Stop a tool. No run calls it any more, whichever process carries the run, from before its next call on.
+
+    A call that has begun is not cut off. Runs that come to the tool pause, and can be resumed once the stop is lifted.
+    A name that no pack of a run in this journal has is stopped as well, with a warning.
+    """
+    return _write("tool", name, note, actors, journal, as_json=as_json)
+
+
+def stop_pack(
+    name: Annotated[str, argument("NAME", "The pack's name without its version: all versions stop.")],
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Stop a pack. Its runs call nothing any more, from before their next call on."""
+    return _write("pack", name, note, actors, journal, as_json=as_json)
+
+
+def stop_tenant(
+    *, note: Note = "", actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
+) -> ExitCode:
+    """Stop everything in this journal: no run calls anything any more."""
+    return _write("tenant", TENANT, note, actors, journal, as_json=as_json)
+
+
+def lift(
+    kind: Annotated[str, argument("KIND", "What is stopped: tool, pack or tenant.")],
+    name: Annotated[str | None, argument("NAME", "Which one; not for tenant.", show_default=False)] = None,
+    *,
+    note: Note = "",
+    actors: ActorsPath = None,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Lift an emergency stop. The runs that it paused stay paused until somebody resumes them."""
+    if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
+        raise UsageError(
+            f"{' '.join(filter(None, [kind, name]))!r} names no stop",
+            code="usage",
+            remedy="say tool NAME, pack NAME or tenant; tercet stop list names what is stopped",
+        )
+    wanted = cast("StopKind", kind)
+    return _write(wanted, name or TENANT, note, actors, journal, as_json=as_json, is_lifted=True)
+
+
+def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
+    """List what is stopped, since when, by whom, and why."""
+    stops = use_journal(journal, _active)
+    if as_json:
+        print_json({"stops": [_json(stop) for stop in stops]})
+        return
+    screen, now = Screen(), SystemClock().now()
+    if not stops:
+        screen.say("Nothing is stopped.")
+    for stop in stops:
+        note = f": {printable(stop.note)}" if stop.note else ""
+        since = f", {ago(now - stop.at)}" if stop.at else ""  # of one that cannot be read, nobody knows
+        by = f"  by {printable(stop.by, 80)}{since}{note}"
+        screen.say(Text.assemble(("■ ", "red"), (f"{stop.kind} {printable(stop.name, 200)}", "bold"), by))
+
+
+async def _active(journal: Journal) -> tuple[Stop, ...]:
+    board = EmergencyStops(journal, TENANT, pack="")
+    await board.refresh()
+    return board.active()
+
+
+def _write(
+    kind: StopKind,
+    name: str,
+    note: str,
+    actors: ActorsPath,
+    url: str,
+    *,
+    as_json: bool,
+    is_lifted: bool = False,
+) -> ExitCode:
+    _demand_name(kind, name)
+    by = speaker_by(actors).actor.id
+    stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
+    names = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
+    is_known = names is None or name in names
+    if as_json:
+        print_json({**_json(stop), **({} if is_lifted else {"known": is_known})})
+        return ExitCode.ACCEPTED
+    screen = Screen()
+    if not is_known:
+        _warn(screen, kind, name, names or frozenset())
+    what = f"{kind} {printable(name, 200)}"
+    done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped: it is called no more"
+    screen.say(Text.assemble(("✓ " if is_lifted else "■ ", "bold green" if is_lifted else "bold red"), done))
+    screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
+    words = Commands(journal=url)
+    screen.show_command(words.paused() if is_lifted else words.lift(kind, name))
+    return ExitCode.ACCEPTED
+
+
+_NEXT = {
+    True: "Runs that it paused are resumed one by one:",
+    False: "Runs that come to it pause. When it may go on:",
+}
+
+
+def _warn(screen: Screen, kind: StopKind, name: str, names: frozenset[str]) -> None:
+    """Say that a stop may name nothing: it stands all the same, since a run that is yet to come may have it."""
+    what = {
+        "tool": f"no pack of a run in this journal has a tool {printable(name, 200)}",
+        "pack": f"no run in this journal is of a pack {printable(name, 200)}",
+        "tenant": "there is no run in this journal",
+    }[kind]
+    near = get_close_matches(name, names, n=3, cutoff=0.8)
+    meant = f"; did you mean {' or '.join(printable(each, 200) for each in near)}?" if near else ""
+    screen.put(Text.assemble(("! ", "bold yellow"), f"{what}{meant}"), rest="  ")
+
+
+def _demand_name(kind: StopKind, name: str) -> None:
+    """A stop under a name that nothing can have would stop nothing, and nobody would notice."""
+    if kind == "tool" and not _TOOL.fullmatch(name):
+        raise UsageError(
+            f"no tool is called {name!r}", code="usage", remedy="write adapter.capability, as the plan does"
+        )
+    if kind == "pack" and not _PACK.fullmatch(name):
+        raise UsageError(
+            f"no pack is called {name!r}",
+            code="usage",
+            remedy="write the name in pack.toml, without a version and without a folder",
+        )
+
+
+async def _post(journal: Journal, stop: Stop) -> frozenset[str] | None:
+    """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
+    await EmergencyStops(journal, TENANT, pack="").write(stop)
+    return None if stop.is_lifted else await _known(journal, stop)
+
+
+async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
+    """The tools, the packs or the tenant of the runs in a journal, read until the one is found that is stopped."""
+    names: set[str] = set()
+    read: set[str] = set()
+    async for row in list_rows(journal, TENANT):
+        if stop.kind != "tool":
+            names.add(row.tenant if stop.kind == "tenant" else row.pack.partition("@")[0])
+        elif row.pack_hash not in read:
+            read.add(row.pack_hash)
+            names |= await _tools(journal, row.pack_hash)
+        if stop.name in names:
+            break
+    return frozenset(names)
+
+
+async def _tools(journal: Journal, pack_hash: str) -> set[str]:
+    """The tools of a pack as the runs of it have kept it."""
+    with suppress(JournalError, UsageError, ValueError):  # a warning is not worth an error
+        declared = as_object(orjson.loads(await journal.blob(TENANT, pack_hash))) or {}
+        return {str((as_object(tool) or {}).get("name")) for tool in as_list(declared.get("tools")) or ()}
+    return set()
+
+
+def _json(stop: Stop) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}
