@@ -23,6 +23,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
+from tercet.contracts.record import DecisionRecord
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
 from tercet.contracts.saga import RollbackResult
 from tercet.contracts.session import (
@@ -52,7 +53,7 @@ from tercet.engine.driver import Driver
 from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
 from tercet.engine.leases import LEASE_MS, Held, LeaseClient, Tenure
-from tercet.engine.lists import ListedGate, ListedSession, open_gates
+from tercet.engine.lists import ListedSession, PendingGate, open_gates
 from tercet.engine.models.planners import (
     PLANNER_NAMES,
     PlannerName,
@@ -521,7 +522,10 @@ class Runtime(People):
             await self._unpin(str(state.start.session), str(state.start.library))
         if state.start.root:
             await nesting.settle(self.journal, self.tenant, state)
-        return RunResult.of(state)
+        return await self._result(state, driver.run.record)
+
+    async def _result(self, state: State, record: DecisionRecord | None = None) -> RunResult:
+        return await RunResult.load(self.journal, self.tenant, state, record)
 
     async def _shelf(self, request: Request, now: int) -> Shelf:
         """What of the library a run begins with."""
@@ -559,11 +563,11 @@ class Runtime(People):
         state = await self.state(session)
         opening.demand_same(request, state, body)
         if not await self._can_continue(session, state):
-            return RunResult.of(state)
+            return await self._result(state)
         try:
             return await self._resume(session, None if isinstance(planner, str) else planner, held=_refuse)
         except (UsageError, LeaseHeld):  # another process has it, or it needs another pack or planner
-            return RunResult.of(await self.state(session))
+            return await self._result(await self.state(session))
 
     async def _can_continue(self, session: str, state: State) -> bool:
         """Whether a session goes on without an answer or a decision by a person."""
@@ -600,7 +604,7 @@ class Runtime(People):
     async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
         restored = await restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
-            return RunResult.of(restored.state)
+            return await self._result(restored.state)
         pack, setting = await self._pinned(restored.state)
         if not is_outdated(setting.ctx.behaviour):
             return await self._carry_on(pack, setting, restored, planner, held=held)
@@ -649,7 +653,7 @@ class Runtime(People):
             opening.demand_extras(setting)
         tenure = await self._desk.wait_for(session, held)
         if tenure is None:
-            return RunResult.of(await self.state(session))
+            return await self._result(await self.state(session))
         try:
             driver = await self._taken_over(pack, setting, tenure, planner, restored)
         except BaseException:
@@ -657,7 +661,7 @@ class Runtime(People):
             raise
         if driver.state.is_over:
             await self.journal.release(tenure.lease)
-            return RunResult.of(driver.state)
+            return await self._result(driver.state)
         if moved is not None:
             frozen = opening.freeze(pack, setting.compiled.snapshot, moved.shelf)
             await self._pin(session, driver.state.start.library, setting.library_snapshot)
@@ -795,10 +799,12 @@ class Runtime(People):
             messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
             position = await mail.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
-                return RunResult.of(await mail.answer_to(self.journal, self.tenant, state, position))
+                return await self._result(await mail.answer_to(self.journal, self.tenant, state, position))
             # It was let go of before it had read that; it is not said twice.
-            return RunResult.of(await mail.follow(self._desk, said.session, position, self._options.held))
-        return RunResult.of(await mail.deliver(self._desk, said, self._options.held))
+            return await self._result(
+                await mail.follow(self._desk, said.session, position, self._options.held)
+            )
+        return await self._result(await mail.deliver(self._desk, said, self._options.held))
 
     # --- operators ---
 
@@ -888,12 +894,12 @@ class Runtime(People):
         rows = await self.journal.sessions(self.tenant, status=wanted, limit=limit)
         return [ListedSession.of(row) for row in rows]
 
-    async def gates(self, *, limit: int = 200) -> list[ListedGate]:
+    async def gates(self, *, limit: int = 200) -> list[PendingGate]:
         """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
         found = await open_gates(self.journal, self.tenant, limit)
         now = self._clock.now()
         return [
-            ListedGate.of(
+            PendingGate.of(
                 state,
                 gate,
                 await recent_calls(self.journal, self.tenant, str(state.start.session), gate, now),
@@ -901,11 +907,11 @@ class Runtime(People):
             for state, gate in found
         ]
 
-    async def record(self, session_id: str) -> dict[str, Any]:
-        """The decision record of a session that is over."""
+    async def record(self, session_id: str) -> DecisionRecord:
+        """Return the decision record of a session that has ended; raises `UsageError` before that."""
         state = await self.state(session_id)
         if not state.record:
             raise UsageError(
                 f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
             )
-        return await read_record(self.journal, self.tenant, state)
+        return DecisionRecord.model_validate(await read_record(self.journal, self.tenant, state))

@@ -58,9 +58,8 @@ async def fail(runtime: Runtime, course: Plan) -> RunResult:
     result = await runtime.run(ASK, plan=course, actor=ADA)
     while result.gate is not None and result.gate.kind == "approval":
         gate = result.gate
-        asked = {role for need in gate.needs.values() for role in need.roles}
         for actor in (BOB, CLEO, LEA):
-            if not asked.isdisjoint(actor.roles):
+            if not {*gate.roles}.isdisjoint(actor.roles):
                 await runtime.approve(gate.id, actor=actor)
         result = await runtime.resume(result.session_id)
     assert result.gate is not None
@@ -78,7 +77,7 @@ def test_a_proposed_compensation_waits_for_its_own_gates(workshop: Workshop, url
             result = await fail(runtime, house.failing())
             assert result.gate is not None
             assert (result.status, result.gate.kind, result.gate.step) == ("awaiting_gate", "approval", "~a")
-            assert (result.gate.names, result.gate.needs["BOSS"].quorum) == (("BOSS",), 2)
+            assert (result.gate.names, result.gate.quorum) == (("BOSS",), 2)
             assert result.gate.shown["compensates"] == "a"
             assert result.gate.shown["params"] == {"n": 7}
             assert result.gate.shown["sources"] == {"n": "a literal of the plan, untrusted: 7 equals nothing in the trusted request fields, evidence and results"}  # fmt: skip

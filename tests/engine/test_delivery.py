@@ -12,6 +12,7 @@ from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
+from tercet.contracts.record import Delivery
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.replay.replay import replay
@@ -112,14 +113,13 @@ def test_a_letter_is_sent_once_it_is_accepted(workshop: Workshop, url: str, *, a
             assert (result.status, office.texts) == ("completed", ["Dear Ravi"])
             assert result.outputs == {"letter": "Dear Ravi"}
             record = await runtime.record(result.session_id)
-            assert record["delivery"] == {
-                "outputs_digest": digest({"letter": "Dear Ravi"}),
-                "accepted_by": ["bob"] if asks else [],
-                "delivered": ["send"],
-                "undelivered": [],
-            }
-            assert [entry["call"]["step_id"] for entry in record["transcript"]] == ["draft", "send"]
-            assert record["report"]["status"] == "completed"
+            assert record.delivery == Delivery(
+                outputs_digest=digest({"letter": "Dear Ravi"}),
+                accepted_by=("bob",) if asks else (),
+                delivered=("send",),
+            )
+            assert [entry.call.step_id for entry in record.transcript] == ["draft", "send"]
+            assert record.report.status == "completed"
             found = await events(journal, result.session_id)
             told = [
                 name
@@ -149,7 +149,7 @@ def test_outputs_that_are_denied_are_not_sent(workshop: Workshop, url: str) -> N
             found = await events(journal, result.session_id)
             assert "outputs_accepted" not in names(found)
             assert [event.step for event in found if isinstance(event, e.GateOpened)] == [""]
-            assert "delivery" not in await runtime.record(result.session_id)
+            assert (await runtime.record(result.session_id)).delivery is None
 
     workshop.run(main())
 
@@ -166,7 +166,8 @@ def test_a_sending_that_is_denied_ends_the_run(workshop: Workshop, url: str) -> 
             result = await runtime.resume(result.session_id)
             assert (result.status, office.sent) == ("rejected", [])
             record = await runtime.record(result.session_id)
-            assert (record["delivery"]["delivered"], record["delivery"]["undelivered"]) == ([], ["send"])
+            assert record.delivery is not None
+            assert (record.delivery.delivered, record.delivery.undelivered) == ((), ("send",))
 
     workshop.run(main())
 
@@ -187,7 +188,7 @@ def test_outputs_that_break_their_schema_are_not_sent(workshop: Workshop) -> Non
             await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
             result = await runtime.resume(result.session_id)
             assert (result.status, office.sent) == ("completed", [])
-            assert "delivery" not in await runtime.record(result.session_id)
+            assert (await runtime.record(result.session_id)).delivery is None
 
     workshop.run(main())
 
@@ -218,7 +219,7 @@ def test_steps_behind_a_delivery_come_after_it(workshop: Workshop) -> None:
             result = await settle(runtime, await runtime.run(ASK, plan=letter(after, copy, never), actor=ADA))
             assert result.status == "completed"
             record = await runtime.record(result.session_id)
-            called = {entry["call"]["step_id"]: entry["call"]["params"] for entry in record["transcript"]}
+            called = {entry.call.step_id: entry.call.params for entry in record.transcript}
             assert called["file"] == {"receipt": "r1"}
             assert called["copy"] == {"text": "Dear Ravi!"}
             assert "never" not in called
@@ -290,8 +291,9 @@ def test_a_delivery_that_failed_can_be_accepted_as_partial(workshop: Workshop) -
             await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
             result = await runtime.resume(result.session_id)
             record = await runtime.record(result.session_id)
-            assert (result.status, record["report"]["status"]) == ("completed", "partial")
-            assert record["delivery"]["undelivered"] == ["send"]
+            assert (result.status, record.report.status) == ("completed", "partial")
+            assert record.delivery is not None
+            assert record.delivery.undelivered == ("send",)
 
     workshop.run(main())
 

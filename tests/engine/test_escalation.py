@@ -41,11 +41,13 @@ async def escalated(runtime: Runtime, **given: Any) -> RunResult:
 
 
 async def packet(runtime: Runtime, result: RunResult) -> HandOff:
-    """What the person is handed, read by the digest that the gate shows."""
+    """What the person is given: the result has it, and the journal has it by the digest that the gate shows."""
     assert result.gate is not None
     data = await runtime.journal.blob("default", result.gate.shown["packet"])
     assert result.gate.digest == result.gate.shown["packet"]
-    return HandOff.model_validate(msgspec.json.decode(data))
+    found = HandOff.model_validate(msgspec.json.decode(data))
+    assert result.escalation == found
+    return found
 
 
 @pytest.mark.req("R113", "R117")
@@ -175,7 +177,7 @@ def test_what_there_is_may_be_accepted(workshop: Workshop) -> None:
             result = await runtime.resume(result.session_id)
             assert (result.status, result.reason) == ("completed", "accepted as partial by bob: good enough")
             record = await runtime.record(result.session_id)
-            assert record["report"]["status"] == "partial"
+            assert record.report.status == "partial"
 
     workshop.run(main())
     assert workshop.calls == [("a", 1), ("f", 1)]
@@ -304,10 +306,11 @@ def test_what_a_person_must_accept_is_not_committed_before(
             left = await runtime.artifact(result.session_id)
             if answer == "approve":
                 record = await runtime.record(result.session_id)
-                assert (done.status, done.report["status"]) == ("completed", "completed")
+                assert done.report is not None
+                assert (done.status, done.report.status) == ("completed", "completed")
                 assert isinstance(left, AgentResult)
                 assert left.provenance.approver == BOB.id
-                assert [approval["approver"] for approval in record["approvals"]] == [BOB.id]
+                assert [approval.approver for approval in record.approvals] == [BOB.id]
             else:
                 assert (done.status, done.reason) == ("rejected", "bob denied the outputs: seen")
                 assert isinstance(left, FailureReport)

@@ -144,8 +144,8 @@ def test_a_quorum_counts_different_people(workshop: Workshop, url: str) -> None:
             assert workshop.calls == []
             assert (await runtime.approve(gate, actor=CLEO)).status == "in_progress"
             assert (await runtime.resume(result.session_id)).status == "completed"
-            approvals = (await runtime.record(result.session_id))["approvals"]
-            assert {each["approver"] for each in approvals} == {"bob", "cleo"}
+            approvals = (await runtime.record(result.session_id)).approvals
+            assert {each.approver for each in approvals} == {"bob", "cleo"}
 
     workshop.run(main())
     assert workshop.calls == [("w", 1)]
@@ -161,7 +161,7 @@ def test_two_gates_ask_two_kinds_of_people(workshop: Workshop) -> None:
             result = await runtime.run(ASK, plan=WIPE, actor=ADA)
             gate = gate_of(result)
             assert result.gate is not None
-            assert set(result.gate.needs) == {"BOSS", "LAW"}
+            assert set(result.gate.names) == {"BOSS", "LAW"}
             for actor in (BOB, CLEO):
                 assert (await runtime.approve(gate, actor=actor)).status == "awaiting_gate"
             third = Actor(id="max", roles=("boss",))
@@ -255,7 +255,7 @@ def test_a_change_goes_back_to_the_planner(workshop: Workshop, url: str, optiona
             assert planner.told[1] == ("a person asks for a change: at most ten",)
             assert gate_of(result) != gate
             assert result.gate is not None
-            assert (result.gate.shown["params"], result.gate.approvals) == ({"n": 10}, ())
+            assert (result.gate.shown["params"], result.gate.approved_by) == ({"n": 10}, ())
             assert await refused(runtime.approve(gate, actor=BOB)) == "gate_not_open"
             await runtime.approve(gate_of(result), actor=BOB)
             assert (await runtime.resume(result.session_id, planner=planner)).status == "awaiting_gate"

@@ -57,8 +57,8 @@ def test_a_call_waits_for_its_approval(workshop: Workshop, url: str) -> None:
             assert (await runtime.approve(gate, actor=BOB, note="fine")).status == "in_progress"
             result = await runtime.resume(result.session_id)
             assert (result.status, result.outputs) == ("completed", {"x": "a"})
-            [approval] = (await runtime.record(result.session_id))["approvals"]
-            assert (approval["gate"], approval["approver"], approval["note"]) == ("BOSS", "bob", "fine")
+            [approval] = (await runtime.record(result.session_id)).approvals
+            assert (approval.gate, approval.approver, approval.note) == ("BOSS", "bob", "fine")
 
     workshop.run(main())
     assert workshop.calls == [("a", 1), ("w", 1)]
@@ -75,8 +75,8 @@ def test_a_denied_call_is_never_made(workshop: Workshop, url: str) -> None:
             await runtime.deny(gate_of(result), actor=BOB, note="no way")
             result = await runtime.resume(result.session_id)
             assert (result.status, result.reason, result.gate) == ("rejected", "bob denied w: no way", None)
-            [approval] = (await runtime.record(result.session_id))["approvals"]
-            assert approval["decision"] == "deny"
+            [approval] = (await runtime.record(result.session_id)).approvals
+            assert approval.decision == "deny"
 
     workshop.run(main())
     assert workshop.calls == []
@@ -217,8 +217,8 @@ def test_a_denial_waits_for_the_calls_in_flight(workshop: Workshop) -> None:
             await runtime.deny(f"{row.session_id}.g1", actor=BOB)
             result = await running
             assert result.status == "rejected"
-            [entry] = (await runtime.record(result.session_id))["transcript"]
-            assert (entry["call"]["step_id"], entry["result"]["outcome"]) == ("s", "done")
+            [entry] = (await runtime.record(result.session_id)).transcript
+            assert (entry.call.step_id, entry.result.outcome) == ("s", "done")
 
     workshop.run(main())
     assert workshop.calls == [("s", 1)]

@@ -48,14 +48,14 @@ def test_a_policy_grants_what_it_may_and_that_is_recorded(workshop: Workshop, mo
                 type(each) for each in found if isinstance(each, e.ApprovalGranted | e.Intent | e.Complete)
             ]
             assert told == [e.ApprovalGranted, e.Intent, e.Complete]
-            [approval] = (await runtime.record(result.session_id))["approvals"]
-            assert (approval["approver"], approval["decision"], approval["auth"]) == (
+            [approval] = (await runtime.record(result.session_id)).approvals
+            assert (approval.approver, approval.decision, approval.auth) == (
                 "policy:small",
                 "grant",
                 "policy",
             )
             [grant] = [each for each in found if isinstance(each, e.ApprovalGranted)]
-            assert approval["digest"] == grant.digest
+            assert approval.digest == grant.digest
 
     workshop.run(main())
     assert workshop.calls == [("p", 1)]

@@ -254,6 +254,6 @@ def test_the_record_keeps_the_logins(workshop: Workshop) -> None:
                 await runtime.approve(gate_of(result), actor=at_terminal(who, login))
             result = await runtime.resume(result.session_id)
             record = await runtime.record(result.session_id)
-            assert [each["login"] for each in record["approvals"]] == ["nadia_m", "otto"]
+            assert [each.login for each in record.approvals] == ["nadia_m", "otto"]
 
     workshop.run(main())

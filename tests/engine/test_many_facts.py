@@ -114,7 +114,8 @@ def test_a_fact_that_expired_or_is_of_another_snapshot_is_not_read(workshop: Wor
             async with workshop.runtime(pack, evidence=store) as runtime:
                 pinned = plan(step("a", requires_evidence=("customer",), evidence_refs=(each,)))
                 result = await runtime.run(asking(0), actor=ADA, plan=pinned)
-                assert result.verdict["code"] == "evidence_unresolved"
+                assert result.verdict is not None
+                assert result.verdict.code == "evidence_unresolved"
 
     workshop.run(main())
 
@@ -127,8 +128,9 @@ def test_a_refusal_says_how_many_facts_were_left_out(workshop: Workshop) -> None
         store = await shelved(*map(customer, range(MANY)))
         async with workshop.runtime(pack, evidence=store) as runtime:
             result = await runtime.run(asking(0), actor=ADA, plan=plan(step("a")))
-            assert result.verdict["code"] == "evidence_not_pinned"
-            assert "1 fact of class customer was left out of the context" in result.verdict["remedy"]
+            assert result.verdict is not None
+            assert result.verdict.code == "evidence_not_pinned"
+            assert "1 fact of class customer was left out of the context" in result.verdict.remedy
             state = await runtime.state(result.session_id)
             assert state.start.left_out == {"customer": 1}
             blob = await runtime.journal.blob("default", state.start.evidence)

@@ -183,7 +183,8 @@ def test_a_plan_that_the_new_pack_does_not_allow_is_refused(workshop: Workshop, 
                 await runtime.approve(result.gate.id, actor=BOB)
             async with workshop.runtime(new, journal) as runtime:
                 moved = await runtime.migrate(result.session_id, actor=BOB)
-                assert (moved.status, moved.verdict["code"]) == ("failed", "tool_not_surfaced")
+                assert moved.verdict is not None
+                assert (moved.status, moved.verdict.code) == ("failed", "tool_not_surfaced")
 
     workshop.run(main())
     assert [name for name, _ in workshop.calls] == ["a", "~a"]

@@ -380,7 +380,8 @@ def test_a_plan_that_no_model_wrote_is_rejected_at_once(workshop: Workshop, orig
         async with workshop.runtime(pack) as runtime:
             given = plan if origin == "caller" else None
             result = await runtime.run(ORDER, plan=given, actor=ADA)
-            assert (result.status, result.verdict["code"]) == ("failed", "unbound_argument")
+            assert result.verdict is not None
+            assert (result.status, result.verdict.code) == ("failed", "unbound_argument")
             assert (await runtime.state(result.session_id)).used.replans == 0
 
     workshop.run(main())

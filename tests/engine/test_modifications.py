@@ -92,7 +92,7 @@ def test_a_set_value_is_what_the_approved_call_is_made_with(
             result = await runtime.resume(result.session_id, **brought)
             second = gate_of(result)
             assert result.gate is not None
-            assert (second != first, result.gate.approvals) == (True, ())
+            assert (second != first, result.gate.approved_by) == (True, ())
             assert result.gate.digest != before
             assert result.gate.shown["params"] == {"account": "acc_1", "cents": 450, "memo": "thanks"}
             assert result.gate.shown["sources"]["cents"] == "changed by cleo"
@@ -206,11 +206,11 @@ def test_a_changed_amount_waits_for_every_gate_that_it_needs(workshop: Workshop)
             await runtime.modify(gate_of(result), actor=BOB, note="more", changes={"cents": 5000})
             result = await runtime.resume(result.session_id)
             assert result.gate is not None
-            assert set(result.gate.needs) == {"BOSS", "DIRECTOR"}
+            assert set(result.gate.names) == {"BOSS", "DIRECTOR"}
             await runtime.modify(gate_of(result), actor=DORA, note="less", changes={"cents": 400})
             result = await runtime.resume(result.session_id)
             assert result.gate is not None
-            assert set(result.gate.needs) == {"BOSS", "DIRECTOR"}
+            assert set(result.gate.names) == {"BOSS", "DIRECTOR"}
             await runtime.approve(gate_of(result), actor=CLEO)
             assert (await runtime.resume(result.session_id)).status == "awaiting_gate"
             other = Actor(id="max", roles=("director",))

@@ -91,8 +91,9 @@ def test_a_change_outside_refuses_the_plan_before_anything_is_called(workshop: W
         async with workshop.runtime(workshop.pack()) as runtime:
             result = await runtime.run(ASK, plan=PLAN)
         assert result.status == "failed"
-        assert result.verdict["code"] == "tool_definition_changed"
-        assert result.verdict["reasons"] == ["the booth was painted: red → blue"]
+        assert result.verdict is not None
+        assert result.verdict.code == "tool_definition_changed"
+        assert result.verdict.reasons == ("the booth was painted: red → blue",)
 
     workshop.run(main())
     assert workshop.calls == []

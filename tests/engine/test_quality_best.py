@@ -164,10 +164,8 @@ def test_what_is_accepted_in_part_is_the_best_and_the_record_says_which(workshop
                 done = await other.resume(result.session_id)
                 assert (done.status, done.outputs) == ("completed", {"code": "3 better"})
                 record = await other.record(result.session_id)
-                assert record["report"]["status"] == "partial"
-                assert (
-                    "good enough; these are the outputs after repair 1 of 2" in record["report"]["rationale"]
-                )
+                assert record.report.status == "partial"
+                assert "good enough; these are the outputs after repair 1 of 2" in record.report.rationale
                 ended = last(e.SessionEnded, await events(journal, result.session_id))
                 assert ended.outputs == {"code": "3 better"}
 

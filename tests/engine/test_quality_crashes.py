@@ -112,7 +112,7 @@ class Lives:
                 return False, None, None, []
             async with self._runtime(journal, nothing) as second:
                 result = ended or await self._whole(second, rows[0].session_id)
-                record = await second.record(result.session_id)
+                record = (await second.record(result.session_id)).model_dump(mode="json", exclude_none=True)
                 _, found = await demand_within_bounds(journal, result.session_id)
             return ended is not None, result, record, found
 

@@ -135,7 +135,7 @@ def test_what_is_of_use_in_part_goes_to_a_person_who_may_take_it(workshop: Works
             await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
             done = await runtime.resume(result.session_id)
             record = await runtime.record(result.session_id)
-            assert (done.status, record["report"]["status"]) == ("completed", "partial")
+            assert (done.status, record.report.status) == ("completed", "partial")
 
     workshop.run(main())
 
@@ -156,7 +156,7 @@ def test_who_may_accept_is_said_by_a_gate_of_the_pack(workshop: Workshop, url: s
             result = await runtime.run(ASK, plan=WRITE, actor=ADA)
             gate = result.gate
             assert gate is not None
-            assert (gate.names, gate.expires > 0) == (("EDITOR",), True)
+            assert (gate.names, gate.expires_at is not None) == (("EDITOR",), True)
             with pytest.raises(UsageError) as caught:
                 await runtime.approve(gate.id, actor=DAN)
             assert caught.value.code == "role_missing"
@@ -167,8 +167,8 @@ def test_who_may_accept_is_said_by_a_gate_of_the_pack(workshop: Workshop, url: s
             assert done.status == "completed"
             assert isinstance(left, AgentResult)
             assert left.provenance.approver == "bob"
-            (approval,) = record["approvals"]
-            assert (approval["gate"], approval["approver"], approval["note"]) == ("EDITOR", "bob", "fine")
+            (approval,) = record.approvals
+            assert (approval.gate, approval.approver, approval.note) == ("EDITOR", "bob", "fine")
 
     workshop.run(main())
 

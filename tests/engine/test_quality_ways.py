@@ -235,7 +235,7 @@ def test_a_person_is_handed_the_diagnosis_and_the_whole_story(workshop: Workshop
             await runtime.decide(result.gate.id, "accept_partial", actor=BOB, note="good enough")
             done = await runtime.resume(result.session_id)
             record = await runtime.record(result.session_id)
-            assert (done.status, record["report"]["status"]) == ("completed", "partial")
+            assert (done.status, record.report.status) == ("completed", "partial")
 
     workshop.run(main())
 

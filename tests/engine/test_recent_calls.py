@@ -13,7 +13,7 @@ from tercet.contracts.errors import NotDone
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.engine.checks.journal import check_journal
-from tercet.engine.lists import ListedGate
+from tercet.engine.lists import PendingGate
 from tercet.engine.streams.recent_calls import MOST, RecentCall, recent_calls
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
@@ -70,7 +70,7 @@ async def finish(runtime: Runtime, result: RunResult) -> None:
 async def recent_at(runtime: Runtime, result: RunResult) -> tuple[RecentCall, ...]:
     """What the gate of a run shows."""
     [listed] = [gate for gate in await runtime.gates() if gate.session_id == result.session_id]
-    assert isinstance(listed, ListedGate)
+    assert isinstance(listed, PendingGate)
     return listed.recent
 
 
@@ -240,10 +240,10 @@ def test_no_more_is_read_when_there_are_more_sessions(workshop: Workshop) -> Non
                 await runtime.run(ASK, plan=pay(number % 90 + 1), actor=ADA)
                 if number in (10, 59):
                     result = await wait_at_gate(runtime)
-                    assert result.gate is not None
+                    [gate] = (await runtime.state(result.session_id)).gates.values()
                     counting: Any = Counting(journal)
                     now = workshop.clock.now()
-                    await recent_calls(counting, "default", result.session_id, result.gate, now)
+                    await recent_calls(counting, "default", result.session_id, gate, now)
                     seen.append(counting.asked)
         assert seen[0] == seen[1]
         assert seen[0]["claims"] == 1

@@ -362,7 +362,7 @@ def test_what_a_run_learned_is_evidence_for_later_ones() -> None:
             result = await runtime.run(ASK, planner=Planner(learning), actor=ADA)
             assert result.status == "completed"
             record = await runtime.record(result.session_id)
-            assert [each["classification"] for each in record["memory_proposals"]] == ["habit", "gossip"]
+            assert [each.classification for each in record.memory_proposals] == ["habit", "gossip"]
             head = await store.newest("default")
             assert head is not None
             found = await store.facts("default", head.name, classes=["episode"])

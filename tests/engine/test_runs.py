@@ -11,6 +11,7 @@ import pytest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
+from tercet.contracts.verdict import VerifyRefused
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.engine.checkpoint import read_point
@@ -56,15 +57,16 @@ def test_a_run_goes_through_its_phases(workshop: Workshop, url: str) -> None:
                 actor=ADA,
             )
             assert (result.status, result.outputs, result.steps_done) == ("completed", {"x": "b"}, 2)
-            assert result.report["status"] == "completed"
+            assert result.report is not None
+            assert result.report.status == "completed"
             assert names(await events(journal, result.session_id)) == [
                 "session_started", "plan_proposed", "decomposed", "evidence_retrieved", "plan_reviewed",
                 "INTENT", "COMPLETE", "step_judged", "INTENT", "COMPLETE", "step_judged",
                 "outputs_produced", "run_reported", "session_ended",
             ]  # fmt: skip
             record = await runtime.record(result.session_id)
-            assert [entry["call"]["step_id"] for entry in record["transcript"]] == ["a", "b"]
-            assert record["outputs"] == {"x": "b"}
+            assert [entry.call.step_id for entry in record.transcript] == ["a", "b"]
+            assert record.outputs == {"x": "b"}
             [row] = await runtime.sessions()
             assert (row.session_id, row.status, row.owner) == (result.session_id, "completed", "ada")
 
@@ -80,10 +82,11 @@ def test_a_refused_plan_calls_nothing(workshop: Workshop, url: str) -> None:
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
             result = await runtime.run(ASK, plan=plan(step("a"), step("b", "no.such")), actor=ADA)
-            assert (result.status, result.verdict["code"]) == ("failed", "tool_not_surfaced")
+            assert result.verdict is not None
+            assert (result.status, result.verdict.code) == ("failed", "tool_not_surfaced")
             record = await runtime.record(result.session_id)
-            assert record["report"]["status"] == "refused_by_critic"
-            assert record["transcript"] == []
+            assert record.report.status == "refused_by_critic"
+            assert record.transcript == ()
 
     workshop.run(main())
     assert workshop.calls == []
@@ -161,7 +164,8 @@ def test_a_refused_template_ends_the_run_with_a_record(workshop: Workshop) -> No
             assert (result.status, workshop.calls) == ("failed", [])
             assert "the template knows no other plan" in result.reason
             record = await runtime.record(result.session_id)
-            assert record["report"]["verify"]["kind"] == "violates_decision_spec"
+            assert isinstance(record.report.verify, VerifyRefused)
+            assert record.report.verify.kind == "violates_decision_spec"
 
     workshop.run(main())
 
@@ -188,7 +192,7 @@ def test_a_planner_that_raises_ends_the_run(workshop: Workshop, url: str) -> Non
             found = await events(journal, result.session_id)
             [failed] = [event for event in found if isinstance(event, e.PlanningFailed)]
             assert failed.code == "planner_raised"
-            assert (await runtime.record(result.session_id))["report"]["status"] == "refused_by_critic"
+            assert (await runtime.record(result.session_id)).report.status == "refused_by_critic"
 
     workshop.run(main())
 
@@ -228,8 +232,8 @@ def test_a_planner_without_any_plan_ends_the_run_with_a_record(workshop: Worksho
             result = await runtime.run(ASK, planner=Script())
             assert (result.status, result.reason) == ("failed", "I have run out of ideas")
             record = await runtime.record(result.session_id)
-            assert record["report"]["verify"]["ok"] is False
-            assert record["report"]["status"] == "refused_by_critic"
+            assert record.report.verify.ok is False
+            assert record.report.status == "refused_by_critic"
             assert (await runtime.resume(result.session_id)).status == "failed"
 
     workshop.run(main())
@@ -246,7 +250,8 @@ def test_replans_are_bounded(workshop: Workshop, allowed: int | None, proposals:
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK, planner=planner)
-            assert (result.status, result.verdict["outcome"]) == ("failed", "reject")
+            assert result.verdict is not None
+            assert (result.status, result.verdict.outcome) == ("failed", "reject")
             assert (await runtime.state(result.session_id)).used.replans == proposals - 1
 
     workshop.run(main())
@@ -264,10 +269,11 @@ def test_the_same_plan_again_is_rejected(workshop: Workshop) -> None:
     async def main() -> None:
         async with workshop.runtime(workshop.pack()) as runtime:
             result = await runtime.run(ASK, planner=planner)
-            assert (result.status, result.verdict["kind"]) == ("failed", "loop_guard")
+            assert result.verdict is not None
+            assert (result.status, result.verdict.kind) == ("failed", "loop_guard")
             assert result.reason == "this plan was refused before"
             record = await runtime.record(result.session_id)
-            assert record["report"]["status"] == "refused_by_critic"
+            assert record.report.status == "refused_by_critic"
 
     workshop.run(main())
     assert len(planner.told) == 2
@@ -296,11 +302,7 @@ def test_a_failed_step_goes_back_to_the_planner(workshop: Workshop, url: str) ->
             result = await runtime.run(ASK, planner=planner)
             assert (result.status, result.outputs) == ("completed", {"x": "a"})
             record = await runtime.record(result.session_id)
-            done = [
-                entry["call"]["step_id"]
-                for entry in record["transcript"]
-                if entry["result"]["outcome"] == "done"
-            ]
+            done = [entry.call.step_id for entry in record.transcript if entry.result.outcome == "done"]
             assert done == ["a", "b", "b", "d"]
 
     workshop.run(main())

@@ -44,16 +44,16 @@ def test_one_approval_lets_the_whole_sequence_through(workshop: Workshop, url: s
             result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
             gate = result.gate
             assert gate is not None
-            assert (gate.step, set(gate.covers)) == ("a", {"b", "c"})
+            assert (gate.step, set(gate.calls)) == ("a", {"a", "b", "c"})
             shown = {each["step"]: each["params"] for each in gate.shown["sequence"]}
             assert shown == {"b": {"what": "b"}, "c": {"what": "c"}}
-            assert len({gate.digest, *gate.covers.values()}) == 3
+            assert len(set(gate.calls.values())) == 3
             await runtime.approve(gate_of(result), actor=BOB)
             assert (await runtime.resume(result.session_id)).status == "completed"
             found = await events(runtime.journal, result.session_id)
             assert sum(isinstance(each, e.GateOpened) for each in found) == 1
-            approvals = (await runtime.record(result.session_id))["approvals"]
-            assert {each["step_id"]: each["digest"] for each in approvals} == gate.calls
+            approvals = (await runtime.record(result.session_id)).approvals
+            assert {each.step_id: each.digest for each in approvals} == gate.calls
 
     workshop.run(main())
     assert [name for name, _ in workshop.calls] == ["a", "b", "c"]
@@ -73,7 +73,7 @@ def test_what_is_not_known_yet_is_asked_about_later(workshop: Workshop) -> None:
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK, plan=partly, actor=ADA)
             assert result.gate is not None
-            assert (result.gate.step, set(result.gate.covers)) == ("a", {"d"})
+            assert (result.gate.step, set(result.gate.calls)) == ("a", {"a", "d"})
             await runtime.approve(gate_of(result), actor=BOB)
             result = await runtime.resume(result.session_id)
             state = await runtime.state(result.session_id)

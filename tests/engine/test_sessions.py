@@ -313,11 +313,13 @@ def test_a_rehearsal_calls_nothing(workshop: Workshop, url: str) -> None:
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
             good = await runtime.run(ASK, plan=plan(step("a"), step("w", "wipe.it")), actor=ADA, shadow=True)
-            assert (good.status, good.verdict["outcome"], good.gate) == ("completed", "ok", None)
+            assert good.verdict is not None
+            assert (good.status, good.verdict.outcome, good.gate) == ("completed", "ok", None)
             record = await runtime.record(good.session_id)
-            assert (record["report"]["status"], record["transcript"]) == ("partial", [])
+            assert (record.report.status, record.transcript) == ("partial", ())
             bad = await runtime.run(ASK, plan=plan(step("a", "no.such")), actor=ADA, shadow=True)
-            assert (bad.status, bad.verdict["code"]) == ("failed", "tool_not_surfaced")
+            assert bad.verdict is not None
+            assert (bad.status, bad.verdict.code) == ("failed", "tool_not_surfaced")
             assert "INTENT" not in names(await events(journal, good.session_id))
 
     workshop.run(main())

@@ -72,9 +72,10 @@ def test_the_accepted_letter_arrives(sink: Any, tmp_path: Path) -> None:
             assert letter["To"] == "asha.rao@customers.example"
             assert letter.get_content().replace("\r\n", "\n").strip() == result.outputs["letter"].strip()
             record = await runtime.record(result.session_id)
-            assert record["delivery"]["delivered"] == ["send"]
-            [entry] = record["transcript"]
-            assert entry["call"]["idempotency_key"].replace(":", "-") in letter["Message-ID"]
+            assert record.delivery is not None
+            assert record.delivery.delivered == ("send",)
+            [entry] = record.transcript
+            assert entry.call.idempotency_key.replace(":", "-") in letter["Message-ID"]
 
     asyncio.run(main())
 

@@ -266,7 +266,7 @@ def test_a_record_has_both_envelopes_of_the_critic(workshop: Workshop) -> None:
     async def record(course: Plan) -> dict[str, Any]:
         async with workshop.runtime(pack) as runtime:
             result = await runtime.run(ASK, plan=course, actor=ADA)
-            return (await runtime.record(result.session_id))["report"]
+            return (await runtime.record(result.session_id)).report.model_dump(mode="json")
 
     async def main() -> None:
         done = await record(plan(step("a")))

@@ -9,6 +9,7 @@ from tercet.contracts.context import KnownResult
 from tercet.contracts.errors import InternalError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
+from tercet.contracts.record import DecisionRecord
 from tercet.contracts.run import Run as Transcript
 from tercet.contracts.session import RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
@@ -90,6 +91,8 @@ class Run:
         """Large results by their digest."""
         self.scored: Scored | None = None
         """The last score, kept for the record."""
+        self.record: DecisionRecord | None = None
+        """The decision record, once the run has ended here."""
         self.reviewed: Reviewed | None = None
         """The last review, kept for the score of its plan."""
         self.shared = SharedWork() if shared is None else shared

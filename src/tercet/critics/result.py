@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from tercet.core.events.plan import TurnAction
-from tercet.core.state import OpenGate
 from tercet.core.turns import Turn
 from tercet.critic.pluggable.stop import StopReason
 from tercet.critics.decision import Decision, decision_of
@@ -42,40 +41,28 @@ class StepRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineResult:
-    """How a run of an agent stands."""
+class EngineResult(RunResult):
+    """The result of a run of an agent: its steps and answer beside what every run leaves."""
 
     state: Any
+    """The agent's own state after the last step."""
     final_answer: Any
     """None unless every critic let it pass and the run is completed."""
     stop_reason: StopReason
     steps: tuple[StepRecord, ...]
-    session_id: str
-    status: str
-    reason: str
-    gate: OpenGate | None
-    """What a person is asked, where the run waits for one."""
-    outputs: dict[str, Any]
-    record: str
-    """The digest of the decision record; `engine.runtime()` reads it."""
     hook_errors: tuple[HookError, ...] = ()
 
 
 def tell(result: RunResult, turns: Sequence[Turn], state: Any) -> EngineResult:
-    """The result of a run, from how its session stands and from its turns."""
+    """Return the result of an agent's run, from the result of its session and its turns."""
     steps = steps_of(turns)
     is_answered = result.status == "completed" and bool(steps) and steps[-1].action == "final"
     return EngineResult(
+        **{each.name: getattr(result, each.name) for each in fields(RunResult)},
         state=state,
         final_answer=steps[-1].decision.final_answer if is_answered else None,
         stop_reason=stop_reason_of(result, turns),
         steps=steps,
-        session_id=result.session_id,
-        status=result.status,
-        reason=result.reason,
-        gate=result.gate,
-        outputs=result.outputs,
-        record=result.record,
     )
 
 
@@ -130,7 +117,10 @@ def stop_reason_of(result: RunResult, turns: Sequence[Turn]) -> StopReason:
             return StopReason.FINAL
         case ("paused" | "failed", StopReason()) if stop is not StopReason.FINAL:
             return stop
-        case ("paused" | "failed", _) if result.verdict.get("outcome") in ("reject", "replan"):
+        case ("paused" | "failed", _) if result.verdict is not None and result.verdict.outcome in (
+            "reject",
+            "replan",
+        ):
             return StopReason.REFUSED
         case ("paused", _) if result.gate is not None:
             return StopReason.ESCALATED

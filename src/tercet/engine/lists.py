@@ -57,8 +57,8 @@ class ListedSession:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListedGate:
-    """A gate that waits, as a list shows it; `RunResult.gate` of its session has all there is."""
+class PendingGate:
+    """A gate that waits for an answer: the question, the call or outputs it is about, and who may answer."""
 
     id: str
     session_id: str
@@ -79,13 +79,18 @@ class ListedGate:
     tool: str | None
     params: dict[str, Any]
     digest: str
+    """The hash that an approval is bound to."""
+    calls: dict[str, str]
+    """Every call that an approval lets through: the digests by step."""
+    shown: dict[str, Any]
+    """All that the approver is shown, such as the parameters, their sources and the verdict."""
     opened_at: datetime
     expires_at: datetime | None
     recent: tuple[RecentCall, ...] = ()
     """Recent calls of the tenant like the one that is asked about, identical ones first. No answer binds to them."""
 
     @classmethod
-    def of(cls, state: State, gate: OpenGate, recent: tuple[RecentCall, ...] = ()) -> ListedGate:
+    def of(cls, state: State, gate: OpenGate, recent: tuple[RecentCall, ...] = ()) -> PendingGate:
         """The same, of a gate of a session."""
         return cls(
             id=gate.id,
@@ -102,6 +107,8 @@ class ListedGate:
             tool=gate.shown.get("tool"),
             params=gate.shown.get("params", {}),
             digest=gate.digest,
+            calls=gate.calls,
+            shown=gate.shown,
             opened_at=moment(gate.at),
             expires_at=moment(gate.expires) if gate.expires else None,
             recent=recent,

@@ -1,42 +1,87 @@
-"""How a session stands, as its caller is told."""
+"""The result of a run: what `Runtime.run` and every command to a session return."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
 
-from tercet.core.state import OpenGate, State
+from tercet.contracts.gate import HandOff
+from tercet.contracts.record import DecisionRecord
+from tercet.contracts.session import SessionStatus
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.core.state import State
+from tercet.engine.lists import PendingGate
+from tercet.engine.session_reader import read_record
+from tercet.journal.protocol import Journal
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a session stands: over, waiting for a person, or paused."""
+    """The status of a session that has ended, waits for a person or is paused, with what it left.
 
-    status: str
+    Verdict, report, record, gate and escalation are decoded when they are first read.
+    """
+
+    status: SessionStatus
     session_id: str
     reason: str
+    """Why it ended, waits or is paused."""
     code: str
     """What a paused session is waiting for, such as `model_unavailable`; empty otherwise."""
     outputs: dict[str, Any]
-    report: dict[str, Any]
-    verdict: dict[str, Any]
-    record: str
-    """The digest of the decision record; `Runtime.record` reads it."""
-    gate: OpenGate | None
+    record_digest: str
+    """The hash of the decision record; empty until the session has ended."""
     steps_done: int
+    _state: State = field(repr=False)
+    _record: DecisionRecord | JsonObject | None = field(repr=False, compare=False)
+    _packet: bytes = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, state: State) -> RunResult:
-        """The result that a state comes to."""
+    async def load(
+        cls, journal: Journal, tenant: str, state: State, record: DecisionRecord | None = None
+    ) -> Self:
+        """Return the result for a state; `record` is the decision record where this process has made it."""
+        recorded = await read_record(journal, tenant, state) if record is None and state.record else record
+        packet = next((gate.shown["packet"] for gate in state.gates.values() if "packet" in gate.shown), "")
         return cls(
             status=state.status,
             session_id=state.start.session,
             reason=state.reason,
             code=state.paused_for,
             outputs=state.outputs,
-            report=state.report,
-            verdict=state.verdict,
-            record=state.record,
-            gate=next(iter(state.gates.values()), None),
+            record_digest=state.record,
             steps_done=len(state.done),
+            _state=state,
+            _record=recorded,
+            _packet=await journal.blob(tenant, packet) if packet else b"",
         )
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """The critic's verdict on the last plan; None if no plan was reviewed."""
+        return Verdict.model_validate(self._state.verdict) if self._state.verdict else None
+
+    @cached_property
+    def report(self) -> CriticReport | None:
+        """The critic's report on the run; None before its results were scored."""
+        return CriticReport.model_validate(self._state.report) if self._state.report else None
+
+    @cached_property
+    def record(self) -> DecisionRecord | None:
+        """The decision record; None until the session has ended."""
+        if isinstance(self._record, DecisionRecord):
+            # A copy: it shares values with the verdict that later runs of the same plan are given.
+            return self._record.model_copy(deep=True)
+        return DecisionRecord.model_validate(self._record) if self._record else None
+
+    @cached_property
+    def gate(self) -> PendingGate | None:
+        """The first gate that waits for an answer; `Runtime.gates` lists all of them."""
+        return next((PendingGate.of(self._state, gate) for gate in self._state.gates.values()), None)
+
+    @cached_property
+    def escalation(self) -> HandOff | None:
+        """What the person is given who decides how an escalated run continues; None if it is not escalated."""
+        return HandOff.model_validate_json(self._packet) if self._packet else None

@@ -14,6 +14,7 @@ from engine.workshop import ADA, Workshop
 from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
+from tercet.contracts.record import DecisionRecord
 from tercet.contracts.request import Request
 from tercet.contracts.tuning import Candidate
 from tercet.journal.memory import MemoryJournal
@@ -57,10 +58,10 @@ def _record(pack: Pack) -> list[Recording]:
     return workshop.run(main())
 
 
-def _call(workshop: Workshop, pack: Pack, asked: dict[str, Any]) -> dict[str, Any]:
+def _call(workshop: Workshop, pack: Pack, asked: dict[str, Any]) -> DecisionRecord:
     """The record of a call that fails."""
 
-    async def main() -> dict[str, Any]:
+    async def main() -> DecisionRecord:
         async with workshop.runtime(pack) as runtime:
             request = Request(intent="reach", input=asked)
             result = await runtime.run(request, planner="template", actor=ADA)
@@ -123,10 +124,8 @@ def test_what_it_expects_of_runs_can_be_held_against_a_replay(folder: Path) -> N
     assert changed["status"] == ("completed", "failed")
     # What happens is what was foreseen.
     real = _call(Workshop(), apply(pack, candidate), {"busy": 2, "number": 2})
-    assert real["report"]["status"] == changed["report.status"][1]
-    assert [each["result"]["outcome"] for each in real["transcript"]] == [
-        each.outcome for each in found.transcript
-    ]
+    assert real.report.status == changed["report.status"][1]
+    assert [each.result.outcome for each in real.transcript] == [each.outcome for each in found.transcript]
 
 
 def test_the_same_search_makes_the_same_proposal(folder: Path, tmp_path: Path) -> None:

@@ -182,6 +182,7 @@ def end(run: Run, command: c.End, answer: History) -> Made:
     if (delivery := transcript.delivery_of(plan, state)) is not None:
         record = record.model_copy(update={"delivery": delivery})
     whole, kept = split_record(record)
+    run.record = record
     ended = e.SessionEnded(
         at=answer.at,
         status=command.status,
