@@ -27,6 +27,7 @@ from tercet.critic.review import Review
 from tercet.critic.rules import PlanViews
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
+_LOCAL_WRITE_RANK = MODE_RANK[ApprovalMode.LOCAL_WRITE]
 GRANTABLE = frozenset({ApprovalMode.NETWORK, ApprovalMode.DELEGATED})
 
 
@@ -133,7 +134,7 @@ def unanswered(run: Run, planned: Review) -> Iterator[str]:
     """The steps that ran, had to be approved by somebody, and neither a person nor a policy approved."""
     ran: set[str] | None = None
     for call in planned.calls:
-        is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        is_strong = MODE_RANK[call.mode] > _LOCAL_WRITE_RANK
         grave = gravity(call.mode, call.reversibility)
         if not (is_strong or grave):
             continue
