@@ -63,6 +63,12 @@ def test_a_row_names_fields_that_exist(row: Dimension) -> None:
         assert fields["name"] in BudgetUse.model_fields
 
 
+def test_use_is_published_as_it_would_be_validated() -> None:
+    """It is made without validation: every field is there, and none besides."""
+    published = budget_use(Used(steps=3, tokens=7, wall_clock=11, cost=5, replans=1))
+    assert published == BudgetUse(steps=3, tokens=7, wall_clock_ms=11, cost_microcents=5, replans=1)
+
+
 def test_every_extensible_dimension_is_published() -> None:
     """What is left of it is in progress envelopes; money is published in cents."""
     published = {name.replace("cost_microcents", "cost_cents") for name in EXTENSIBLE}

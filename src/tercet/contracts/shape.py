@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Self, TypeAlias, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -62,6 +63,11 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 _set = object.__setattr__
 
 
+@cache
+def _names_of(kind: type[BaseModel]) -> set[str]:
+    return set(kind.model_fields)
+
+
 def unchecked(kind: type[_ModelT], fields: dict[str, Any]) -> _ModelT:
     """Return a contract made of already validated fields; `fields` is used as it is, not copied.
 
@@ -69,7 +75,7 @@ def unchecked(kind: type[_ModelT], fields: dict[str, Any]) -> _ModelT:
     """
     made = kind.__new__(kind)
     _set(made, "__dict__", fields)
-    _set(made, "__pydantic_fields_set__", set(fields))
+    _set(made, "__pydantic_fields_set__", _names_of(kind))
     _set(made, "__pydantic_extra__", None)
     _set(made, "__pydantic_private__", None)
     return made

@@ -17,6 +17,7 @@ from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.session import RoleName
+from tercet.contracts.shape import unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e
 from tercet.core.state import Asked, State, StepState, Used
@@ -147,6 +148,7 @@ _AMOUNTS = tuple(
     (each.amount, each.of_call) for each in DIMENSIONS if each.limit and each.of_call and each.amount
 )
 _HOLDS = tuple((each.name, each.hold) for each in DIMENSIONS if each.hold)
+_USED = tuple((each.name, each.used) for each in DIMENSIONS if each.limit)
 _HELD = tuple((each.held, each.hold) for each in DIMENSIONS if each.held)
 
 
@@ -184,7 +186,7 @@ def remaining(used: Used, limits: Amounts) -> dict[str, int]:
 
 def budget_use(used: Used) -> BudgetUse:
     """Return what is used up in its published shape."""
-    return BudgetUse(**{each.name: getattr(used, each.used) for each in DIMENSIONS if each.limit})
+    return unchecked(BudgetUse, {name: getattr(used, field) for name, field in _USED})
 
 
 # --- shortages ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from tercet.contracts.canonical import canonical_dump, hash_bytes
@@ -21,6 +22,7 @@ _LAST_MS = 253_402_300_799_000
 """The last second of the year 9999: what lies behind it, no datetime can say."""
 
 
+@lru_cache(maxsize=64)  # many steps begin in the same millisecond
 def moment(ms: int) -> datetime:
     """A time in milliseconds as a datetime in UTC; one behind the end of the calendar is its end."""
     return datetime.fromtimestamp(min(ms, _LAST_MS) / 1000, UTC)
@@ -31,6 +33,7 @@ def timestamp(ms: int) -> str:
     return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_DONE = Outcome.DONE
 _OF_CALLS = frozenset({e.Intent, e.Complete, e.Abort, e.GateOpened, e.GateAnswered})
 """The events that a transcript is made of; most others need not be looked at."""
 
@@ -47,15 +50,18 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
     intents: dict[str, e.Intent] = {}
     gates: dict[str, str] = {}
     for event in events:
-        if type(event) not in _OF_CALLS:
+        kind = type(event)
+        if kind is e.Intent:  # nearly all are of this kind or the next
+            if event.tool:
+                intents[event.step] = event
+            continue
+        if kind not in _OF_CALLS:
             continue
         match event:
-            case e.Intent() if event.tool:
-                intents[event.step] = event
             case e.Complete() if event.step in intents:
                 yield _entry(
                     intents[event.step],
-                    Outcome.DONE,
+                    _DONE,
                     value=blobs.get(event.blob, {"$blob": event.blob}) if event.blob else event.value,
                     error=event.error or None,
                     latency_ms=event.latency,
@@ -151,21 +157,24 @@ def run_of(
 ) -> Run:
     """What `score` reads; `is_whole` adds what was done under plans that were given up."""
     # Its parts are contracts that were checked when they were made: checking a plan again costs as much as scoring it.
-    return Run.model_construct(
-        context=setting.ctx,
-        spec=setting.spec,
-        compiled=setting.compiled,
-        plan=course.plan,
-        transcript=transcript(events if is_whole else _of_this_plan(state, events), blobs),
-        skipped=tuple(
-            SkippedStep.model_validate({"step_id": name, "reason": step.error})
-            for name, step in state.steps.items()
-            if step.status == "skipped" and not step.compensates
-        )
-        + undelivered(course.plan, state),
-        approvals=approvals(state),
-        outputs=state.outputs,
-        used=budget_use(state.used),
+    skipped = tuple(
+        SkippedStep.model_validate({"step_id": name, "reason": step.error})
+        for name, step in state.steps.items()
+        if step.status == "skipped" and not step.compensates
+    )
+    return unchecked(
+        Run,
+        {
+            "context": setting.ctx,
+            "spec": setting.spec,
+            "compiled": setting.compiled,
+            "plan": course.plan,
+            "transcript": transcript(events if is_whole else _of_this_plan(state, events), blobs),
+            "skipped": skipped + undelivered(course.plan, state),
+            "approvals": approvals(state),
+            "outputs": state.outputs,
+            "used": budget_use(state.used),
+        },
     )
 
 
@@ -239,7 +248,13 @@ def _dump_entry(entry: TranscriptEntry) -> JsonObject:
     for name in ("value", "error", "error_code"):
         if result[name] is None:
             del result[name]
-    time = call.pop("started_at")
-    if time is not None:
-        call["started_at"] = time.isoformat().replace("+00:00", "Z")
+    if call["started_at"] is not None:
+        call["started_at"] = _print_moment(call["started_at"])
+    else:
+        del call["started_at"]
     return {"call": call, "result": result}
+
+
+@lru_cache(maxsize=64)
+def _print_moment(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")

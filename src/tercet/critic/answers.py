@@ -27,6 +27,7 @@ from tercet.critic.review import Review
 from tercet.critic.rules import PlanViews
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
+_LOCAL_WRITE_RANK = MODE_RANK[ApprovalMode.LOCAL_WRITE]
 GRANTABLE = frozenset({ApprovalMode.NETWORK, ApprovalMode.DELEGATED})
 
 
@@ -136,7 +137,7 @@ def unanswered(run: Run, planned: Review) -> Iterator[str]:
     """Return the steps that ran and needed an approval, but were approved by neither a person nor a policy."""
     ran: set[str] | None = None
     for call in planned.calls:
-        is_strong = MODE_RANK[call.mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
+        is_strong = MODE_RANK[call.mode] > _LOCAL_WRITE_RANK
         grave = gravity(call.mode, call.reversibility)
         if not (is_strong or grave):
             continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 from operator import is_
 from typing import Literal, NamedTuple
@@ -43,6 +43,9 @@ from tercet.policy.resolution import ResolutionError, resolve
 
 Status = Literal["pass", "warn", "fail"]
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_DONE, _UNKNOWN, _READ_ONLY = Outcome.DONE, Outcome.UNKNOWN, ApprovalMode.READ_ONLY
+
 VERSION = "1"
 MAX_FINDINGS = 20
 NEAR = 0.8
@@ -70,9 +73,11 @@ class Recorded:
     @cached_property
     def made(self) -> list[Made]:
         """The calls in order of completion."""
+        # Out of their dicts: reading a field of a contract by its name takes several times as long.
+        parts = [(vars(entry.call), vars(entry.result)) for entry in self.run.transcript]
         return [
-            Made(call.step_id, call.tool, call.params, result.outcome, result.error)
-            for call, result in ((entry.call, entry.result) for entry in self.run.transcript)
+            Made(call["step_id"], call["tool"], call["params"], result["outcome"], result["error"])
+            for call, result in parts
         ]
 
     @cached_property
@@ -189,8 +194,8 @@ def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
     outcomes: dict[str, Outcome] = {}
     for step_id, name, _, outcome, _ in recorded.made:
         tool = surface.get(name)
-        is_effect = tool is None or tool.mode is not ApprovalMode.READ_ONLY
-        if is_effect and outcome is Outcome.DONE:
+        is_effect = tool is None or tool.mode is not _READ_ONLY
+        if is_effect and outcome is _DONE:
             if step_id in done:
                 message = f"step {step_id} took effect twice"
                 yield Finding(code="repeated_effect", message=message, step_id=step_id)
@@ -198,7 +203,7 @@ def _safety_findings(recorded: Recorded) -> Iterator[Finding]:
         if is_effect:
             outcomes[step_id] = outcome
     for step_id, outcome in outcomes.items():
-        if outcome is Outcome.UNKNOWN:
+        if outcome is _UNKNOWN:
             message = f"nobody knows whether step {step_id} happened"
             yield Finding(code="unsettled", message=message, step_id=step_id)
 
@@ -263,7 +268,7 @@ def _drifted(recorded: Recorded) -> Iterator[Finding]:
             if call is not None and not is_same:
                 message = f"step {step.id} ran with other arguments than the plan says"
                 yield Finding(code="argument_drift", message=message, step_id=step.id)
-            if entry.result.outcome is Outcome.DONE:
+            if entry.result.outcome is _DONE:
                 results[step.id] = entry.result.value
 
 
@@ -295,7 +300,7 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     run = recorded.run
     required = run.spec.required_outputs
     missing = [name for name in required if name not in run.outputs]
-    done = {each.step_id for each in recorded.made if each.outcome is Outcome.DONE and each.error is None}
+    done = {each.step_id for each in recorded.made if each.outcome is _DONE and each.error is None}
     excused = {skip.step_id for skip in run.skipped if skip.reason != "not_reached"}
     due = [step for step in run.plan.steps if step.kind == "tool" and step.id not in excused]
     undone = [step for step in due if step.id not in done]
@@ -371,7 +376,15 @@ def _floor(found: Iterator[Finding]) -> Evaluation:
     return _evaluation("fail" if findings else "pass", 0.0 if findings else 1.0, findings)
 
 
+@cache
+def _passed() -> Evaluation:
+    """The evaluation of nearly every run; made once, since it cannot be changed."""
+    return Evaluation(status="pass", score=1.0, findings=(), version=VERSION)
+
+
 def _evaluation(status: Status, score: float, findings: list[Finding]) -> Evaluation:
+    if status == "pass" and score == 1 and not findings:
+        return _passed()
     return Evaluation(
         status=status, score=round(score, 6), findings=tuple(findings[:MAX_FINDINGS]), version=VERSION
     )

@@ -14,6 +14,9 @@ from tercet.critic.arguments import certain_faults, condition
 from tercet.critic.reading import is_open
 from tercet.critic.review import Refusals, Review
 
+# Looking a member up in its enumeration takes longer than comparing with it.
+_DESTRUCTIVE, _IRREVERSIBLE = ApprovalMode.DESTRUCTIVE, Reversibility.IRREVERSIBLE
+
 
 def modes_are_not_understated(review: Review) -> Refusals:
     """No step declares less than its tool may do."""
@@ -91,9 +94,9 @@ def gates_are_present(review: Review) -> Refusals:
 
 def gravity(mode: ApprovalMode, reversibility: Reversibility) -> str | None:
     """Return why a person must approve a call even if a policy would grant it, or None."""
-    if mode is ApprovalMode.DESTRUCTIVE:
+    if mode is _DESTRUCTIVE:
         return mode
-    return reversibility if reversibility is Reversibility.IRREVERSIBLE else None
+    return reversibility if reversibility is _IRREVERSIBLE else None
 
 
 def is_gated(review: Review, call: EffectiveStep) -> bool:

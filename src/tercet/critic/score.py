@@ -12,6 +12,7 @@ from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading
 
 _YES = ("approve", "grant")
+_DONE = Outcome.DONE
 
 
 def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
@@ -52,9 +53,9 @@ def _step_scores(run: Run, verdict: ScoreVerdict) -> Iterator[dict[str, Any]]:
     blamed = {f.step_id for name in FLOORS for f in scores[name].findings}
     # In reverse, since the first approval of a step counts and a dict keeps the last.
     approved = {a.step_id: a for a in reversed(run.approvals) if a.decision in _YES}
-    ended = {entry.call.step_id: entry.result for entry in run.transcript}
+    ended = {entry.call.step_id: vars(entry.result) for entry in run.transcript}
     for step_id, result in ended.items():
-        is_done = result.outcome is Outcome.DONE and result.error is None
+        is_done = result["outcome"] is _DONE and result["error"] is None
         score: dict[str, Any] = {
             "step_id": step_id,
             "scores": {"policy": 0.0 if step_id in blamed else 1.0, "utility": 1.0 if is_done else 0.0},
