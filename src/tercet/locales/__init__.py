@@ -34,6 +34,14 @@ def read_text(
     return reading.read_text(pointer, text, known, locale, units, author)
 
 
+def decimal_mark(locale: str) -> str:
+    """Return the sign before the decimals of a number."""
+    demand_locales()
+    from tercet.locales.vocabulary import vocabulary  # noqa: PLC0415 - an optional dependency
+
+    return vocabulary(locale, {}, (), ()).decimal
+
+
 def format_value(known: KnownValue, locale: str, units: Units) -> str:
     """Return a value as its locale writes it."""
     demand_locales()

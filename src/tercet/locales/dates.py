@@ -8,13 +8,13 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from tercet.locales.plain_text import WEAK
+from tercet.locales.plain_text import ORDINAL, WEAK
 from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.words import fold
 
 _PIVOT = 70
 """Two-digit years below it are of this century."""
-_DAY = rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º|ª|\.|-?го|-?е|{WEAK})?"
+_DAY = rf"(?P<d>\d{{1,2}})(?:st|nd|rd|th|er|º|ª|\.|-?го|-?е|[{WEAK}{ORDINAL}])?"
 _NUMERIC = re.compile(
     r"(?<![\w.,/-])(?:(?P<iso>\d{4}-\d{2}-\d{2})(?=t\d{2}:\d{2}|(?![\w/-]))"
     r"|(?P<a>\d{1,2})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<y>\d{4}|\d{2})(?![\w/-]|[.,]\d)"
@@ -23,7 +23,7 @@ _NUMERIC = re.compile(
 )
 _WITH_SIGNS = re.compile(r"(?P<y>\d{4})\s?年\s?(?P<m>\d{1,2})\s?月\s?(?P<d>\d{1,2})\s?日")
 _TIME = re.compile(
-    r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:[:h](?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
+    r"(?:(?<![\w.,:])|(?<=\dt))(?P<h>[01]?\d|2[0-3])(?:(?::|\s?h\s?)(?P<mi>[0-5]\d)(?::[0-5]\d)?(?:z|[+-]\d{2}:?\d{2})?"
     r"|\.(?P<dm>[0-5]\d)(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b))|(?=\s?(?:[ap](?:m\b|\.m\.)|uhr\b|o'clock)))"
     r"(?:\s?(?P<half>[ap])(?:m\b|\.m\.)|\s?(?:uhr|o'clock|h)\b)?(?![\w:])",
 )
@@ -68,10 +68,8 @@ def _numeric_value(match: re.Match[str], words: Vocabulary) -> str:
         day, month = int(match["da"]), int(match["mo"])
         return f"--{month:02}-{day:02}" if 1 <= day <= 31 and 1 <= month <= 12 else ""
     first, second = int(match["a"]), int(match["b"])
-    is_month_first = words.is_month_first and match["sep"] != "." and first <= 12
+    is_month_first = words.is_month_first and match["sep"] != "."
     month, day = (first, second) if is_month_first else (second, first)
-    if month > 12 and day <= 12:
-        month, day = day, month
     return f"{_year(match['y'])}-{month:02}-{day:02}"
 
 

@@ -15,6 +15,8 @@ _MAX_NAME_WORDS = 8
 _MAX_SIMILAR = 200
 _JOINTS = "-_/."
 _CAPITALISED = r"[^\W\d_a-zа-яß-ÿ][\w'’-]{1,40}"
+_SURNAME = re.compile(rf"[ \xa0]({_CAPITALISED})")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}")
 _Words = tuple[str, ...]
 
 
@@ -24,7 +26,8 @@ def read_known_texts(scan: Scan, known: Iterable[KnownValue]) -> None:
     sizes: dict[str, set[int]] = {}
     for value in known:
         text = value.value if isinstance(value.value, str) else ""
-        if value.type not in ("text", "name", "identifier") or len(text) > _LONGEST or text.isdigit():
+        is_text = value.type in ("text", "name", "identifier") and len(text) <= _LONGEST
+        if not is_text or text.isdigit() or _CLOCK.fullmatch(text):
             continue
         parts = words_of(text)
         if any(char.isdigit() for part in parts for char in part):
@@ -55,6 +58,8 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
     if not names:
         return
     parts = {part for name in names for part in _name_parts(name)}
+    _read_addressees(scan, known, parts)
+    firsts = {name[0] for name in names if len(name) > 1}
     single = sorted(word for name in names for word in name if len(word) > 1)
     lexicon = scan.vocabulary.lexicon
     small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
@@ -67,11 +72,19 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
             not spelled or gap.strip(" \xa0-.'") or (*(each[0] for each in run), spelled) not in parts
         ):
             if len(run) > 1 or run[0][0] not in small:
-                scan.add(run[0][1], run[-1][2], "name", " ".join(each[0] for each in run))
+                _add_name(scan, run, firsts, small)
             run = []
         if spelled and (run or scan.text[start].isupper()):
             run.append((spelled, start, end))
-    _read_addressees(scan, known)
+
+
+def _add_name(scan: Scan, run: list[tuple[str, int, int]], firsts: set[str], small: frozenset[str]) -> None:
+    """Add a known name, or a first name with the surname of another person behind it."""
+    words, end = " ".join(word for word, _, _ in run), run[-1][2]
+    other = _SURNAME.match(scan.text, end) if len(run) == 1 and words in firsts else None
+    if other and (surname := words_of(other[1])) and surname[0] not in small:
+        words, end = " ".join((words, *surname)), other.end()
+    scan.add(run[0][1], end, "name", words)
 
 
 def _name_parts(name: _Words) -> Iterable[_Words]:
@@ -91,7 +104,7 @@ def _spelled(word: str, parts: set[_Words], single: Sequence[str]) -> str:
     return next((part for part in single if same_word(part, word)), "") if is_declined else ""
 
 
-def _read_addressees(scan: Scan, known: Sequence[KnownValue]) -> None:
+def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]) -> None:
     """Find names that are unknown where a name is expected: `Dear Ms Smith,`."""
     lexicon = scan.vocabulary.lexicon
     labels = {label for value in known if value.type == "name" for label in value.labels if len(label) < 80}
@@ -103,8 +116,10 @@ def _read_addressees(scan: Scan, known: Sequence[KnownValue]) -> None:
         rf"(?<!\w)(?i:{spelled}):?[ \xa0](?:(?i:{title})\b\.?[ \xa0]){{0,3}}"
         rf"(?P<name>{_CAPITALISED}(?:[ \xa0]{_CAPITALISED}){{0,3}})(?=[,!.:\n]|$)"
     )
+    single = sorted({word for part in parts for word in part})
     anybody = word_set(lexicon.anybody) | word_set(lexicon.titles)
     for match in pattern.finditer(scan.text):
         name = words_of(match["name"])
-        if not anybody & set(name):
+        spelled = tuple(_spelled(word, parts, single) or word for word in name)
+        if not anybody & set(name) and spelled not in parts:
             scan.add(match.start("name"), match.end("name"), "name", " ".join(name))

@@ -25,6 +25,8 @@ class Lexicon:
     times_word: str = ""
     weak: str
     """Number words that mostly mean something else; they count beside a unit or a label only."""
+    idioms: dict[str, int] = field(default_factory=dict[str, int])
+    """Words before a number that states nothing: `between two visits`, `on any one day`."""
     articles: str = ""
     """Number words that mostly are articles; they count beside a unit only."""
     percent: str
@@ -71,7 +73,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundred", thousands="thousand", millions="million millions", joints="and",
         ordinals=_range(1, "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth") | {20: "twentieth", 30: "thirtieth"},
         times={"once": 1, "twice": 2, "thrice": 3}, times_word="times",
-        weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
+        idioms={"between": 2, "any": 1, "each": 1, "every": 1, "no": 1}, weak="zero one once twice thrice second", percent="percent per-cent", to="to until till and or through",
         titles="mr mrs ms miss dr prof mx", anybody="customer customers sir madam team colleague colleagues friend friends all client guest member support applicant hiring",
         small_words="the of to and a in is your you we for on our with are has have this that it be will by from at as not please was were thank if or us",
     ),
@@ -81,7 +83,7 @@ LEXICONS: dict[str, Lexicon] = {
         hundreds="hundert", thousands="tausend", millions="Million Millionen", joints="und",
         ordinals=_range(1, "erste/ersten/erster/erstes/ersten zweite/zweiten/zweiter/zweites dritte/dritten/dritter/drittes vierte/vierten fünfte/fünften sechste/sechsten siebte/siebten achte/achten neunte/neunten zehnte/zehnten elfte/elften zwölfte/zwölften"),
         times={"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "sechsmal": 6}, times_word="mal",
-        weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
+        idioms={"zwischen": 2, "je": 1, "pro": 1}, weak="null eins einmal", articles="ein eine einen einem einer eines", percent="Prozent", to="bis und oder",
         titles="herr herrn frau dr prof", anybody="damen herren kunde kundin kunden team gast kollege kollegin kollegen freunde mitglied mitglieder bewerberin bewerber",
         small_words="der die das und ist wir sie ihr ihre ihren ihrer zu den dem von mit für auf ein eine in im am haben hat wird werden nicht bei uns bitte es sind wurde vielen dank",
         unit_stems={"tagig": "day", "wochig": "week", "monatig": "month", "jahrig": "year", "stundig": "hour", "minutig": "minute"},
@@ -91,7 +93,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(20, "vingt/vingts trente quarante cinquante soixante septante huitante nonante", 10),
         hundreds="cent cents", thousands="mille", millions="million millions", joints="et",
         ordinals=_range(1, "premier/première deuxième/second/seconde troisième quatrième cinquième sixième septième huitième neuvième dixième onzième douzième"),
-        weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
+        idioms={"entre": 2, "chaque": 1}, weak="zéro neuf second seconde", articles="un une", percent="pourcent pour-cent", to="à au et ou jusqu'au",
         titles="m mme mlle monsieur madame dr maître", anybody="client cliente clients messieurs mesdames équipe collègue collègues membre",
         small_words="le la les de des du et est vous nous votre vos notre nos à au aux un une pour dans sur avec que qui ce cette avons avez a ont été sera ne pas en par merci",
     ),
@@ -101,7 +103,7 @@ LEXICONS: dict[str, Lexicon] = {
         | _range(100, "cien/ciento doscientos/doscientas trescientos/trescientas cuatrocientos/cuatrocientas quinientos/quinientas seiscientos/seiscientas setecientos/setecientas ochocientos/ochocientas novecientos/novecientas", 100),
         thousands="mil", millions="millón millones", joints="y",
         ordinals=_range(1, "primero/primera/primer segundo/segunda tercero/tercera/tercer cuarto/cuarta quinto/quinta sexto/sexta séptimo/séptima octavo/octava noveno/novena décimo/décima"),
-        weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
+        idioms={"entre": 2, "cada": 1, "cualquier": 1}, weak="cero uno segundo segunda", articles="un una", percent="porciento por-ciento", to="a al y o hasta",
         titles="sr sra srta señor señora dr dra don doña", anybody="cliente clienta clientes señores equipo colega colegas socio socia",
         small_words="el la los las de del y es su sus en que un una por para con se le les ha hemos han nuestro nuestra al no lo está son será como más si gracias usted nos",
     ),
@@ -112,7 +114,7 @@ LEXICONS: dict[str, Lexicon] = {
         thousands="тысяча тысячи тысяч тысячу", millions="миллион миллиона миллионов",
         ordinals=_range(1, "первый/первое/первого/первая/первой второй/второе/второго/вторая третий/третье/третьего/третья четвертый/четвертое/четвертого пятый/пятое/пятого шестой/шестое/шестого седьмой/седьмое/седьмого восьмой/восьмое/восьмого девятый/девятое/девятого десятый/десятое/десятого"),
         times={"дважды": 2, "трижды": 3}, times_word="раза",
-        weak="ноль один одна одно одного одной одну одним одном дважды трижды", percent="процент процента процентов", to="до по и или",
+        idioms={"между": 2, "каждый": 1}, weak="ноль один одна одно одного одной одну одним одном дважды трижды", percent="процент процента процентов", to="до по и или",
         titles="господин госпожа г-н г-жа", anybody="клиент клиенты коллеги коллега покупатель друзья господа",
         small_words="и в на с по не что ваш ваша ваше ваши вам вас мы за для от до к из это был была было будет наш наша как если о об при мы же или вы",
         unit_stems={"дневн": "day", "недельн": "week", "месячн": "month", "часов": "hour", "минутн": "minute"},

@@ -18,6 +18,9 @@ WEAK = "\ue000"
 ARTICLE = "\ue001"
 """Stands behind a number that was an article."""
 
+ORDINAL = "\ue002"
+"""Stands behind a number that was an ordinal: the first day is not one day."""
+
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
 _DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
@@ -126,12 +129,26 @@ def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, st
             length, value = length_value
             end = words[at + length - 1][2]
             mark = ARTICLE if word in articles else WEAK if word in weak else ""
-            if not _touches(text, start, end):
+            if not _touches(text, start, end) and not _is_idiom(words, at, length, value, lexicon):
                 yield start, end, f"{value}{mark if length == 1 else ''}"
             at += length - 1
         elif word in lexicon.ordinal_numbers and not _touches(text, start, end):
-            yield start, end, f"{lexicon.ordinal_numbers[word]}{WEAK}"
+            yield start, end, f"{lexicon.ordinal_numbers[word]}{ORDINAL}"
         at += 1
+
+
+def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: int, lexicon: Lexicon) -> bool:
+    """Whether a number states nothing: it stands behind `between` or `any`, and is not the first of a range."""
+    before = (
+        {word for word, _, _ in words[max(at - 3, 0) : at]}
+        if value > 1
+        else {words[at - 1][0]}
+        if at
+        else set()
+    )
+    following = words[at + length][0] if at + length < len(words) else ""
+    is_range = following in word_set(lexicon.to)
+    return not is_range and any(lexicon.idioms.get(word) == value for word in before)
 
 
 def _touches(text: str, start: int, end: int) -> bool:

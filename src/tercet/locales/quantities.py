@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tercet.contracts.documents import KnownValue, TokenKind
 from tercet.locales.lexicon import word_set
-from tercet.locales.plain_text import ARTICLE, WEAK, read_plain
+from tercet.locales.plain_text import ARTICLE, ORDINAL, WEAK, read_plain
 from tercet.locales.scan import MAX_TOKENS, Scan
-from tercet.locales.vocabulary import UnitForm
+from tercet.locales.vocabulary import DEGREES, UnitForm
 from tercet.quality.values import NUMERIC
 from tercet.quality.words import UNSPACED, alphanumeric, fold, same_word, word_ranges, words_of
 
@@ -29,6 +30,7 @@ _MONEY_TAIL = re.compile(r"(?:[.,]-{1,2})?[ \xa0-]?")
 _MONEY_BEHIND = re.compile(r"[$€£¥₽₹][^\W\d_]{0,3}|[^\W\d_]{1,3}\$|[^\W\d_]+(?:[ \xa0-][^\W\d_]+)?")
 _RANGE = re.compile(r"[-/]\d{1,4}(?:-?[^\W\d_]+)?")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+UNREAD = "unread"
 _REACH = 200
 """Characters on each side of a number that may belong to its identifier."""
 
@@ -40,12 +42,24 @@ class _Quantity(NamedTuple):
     unit: str
 
 
+class _Labels(NamedTuple):
+    """The words that name numbers."""
+
+    all: set[str]
+    of_plain_counts: set[str]
+    """Those of values without a unit: `one reminder` may state one of these, `one tablet` of 250 mg none."""
+
+
+def _label_words(values: Iterable[KnownValue]) -> set[str]:
+    return {word for value in values for label in value.labels for word in words_of(label)}
+
+
 def read_numbers(scan: Scan, known: Sequence[KnownValue]) -> None:
     """Find every number that is left, and the identifiers that hold one."""
     _read_whole_forms(scan)
-    labels = {
-        word for value in known if value.type in NUMERIC for label in value.labels for word in words_of(label)
-    }
+    numeric = [value for value in known if value.type in NUMERIC]
+    plain = (value for value in numeric if value.type in ("count", "number") and not value.unit)
+    labels = _Labels(_label_words(numeric), _label_words(plain))
     spaces = r"[ \xa0]" if scan.vocabulary.has_space_groups else r"\xa0"
     grouped = re.compile(rf"\d{{1,3}}(?:{spaces}\d{{3}})+(?!\d)(?:[.,]\d+)?|{_DIGITS}")
     at = 0
@@ -113,13 +127,10 @@ def _read_whole_forms(scan: Scan) -> None:
                 scan.add(start, ranges[-1][2], "amount", str(form.value), form.unit)
 
 
-def _read_number(scan: Scan, start: int, end: int, labels: set[str]) -> None:
+def _read_number(scan: Scan, start: int, end: int, labels: _Labels) -> None:
     flat = scan.flat
     value = scan.vocabulary.parse_number(flat[start:end])
-    if value is None:
-        scan.add(start, end, "identifier", alphanumeric(flat[start:end]))
-        return
-    mark = flat[end] if flat[end : end + 1] in (WEAK, ARTICLE) else ""
+    mark = flat[end] if flat[end : end + 1] in (WEAK, ARTICLE, ORDINAL) else ""
     end += len(mark)
     if ordinal := _ORDINAL.match(flat, end):
         end = ordinal.end()
@@ -127,15 +138,19 @@ def _read_number(scan: Scan, start: int, end: int, labels: set[str]) -> None:
         end += 1
     elif (scale := _SCALE.match(flat, end)) and (power := _SCALES.get(scale[1])):
         is_unit = len(scale[1]) == 1 and scale[0] != scale[1]  # 5 m, but 5m people
-        value, end = (value, end) if is_unit else (value.scaleb(power), scale.end())
+        if not is_unit:
+            value, end = value and value.scaleb(power), scale.end()
     sign = _sign(flat, start)
-    shown = f"{sign}{value.normalize():f}"
-    for found in (_percent(scan, start, end), _currency(scan, start, end), _unit(scan, start, end, labels)):
+    # What the locale does not read as a number equals no value.
+    shown = f"{sign}{value.normalize():f}" if value is not None else UNREAD
+    is_ordinal = ordinal is not None or mark == ORDINAL
+    readers = (_percent, _currency, partial(_unit, labels=labels.all)) if not is_ordinal else ()
+    for found in (reader(scan, start, end) for reader in readers):
         if found is not None:
             first = found.start - (len(sign) if found.start == start else 0)
             scan.add(first, found.end, found.kind, shown, found.unit)
             return
-    if not mark or (mark == WEAK and _is_beside(flat, start, end, labels)):
+    if not mark or (mark != ARTICLE and _is_beside(flat, start, end, labels.of_plain_counts)):
         scan.add(start - len(sign), end, "number", shown, _noun(scan, end))
 
 
@@ -212,7 +227,8 @@ def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | Non
         names = tuple(word for word, _, _ in ranges)
         for form in scan.vocabulary.forms_after(names[0]):
             size = len(form.after)
-            if names[0] in labels and names[0] != form.after[0]:
+            is_label = names[0] in labels and names[0] != form.after[0]
+            if is_label or (names[0] in DEGREES and "°" not in behind[: ranges[0][1]]):
                 continue
             is_same = len(names) >= size and all(map(same_word, form.after[1:], names[1:size]))
             if is_same and _has_words_before(scan.flat, start, form):

@@ -49,8 +49,12 @@ _CURRENCIES = [
     "ZAR",
 ]
 _ONE_LETTER = frozenset("gmlth")
+DEGREES = frozenset("cf")
+"""Units of one letter that are read behind a sign for degrees alone."""
 _EXACT_FORM = {"zero": 0, "one": 1, "two": 2}
 _MAX_DIGITS = 30
+_BOTH_MARKS = frozenset({"CH", "LI", "ZA"})
+"""Territories where a point and a comma are both written before decimals."""
 
 
 def parse_locale(name: str) -> Locale:
@@ -94,29 +98,25 @@ class Vocabulary:
     # Numbers
 
     @cached_property
-    def _number_shapes(self) -> tuple[re.Pattern[str], ...]:
+    def _number_shape(self) -> re.Pattern[str]:
         mark, other = re.escape(self.decimal), re.escape("." if self.decimal == "," else ",")
         groups = rf"(?:{other}|['\s\xa0])"
         pairs = self.locale.decimal_formats[None].grouping[1] == 2
         first = rf"\d{{1,2}}(?:{groups}\d{{2}})*{groups}\d{{3}}|" if pairs else ""
-        return (
-            re.compile(rf"(?:{first}\d+|[1-9]\d{{0,2}}(?:{groups}\d{{3}})+)(?:{mark}\d+)?"),
-            re.compile(rf"(?:\d+|\d{{1,3}}(?:{mark}\d{{3}})+){other}\d+|\d{{1,3}}(?:{mark}\d{{3}}){{2,}}"),
-        )
+        return re.compile(rf"(?:{first}\d+|[1-9]\d{{0,2}}(?:{groups}\d{{3}})+)(?:{mark}\d+)?")
 
     def parse_number(self, text: str) -> Decimal | None:
-        """Return the number that digits and separators mean here; another locale's where they mean nothing here."""
-        own, foreign = self._number_shapes
+        """Return the number that digits and separators mean in this locale; None where they mean nothing in it."""
         if len(text) > _MAX_DIGITS:
             return None
-        mark, other = self.decimal, "." if self.decimal == "," else ","
-        if own.fullmatch(text):
-            plain = re.sub(rf"[{other}'\s\xa0]", "", text).replace(mark, ".")
-        elif foreign.fullmatch(text):
-            plain = text.replace(mark, "").replace(other, ".")
-        else:
+        other = "." if self.decimal == "," else ","
+        if self.locale.territory in _BOTH_MARKS and re.fullmatch(
+            rf"\d+{re.escape(other)}(?:\d{{1,2}}|\d{{4,}})", text
+        ):
+            return Decimal(text.replace(other, "."))
+        if not self._number_shape.fullmatch(text):
             return None
-        return Decimal(plain)
+        return Decimal(re.sub(rf"[{other}'\s\xa0]", "", text).replace(self.decimal, "."))
 
     # Units and currencies
 
@@ -184,6 +184,9 @@ class Vocabulary:
                 for category, pattern in _table(widths.get(width)).items()
                 if category in ("zero", "one", "two", "few", "many", "other")
             }
+            names |= {
+                ("".join(name),) for name in names if len(name) == 2 and all(len(word) > 3 for word in name)
+            }
             yield from (UnitForm(unit, (), name) for name in sorted(names) if _is_unit_name(name))
         for stem, unit in (self.lexicon.unit_stems if self.lexicon else {}).items():
             yield UnitForm(unit, (), (f"{stem}*",))
@@ -243,7 +246,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _is_unit_name(name: tuple[str, ...]) -> bool:
-    return bool(name) and name != ("in",) and (len(name[0]) > 1 or name[0] in _ONE_LETTER)
+    return bool(name) and name != ("in",) and (len(name[0]) > 1 or name[0] in (*_ONE_LETTER, *DEGREES))
 
 
 @lru_cache(maxsize=64)

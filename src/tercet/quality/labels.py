@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tercet.contracts.documents import TextToken
 from tercet.quality.contexts import Range
-from tercet.quality.words import COMPOUNDING, compound_part, same_word, word_ranges
+from tercet.quality.words import COMPOUNDING, bare_word, compound_part, same_word, word_ranges
 
 Phrase = tuple[str, ...]
 
@@ -45,7 +45,8 @@ Fits = Callable[[Occurrence, TextToken], bool]
 class LabelIndex:
     """Labels, found in a text by their words: in any case, with other endings, in German also in compounds."""
 
-    def __init__(self, phrases: Iterable[Phrase], language: str) -> None:
+    def __init__(self, phrases: Iterable[Phrase], language: str, *, is_close: bool = True) -> None:
+        self._is_close = is_close
         self._is_compounding = language in COMPOUNDING
         self._single: set[str] = set()
         self._longer: dict[tuple[str, str], list[Phrase]] = {}
@@ -61,9 +62,22 @@ class LabelIndex:
                 self._by_end.setdefault(phrase[0][-5:], set()).add(phrase[0])
         self._similar: dict[str, list[tuple[str, int]]] = {}
 
-    def find(self, text: str) -> list[Occurrence]:
-        """Return where labels stand in a text, in its order."""
+    def find(self, text: str, tokens: Sequence[TextToken] = ()) -> list[Occurrence]:
+        """Return where labels stand in a text; one of several words also with a token between them."""
         words = word_ranges(text)
+        if not self._is_close:
+            return self._find(words)
+        words = [(bare_word(word), start, end) for word, start, end in words]
+        starts = [token.start for token in tokens]
+        ends = [token.end for token in tokens]
+        outside = [each for each in words if bisect_right(starts, each[1]) == bisect_right(ends, each[1])]
+        found = self._find(words)
+        return [
+            *found,
+            *(each for each in self._find(outside) if len(each.phrase) > 1 and each not in set(found)),
+        ]
+
+    def _find(self, words: Sequence[tuple[str, int, int]]) -> list[Occurrence]:
         found: list[Occurrence] = []
         for at, (word, start, end) in enumerate(words):
             for known, part in self._words_like(word):

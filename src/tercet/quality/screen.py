@@ -7,7 +7,7 @@ context the nearest is one of that value's. In a row of a list the name of the r
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -28,9 +28,10 @@ from tercet.quality.labels import (
 )
 from tercet.quality.values import CLDR_UNITS, NUMERIC
 from tercet.quality.verification.locations import Location
-from tercet.quality.words import alphanumeric, fold, same_word, words_of
+from tercet.quality.words import alphanumeric, bare_word, fold, same_word, words_of
 
 _MAX_SOURCES = 10
+_CLOCK = re.compile(r"(?:^|T| )\d{1,2}:\d{2}")
 Names = frozenset[Phrase]
 _ROW = re.compile(r"(.*/(?:0|[1-9]\d*))/[^/]*(?:/.*)?")
 _TYPES: dict[str, frozenset[ValueType]] = {
@@ -54,17 +55,20 @@ _SHAPES = {
 """What a text or an identifier looks like that a token of some kind could be."""
 
 
-def screen(read: ReadText, known: Sequence[KnownValue]) -> tuple[TokenVerdict, ...]:
-    """Return a verdict on each token of a text that the pack's author has not written."""
+def screen(read: ReadText, known: Sequence[KnownValue], *, is_close: bool = True) -> tuple[TokenVerdict, ...]:
+    """Return a verdict on each token of a text that the pack's author has not written.
+
+    `is_close` is whether it is read by `Behaviour.OUTPUTS_READ_CLOSELY`.
+    """
     values = [value for value in known if value.value is not None]
-    return tuple(_Screening(read, values).verdicts())
+    return tuple(_Screening(read, values, is_close=is_close).verdicts())
 
 
 class _Screening:
     """One text held against the known values."""
 
-    def __init__(self, read: ReadText, known: Sequence[KnownValue]) -> None:
-        self._read, self._known = read, known
+    def __init__(self, read: ReadText, known: Sequence[KnownValue], *, is_close: bool) -> None:
+        self._read, self._known, self._is_close = read, known, is_close
         spans = [(token.start, token.end) for token in read.tokens]
         self._piece_starts = [piece.start for piece in read.pieces]
         written = [label.rstrip() for value in known for label in value.labels]
@@ -72,7 +76,7 @@ class _Screening:
         self._segments = Segments(read.text, spans, abbreviations)
         self._forms = _by_form(known)
         self._rows = [_row_of(value.pointer) for value in known]
-        self._phrases = [frozenset(map(words_of, value.labels)) for value in known]
+        self._phrases = [frozenset(map(self._phrase, value.labels)) for value in known]
         self._labelled: dict[Phrase, list[int]] = {}
         self._row_names: dict[Phrase, list[str]] = {}
         for at, value in enumerate(known):
@@ -85,17 +89,29 @@ class _Screening:
         }
         listed = {phrase for at, value in enumerate(known) if value.name for phrase in self._phrases[at]}
         self._listed = {phrase for phrase in self._labelled if any(part in listed for part in _parts(phrase))}
-        self._labels = self._find_labels(self._labelled)
-        self._names = self._find_labels(self._row_names)
         # Hostile texts repeat themselves: what depends on words alone is looked up once.
         self._fits: Callable[[Phrase, str, str], bool] = cache(self._phrase_fits)
         self._equal: Callable[[TokenKind, str, str, str], _Equal] = cache(self._find_equal)
         self._in_role: Callable[[_Equal, Names, Names], tuple[int, ...]] = cache(self._find_in_role)
         self._slots: Callable[[Phrase, str, str], frozenset[str]] = cache(self._find_slots)
+        self._labels = self._find_labels(self._labelled)
+        self._names = self._find_labels(self._row_names)
+
+    def _phrase(self, label: str) -> Phrase:
+        return tuple(map(bare_word, words_of(label))) if self._is_close else words_of(label)
 
     def _find_labels(self, phrases: Iterable[Phrase]) -> NearestLabels:
-        index = LabelIndex(phrases, self._read.language)
-        return NearestLabels(self._read.text, index.find(self._read.text), self._read.tokens)
+        read = self._read
+        found = LabelIndex(phrases, read.language, is_close=self._is_close).find(read.text, read.tokens)
+        starts = [token.start for token in read.tokens]
+        whole = [each for each in found if not self._is_interrupted(each, starts)]
+        return NearestLabels(read.text, whole, read.tokens)
+
+    def _is_interrupted(self, label: Occurrence, starts: Sequence[int]) -> bool:
+        """Whether there is a token between the words of a label that it could name itself, or more than one."""
+        inside = self._read.tokens[bisect_left(starts, label.start) : bisect_left(starts, label.end)]
+        between = [token for token in inside if token.end < label.end and token.start > label.start]
+        return len(between) > 1 or any(self._label_fits(label, token) for token in between)
 
     def verdicts(self) -> Iterator[TokenVerdict]:
         written_by = [(token, self._authors(token)) for token in self._read.tokens]
@@ -201,6 +217,7 @@ class _Screening:
         trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
         telling = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
         telling += [at for at in trusted if kind == "name" and known[at].name]
+        telling += [at for at in trusted if self._is_close and kind == "time" and known[at].type == "text"]
         is_quotation = kind == "name" and any(char.isdigit() for char in value)
         return _Equal(tuple(equal), tuple(trusted), tuple(telling), is_quotation)
 
@@ -248,7 +265,12 @@ class _Screening:
 
     def _phrase_fits(self, phrase: Phrase, kind: str, unit: str) -> bool:
         """Whether a label names a value that a token of this kind and unit could be."""
-        return any(_could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ()))
+        return any(self._could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ()))
+
+    def _could_be(self, value: KnownValue, kind: str, unit: str) -> bool:
+        if self._is_close and kind == "time":
+            return bool(_CLOCK.search(str(value.value)))
+        return _could_be(value, kind, unit)
 
     def _named_slot(self, token: TextToken) -> str:
         """The only listed value of the token's type that its sentence names."""
@@ -263,7 +285,7 @@ class _Screening:
 
     def _find_slots(self, phrase: Phrase, kind: str, unit: str) -> frozenset[str]:
         values = (self._known[at] for at in self._labelled.get(phrase, ()))
-        return frozenset(value.name for value in values if value.name and _could_be(value, kind, unit))
+        return frozenset(value.name for value in values if value.name and self._could_be(value, kind, unit))
 
 
 class _Equal(NamedTuple):

@@ -18,6 +18,7 @@ _LETTER = rf"[^\W_{_HIDDEN}{UNSPACED}]"
 _WORD = re.compile(rf"[{UNSPACED}]|{_LETTER}+(?:[{_HIDDEN}]+{_LETTER}*)*")
 _SHORT_ENDINGS = frozenset({"s", "e", "n", "en", "es", "em", "er", "x"})
 _SHORTEST_PART = 5
+_ARABIC_PREFIX = re.compile(r"^(?:[وفبك]?ال|و?لل)(?=\w{3})")
 
 
 @lru_cache(maxsize=65_536)
@@ -32,6 +33,11 @@ def fold(text: str) -> str:
 def words_of(text: str) -> tuple[str, ...]:
     """Return the folded words of a text."""
     return tuple(fold(match[0]) for match in _WORD.finditer(text))
+
+
+def bare_word(word: str) -> str:
+    """Return a folded word without the article and the prefixes that Arabic writes together with it."""
+    return _ARABIC_PREFIX.sub("", word) if "\u0600" <= word[:1] <= "\u06ff" else word
 
 
 def word_ranges(text: str) -> list[tuple[str, int, int]]:

@@ -33,6 +33,8 @@ def grounds_of(
     drafts: Mapping[str, Any] | None = None,
     fresh: Collection[str] = (),
     retried: Iterable[ToolRetry] = (),
+    *,
+    is_close: bool = True,
 ) -> tuple[Evidence, ...]:
     """The facts that outputs are held against.
 
@@ -56,7 +58,8 @@ def grounds_of(
     surface = run.compiled.surface
     results = results_of(run.transcript, surface, trusted)
     later = (result_of(each.step, each.tool, each.result, surface, trusted) for each in retried)
-    return (*kept, *evidence_of((*results, *later), {"drafts": drafts or {}, "outputs": run.outputs}))
+    own = {"drafts": drafts or {}, "outputs": run.outputs}
+    return (*kept, *evidence_of((*results, *later), own, is_close=is_close))
 
 
 def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:

@@ -77,6 +77,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
         language=review.language,
         executed=review.executed,
         passed=review.passed,
+        is_close=review.is_close,
     )
     if review.rules.judge == "model" and verdict.unjudged:
         judgements = yield from judge_texts(verdict.unjudged, review.read, review.evidence)

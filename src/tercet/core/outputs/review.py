@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tercet.contracts import pointer
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, ReadText, TextPiece
 from tercet.contracts.evidence import Evidence
@@ -64,6 +65,11 @@ class OutputReview:
         return self.setting.spec.quality or QualityRules()
 
     @property
+    def is_close(self) -> bool:
+        """Whether the outputs are judged by the rule of that number."""
+        return self.setting.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY)
+
+    @property
     def sampled(self) -> SelfConsistency:
         """How samples are compared, in a decision that has any."""
         if self.rules.consistency is None:
@@ -79,7 +85,9 @@ class OutputReview:
     def evidence(self) -> tuple[Evidence, ...]:
         """What the outputs can stand on, with its members in the order of their names, as a session keeps them."""
         quality = self.state.quality
-        return put_in_order(grounds_of(self.run, quality.drafts, quality.fetched, quality.retried))
+        return put_in_order(
+            grounds_of(self.run, quality.drafts, quality.fetched, quality.retried, is_close=self.is_close)
+        )
 
     # --- values and texts ---
 

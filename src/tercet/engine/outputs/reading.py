@@ -5,6 +5,7 @@ Everything that comes of it is recorded, so nothing here is called again to judg
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tercet.contracts import pointer
@@ -13,13 +14,15 @@ from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.outputs.judging import choose_sample
 from tercet.core.outputs.review import OutputReview, ToRead, bound_text
-from tercet.locales import read_text
+from tercet.locales import decimal_mark, read_text
 from tercet.quality.repair.regions import Edit, Region, splice
 from tercet.quality.verification.authored import mark_authored
 from tercet.quality.verification.verification import is_within
 
 LONGEST = 400_000
 """A text of more characters is not read: it counts as words that nobody vouches for."""
+_DATA = re.compile(r"-?\d+\.(?:\d{1,2}|\d{4,})")
+"""A number as JSON writes it, which no locale with a decimal comma reads as another one."""
 
 
 def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
@@ -30,7 +33,7 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
     for asked in review.list_texts(outputs):
         read = _read(review, asked)
         texts.append(read)
-        if asked.author == "pack" or (not asked.source and read.text != _written(asked)):
+        if asked.author == "pack" or (not asked.source and read.text != _written(asked, review.locale)):
             outputs = _put(outputs, asked, read)
     changed = {name: value for name, value in outputs.items() if value != review.outputs.get(name)}
     return e.OutputsRead(
@@ -44,7 +47,7 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
 def _read(review: OutputReview, asked: ToRead) -> ReadText:
     if asked.source:
         return bound_text(asked)
-    written = _written(asked)
+    written = _written(asked, review.locale)
     if len(written) > LONGEST or is_within(asked.pointer, review.executed):
         return unread_text(asked.pointer, written)
     rules = review.rules
@@ -52,9 +55,12 @@ def _read(review: OutputReview, asked: ToRead) -> ReadText:
     return mark_authored(read, rules.repair.sections)
 
 
-def _written(asked: ToRead) -> str:
-    """A text as it is read: a value that is no text behind its name, so that its role is known."""
-    return f"{asked.name}: {asked.text}" if asked.name else asked.text
+def _written(asked: ToRead, locale: str) -> str:
+    """A text as it is read: a single value behind its name, so that its role is known, and a number as the locale writes it."""
+    if not asked.name:
+        return asked.text
+    is_number = _DATA.fullmatch(asked.text) is not None
+    return f"{asked.name}: {asked.text.replace('.', decimal_mark(locale)) if is_number else asked.text}"
 
 
 def unread_text(place: str, text: str) -> ReadText:

@@ -38,19 +38,24 @@ def verify_output(
     language: str = "en",
     executed: Collection[str] = (),
     passed: Collection[str] = (),
+    is_close: bool = True,
 ) -> VerificationVerdict:
     """Return what schema and screen say about outputs.
 
     `executed` are pointers to outputs that are judged by running them instead of by the screen, `passed` those whose
-    tests vouch for them.
+    tests vouch for them. `is_close` is whether they are read by `Behaviour.OUTPUTS_READ_CLOSELY`.
     """
     rules = spec.quality or QualityRules()
     faults = find_schema_faults(spec, outputs)
     if faults:
         return refuse(faults, rules.verification)
     screened = [each for each in read if not is_within(each.pointer, executed)]
-    tokens = tuple(_placed(verdict, each, outputs) for each in screened for verdict in screen(each, known))
-    missing = tuple(find_missing(screened, known, rules))
+    tokens = tuple(
+        _placed(verdict, each, outputs)
+        for each in screened
+        for verdict in screen(each, known, is_close=is_close)
+    )
+    missing = tuple(find_missing(screened, known, rules, is_close=is_close))
     unjudged = tuple(find_unjudged(read, language, passed))
     return _conclude(tokens, missing, unjudged, rules.verification)
 
@@ -90,14 +95,14 @@ def is_within(place: str, pointers: Collection[str]) -> bool:
 
 
 def _placed(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
-    """A verdict with its place: of a value that is no text, which was read behind its name, the value itself."""
-    if is_text(pointer.value_at(outputs, read.pointer)):
+    """A verdict with its place: of a single value, which was read behind its name, the value itself."""
+    if pointer.value_at(outputs, read.pointer) == read.text:
         return verdict
     return verdict.model_copy(update={"location": read.pointer})
 
 
 def find_missing(
-    read: Sequence[ReadText], known: Sequence[KnownValue], rules: QualityRules
+    read: Sequence[ReadText], known: Sequence[KnownValue], rules: QualityRules, *, is_close: bool = True
 ) -> Iterator[MissingPart]:
     """Yield what the outputs must have and do not, and slots that could not be filled."""
     for each in read:
@@ -113,7 +118,9 @@ def find_missing(
     found = [
         {
             part.name: part
-            for part in missing_parts(each, known, rules.required_values, rules.required_sections)
+            for part in missing_parts(
+                each, known, rules.required_values, rules.required_sections, is_close=is_close
+            )
         }
         for each in read
     ]

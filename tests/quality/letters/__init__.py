@@ -1,0 +1,1 @@
+"""Letters in fifteen locales that the judgement of outputs was developed on; `python -m quality.letters` prints figures."""
