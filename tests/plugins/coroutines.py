@@ -1,4 +1,7 @@
-"""Runs `async def` tests, each in an event loop of its own. Without it pytest fails such tests."""
+"""Runs `async def` tests, each in an event loop of its own. Without it pytest fails such tests.
+
+A test with the fixture `workshop` runs in the virtual time of its clock.
+"""
 
 from __future__ import annotations
 
@@ -14,5 +17,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    run = getattr(pyfuncitem.funcargs.get("workshop"), "run", asyncio.run)
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True

@@ -24,6 +24,22 @@ async def test_fails(number):
 async def test_takes_parameters(number, limit):
     assert number == limit
 
+class Workshop:
+    def run(self, test):
+        with asyncio.Runner() as runner:
+            runner.get_loop().is_virtual = True
+            runner.run(test)
+
+@pytest.fixture
+def workshop():
+    return Workshop()
+
+async def test_runs_in_virtual_time(workshop):
+    assert asyncio.get_running_loop().is_virtual
+
+async def test_fails_in_virtual_time(workshop):
+    assert not asyncio.get_running_loop().is_virtual
+
 class TestMethods:
     async def test_fails(self, number):
         assert number == 4
@@ -69,7 +85,7 @@ def run(pytester: pytest.Pytester, suite: str, *args: str) -> pytest.RunResult:
 def test_coroutines_are_awaited(pytester: pytest.Pytester) -> None:
     """A coroutine that fails fails its test, and so does one that is never awaited."""
     result = run(pytester, SUITE, "-p", "plugins.coroutines", "-rA")
-    result.assert_outcomes(passed=2, failed=5)
+    result.assert_outcomes(passed=3, failed=6)
     result.stdout.fnmatch_lines_random(
         ["PASSED *::test_passes", "PASSED *::test_takes_parameters?3?", "*'test_forgets*' was never awaited*"]
     )
@@ -77,7 +93,7 @@ def test_coroutines_are_awaited(pytester: pytest.Pytester) -> None:
 
 def test_without_the_plugin_no_coroutine_passes(pytester: pytest.Pytester) -> None:
     """Were the plugin not loaded, pytest itself would fail every coroutine."""
-    run(pytester, SUITE, "-k", "test_passes or takes_parameters").assert_outcomes(failed=3, deselected=4)
+    run(pytester, SUITE, "-k", "test_passes or takes_parameters").assert_outcomes(failed=3, deselected=6)
 
 
 def test_a_property_is_never_a_coroutine(pytester: pytest.Pytester) -> None:
