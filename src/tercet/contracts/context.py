@@ -14,6 +14,7 @@ from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.gate import Gate
+from tercet.contracts.lane import Lane, LaneFrame
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan, Step
@@ -67,6 +68,10 @@ class RunContext(Authored):
     """What the run has already done, or may have done, under earlier plans; in the order of completion, unknown last."""
     started_at: AwareDatetime | None = None
     """Given by the shell; evidence that expired before it is not admitted."""
+    depth: int = 0
+    """How many runs this one is inside of."""
+    lane: LaneFrame | None = None
+    """That it is a lane: then it carries out nothing but reads, and proposes the rest to its parent."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
     answers_feedback: bool = False
@@ -222,6 +227,8 @@ class CompiledContext(Authored):
     policies: tuple[Policy, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     """The catalogue that decision checkpoints are looked up in."""
+    lanes: tuple[Lane, ...] = ()
+    """The lanes of this run; each is on the surface as `lane.<name>`."""
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = Field(default=USUAL_TIERS)
     results: tuple[KnownResult, ...] = ()
     entered: tuple[EnteredResult, ...] = ()

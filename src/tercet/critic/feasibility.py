@@ -99,7 +99,8 @@ def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into what is left of the run's budget; the way back is paid for beforehand."""
     budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
     undoing, surface = reading.compensations, review.compiled.surface
-    calls = len(reading.calls) + len(undoing)
+    lanes = sum(call.tool.reserves is not None for call in reading.calls) if review.compiled.lanes else 0
+    calls = len(reading.calls) - lanes + len(undoing)
     cost = reading.cost_microcents + sum(
         surface[u.tool].cost_microcents for u in undoing if u.tool in surface
     )
