@@ -791,6 +791,12 @@ class Runtime(People):
                 code="session_elsewhere",
                 remedy="resume it here",
             )
+        if driver.state.start.pack_hash != self.pack.hash:
+            raise UsageError(
+                f"session {context.session_id} is pinned to {driver.state.start.pack}, and lanes run in {self.pack.ref}",
+                code="pack_version_mismatch",
+                remedy="move it to this pack: tercet sessions migrate",
+            )
         config = driver.run.config
         return LaneStart(
             lane=lane,

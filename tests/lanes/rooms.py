@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.workshop import ADA, Workshop, plan, step
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, Request
 from tercet.core.state import State
@@ -11,11 +12,12 @@ from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 from tercet.runtime import Runtime
 
-from engine.workshop import ADA, Workshop, plan, step
-
 __all__ = ["ADA", "ASK", "RESEARCH", "children", "lane_step", "pack_with_lanes", "plan", "step", "template"]
 
-ASK = Request(intent="work", input={"item": "desk", "supplier": "birch"})
+ASK = Request(
+    intent="work",
+    input={"item": "desk", "supplier": "birch", "suppliers": [f"birch {n:03}" for n in range(100)]},
+)
 
 TEXT = {"type": "string"}
 RESEARCH: dict[str, Any] = {
@@ -62,9 +64,11 @@ def pack_with_lanes(
     )
 
 
-def lane_step(step_id: str, supplier: Any = "birch", lane: str = "research", **fields: Any) -> Any:
+def lane_step(step_id: str, supplier: Any = 0, lane: str = "research", **fields: Any) -> Any:
     """A step that starts a lane."""
-    params = {"supplier": {"$from": "request#/supplier"} if supplier == "birch" else supplier}
+    params = {
+        "supplier": {"$from": f"request#/suppliers/{supplier}"} if isinstance(supplier, int) else supplier
+    }
     return step(step_id, f"lane.{lane}", kind="lane", **{"params": params, **fields})
 
 

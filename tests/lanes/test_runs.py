@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.workshop import Workshop, events, names
 from tercet.contracts.lane import LaneEnvelope
 from tercet.tools import ToolContext
 
-from engine.workshop import Workshop, events, names
 from .rooms import ASK, children, lane_step, pack_with_lanes, plan
 
 
@@ -27,12 +27,12 @@ def test_a_lane_runs_in_a_session_of_its_own(workshop: Workshop, url: str) -> No
                 ASK, plan=plan(lane_step("s"), outputs={"price": {"$from": "s#/outputs/price"}})
             )
             assert result.status == "completed", result
-            assert result.outputs == {"price": 5}
+            assert result.outputs == {"price": 9}
             (child,) = await children(runtime)
             parent = await runtime.state(result.session_id)
             envelope = LaneEnvelope.model_validate(parent.steps["s"].value)
             assert envelope.session_id == child.start.session
-            assert (envelope.status, envelope.outputs) == ("completed", {"price": 5})
+            assert (envelope.status, envelope.outputs) == ("completed", {"price": 9})
             assert envelope.used.tool_calls == 1
             assert parent.used.tool_calls == 1
             assert parent.used.reserved_calls == 0

@@ -249,7 +249,9 @@ def tool_fault(kind: StepKind, tool: str | None) -> str | None:
     """Why a step of this kind cannot have this tool, or None if it can."""
     if kind == "lane":
         is_named = tool is None or (tool.startswith("lane.") and _TOOL.fullmatch(tool) is not None)
-        return None if is_named else "a step of kind lane names its lane as lane.<name>"
+        return (
+            None if is_named else "a step of kind lane calls no tool but its lane: name that as lane.<name>"
+        )
     if kind != "tool":
         return (
             None

@@ -441,7 +441,12 @@ class Acting:
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
-        return self.ask_whether(name, step)
+        return self._ask_or_stop(name, step)
+
+    def _ask_or_stop(self, name: str, step: StepState) -> c.Command:
+        """Ask a person what became of a call; a lane asks nobody, and has left nothing behind."""
+        is_lane = self.setting.ctx.lane is not None
+        return c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else self.ask_whether(name, step)
 
     def ask_whether(self, name: str, step: StepState) -> c.Ask:
         """Ask a person whether a call of unknown outcome happened."""
@@ -584,7 +589,7 @@ class Acting:
             if self.state.in_flight:
                 return None
             if step.is_unsettled:
-                return self.ask_whether(name, step)
+                return self._ask_or_stop(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
         return self._dispatch(step, prepared, action, compensation)
 
