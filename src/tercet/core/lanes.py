@@ -13,7 +13,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from tercet.contracts import references
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import PlanError
 from tercet.contracts.lane import LaneEnvelope, LaneProposal, LaneUse
 from tercet.contracts.plan import Plan, Step
@@ -28,6 +27,8 @@ from tercet.policy.resolution import ResolutionError, resolve
 
 NOT_PROPOSABLE = "not_proposable"
 """The code of a step of a lane that can be neither carried out nor proposed."""
+TIMEOUT = "lane_timeout"
+"""The code of a lane that ran out of time."""
 NEEDS_PERSON = "lane_needs_person"
 """The code of a lane that would have to ask a person."""
 
@@ -35,15 +36,10 @@ NEEDS_PERSON = "lane_needs_person"
 # --- in a lane ---
 
 
-def is_executed(call: EffectiveStep) -> bool:
-    """Whether a lane itself makes a call: one that leaves nothing behind, and that no person has to approve."""
-    return call.leaves_nothing and not call.needs_person
-
-
 def is_withheld(state: State, course: ExecutionPlan, name: str) -> bool:
     """Whether a lane proposes a step instead of carrying it out: by itself, or for a step that it comes after."""
     call = course.calls.get(name)
-    if call is not None and not is_executed(call):
+    if call is not None and not call.runs_in_lane:
         return True
     proposed = {each["id"] for each in state.proposals}
     return bool(proposed) and not proposed.isdisjoint(_before(course.plan, name))
@@ -108,15 +104,18 @@ def _written(value: Any) -> Any:
 
 
 def envelope_of(state: State, *, code: str = "") -> LaneEnvelope:
-    """Return how a lane ended, for its parent. What it cannot say in full, such as too many proposals, it does not say."""
+    """Return how a lane ended, for its parent. One that did not succeed has no outputs, and proposes nothing."""
     used = budget.budget_use(state.used)
     is_completed = state.status == "completed"
+    if not is_completed and not code:
+        is_late = used.wall_clock_ms >= state.start.budget.get("wall_clock_ms", used.wall_clock_ms + 1)
+        code = TIMEOUT if is_late else f"lane_{state.status}"
     return LaneEnvelope(
         lane=str(state.start.lane.get("name", "")),
         session_id=state.start.session,
         status=state.status,
         verdict=state.envelope.get("verdict", ""),
-        code=code or ("" if is_completed else f"lane_{state.status}"),
+        code="" if is_completed else code,
         reason="" if is_completed else state.reason[:500],
         outputs=state.outputs if is_completed else {},
         proposals=tuple(map(LaneProposal.model_validate, state.proposals)) if is_completed else (),

@@ -19,7 +19,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
 from tercet.core.fold.base import EMERGENCY_STOP
-from tercet.core.lanes import envelope_of
+from tercet.core.lanes import TIMEOUT, envelope_of
 from tercet.core.state import State
 from tercet.engine.streams import nesting
 from tercet.executor.clock import Clock
@@ -27,7 +27,6 @@ from tercet.packs.lanes import GRACE_MS
 from tercet.packs.pack import Pack
 from tercet.tools import Tool, ToolContext
 
-TIMEOUT = "lane_timeout"
 PAUSED = "lane_paused"
 
 
@@ -124,7 +123,7 @@ class _LaneCall:
             )
         if not state.is_over:
             state = await self._end(session, state, owner, context)
-        return _dump(envelope_of(state, code=TIMEOUT if is_late and state.status != "completed" else ""))
+        return _dump(envelope_of(state, code=TIMEOUT if is_late else ""))
 
     def _time_left(self, context: ToolContext) -> int:
         """How long the lane may take: what it declares, or what is left until its parent stops waiting."""
