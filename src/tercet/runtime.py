@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tercet.contracts.behaviour import is_outdated
+from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
+from tercet.contracts.lane import Lane
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plain import storable
@@ -52,6 +54,7 @@ from tercet.engine.checks import retention
 from tercet.engine.driver import Driver
 from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
 from tercet.engine.given import Fields, as_actor, as_envelope, as_pack, as_plan, as_request, demand_journal
+from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
 from tercet.engine.leases import LEASE_MS, Held, LeaseClient, Tenure
 from tercet.engine.lists import ListedSession, PendingGate, open_gates
 from tercet.engine.models.planners import (
@@ -225,6 +228,7 @@ class Runtime(People):
         self._shared = SharedWork()
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
+        self._lanes = bind_lanes(pack, self, self._clock)
         self._models = NamedModels(options.open_model)
         self._critics = tuple(critics)
         self._repairers = tuple(repairers)
@@ -361,6 +365,7 @@ class Runtime(People):
         traceparent: str = "",
         dev: bool = False,
         folder: str = "",
+        _lane: LaneStart | None = None,
     ) -> RunResult:
         """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
 
@@ -391,9 +396,9 @@ class Runtime(People):
         now = clock.now()
         session = f"ses_{self._options.ids()}"
         async with AsyncExitStack() as owed:
-            place = await self._place(parent, session)
+            place = await self._place(parent, session, self.pack.budget if _lane is None else _lane.budget)
             owed.push_async_callback(self._give_back, place, session)
-            ctx = self._frame(now, owner, safety_mode, place)
+            ctx = self._frame(now, owner, safety_mode, place, _lane)
             shelf = await self._shelf(request, now)
             # A planner of the caller's own might change the context that it is handed.
             is_shared = planner is None or isinstance(planner, str)
@@ -426,6 +431,7 @@ class Runtime(People):
                 traceparent=asking_span,
                 is_dev=dev,
                 folder=folder,
+                lane=None if _lane is None else _lane.recorded,
             )
             await self._pin(session, "", shelf.snapshot)
             owed.push_async_callback(self._unpin, session, shelf.snapshot)
@@ -490,7 +496,14 @@ class Runtime(People):
             return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
-    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
+    def _frame(
+        self,
+        now: int,
+        actor: Actor,
+        safety_mode: ApprovalMode | None,
+        place: Place,
+        lane: LaneStart | None = None,
+    ) -> RunContext:
         """The frame of a new run, with its share of the iterations where it stands among others."""
         ctx = self.pack.run_context(
             run_id=f"run_{self._options.ids()}",
@@ -502,13 +515,15 @@ class Runtime(People):
         )
         if place.max_iterations is None:
             return ctx
-        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
-        return ctx.model_copy(update={"run_budget": budget})
+        own = ctx.run_budget if lane is None else lane.budget
+        budget = own.model_copy(update={"max_iterations": place.max_iterations})
+        frame = None if lane is None else opening.lane_frame(lane.recorded)
+        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth, "lane": frame})
 
-    async def _place(self, parent: ToolContext | None, session: str) -> Place:
+    async def _place(self, parent: ToolContext | None, session: str, budget: RunBudget) -> Place:
         if parent is None:
             return ALONE
-        return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
+        return await nesting.reserve(self.journal, self.tenant, parent, session, budget)
 
     async def _give_back(self, place: Place, session: str) -> None:
         """Give back the iterations of a run that was never begun."""
@@ -764,9 +779,66 @@ class Runtime(People):
             objection=self._roster.objection,
             crash=self._options.crash,
             subscription=self._subscription,
+            lanes=self._lanes if pack is self.pack else bind_lanes(pack, self, self._clock),
             shared=self._shared,
         )
         return Driver(around, setting, state, tenure, tail_bytes=tail_bytes)
+
+    # --- lanes ---
+
+    def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
+        """Return what a lane of a session that this process carries is started with."""
+        driver = self._keeper.get(context.session_id)
+        if driver is None:
+            raise UsageError(
+                f"session {context.session_id} is not carried by this process",
+                code="session_elsewhere",
+                remedy="resume it here",
+            )
+        if driver.state.start.pack_hash != self.pack.hash:
+            raise UsageError(
+                f"session {context.session_id} is pinned to {driver.state.start.pack}, and lanes run in {self.pack.ref}",
+                code="pack_version_mismatch",
+                remedy="move it to this pack: tercet sessions migrate",
+            )
+        config = driver.run.config
+        return LaneStart(
+            lane=lane,
+            tools=tuple(name for name in lane.tools if name in config.surface),
+            budget=budget_of_lane(lane, self.pack.budget, left_ms),
+            safety_mode=config.ctx.safety_mode,
+            snapshot=config.compiled.snapshot or None,
+            parent=context,
+        )
+
+    async def find_lane(self, request: Request, owner: Actor) -> str | None:
+        """Return the session that was started for the request of a lane; None if there is none."""
+        return await opening.find_session(self.journal, self.tenant, request, self.pack, self.known(owner))
+
+    async def start_lane(self, request: Request, start: LaneStart) -> None:
+        """Start the session of a lane and carry it as far as it goes."""
+        driver = self._keeper.get(start.parent.session_id)
+        await self.run(
+            request,
+            safety_mode=start.safety_mode,
+            snapshot=start.snapshot,
+            parent=start.parent,
+            dev=driver is not None and driver.state.start.dev,
+            _lane=start,
+        )
+
+    async def carry_lane(self, session: str) -> None:
+        """Carry the session of a lane on as far as it goes, once no other process has it."""
+        if session in self._keeper:
+            async for _ in self.watch(session):
+                pass
+        else:
+            await self._resume(session, held=self._options.held)
+
+    def is_stopping(self, session: str) -> bool:
+        """Whether the process, or an operator, lets a session come to a halt."""
+        driver = self._keeper.get(session)
+        return driver is None or driver.control.halt is not None or self._board.stopped("") is not None
 
     def stop(self) -> None:
         """Let every session of this process come to a halt from which it can be resumed."""

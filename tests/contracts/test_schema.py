@@ -30,6 +30,7 @@ from tercet.contracts import (
     saga,
 )
 from tercet.contracts import exit as exits
+from tercet.contracts import lane as lanes
 from tercet.contracts import plan as plans
 from tercet.contracts import request as requests
 from tercet.contracts import session as sessions
@@ -363,6 +364,17 @@ SAMPLES: list[BaseModel] = [
             "methods": [{"name": "m", "task": "do", "cost": "state.load", "subtasks": [{"task": "act"}]}],
             "goals": [{"intent": "work", "task": "do"}],
         }
+    ),
+    lanes.Lane(name="research", intent="research", tools=("look.up",)),
+    lanes.LaneFrame(name="research", tools=("look.up",)),
+    lanes.LaneEnvelope(
+        lane="research",
+        session_id="ses_1",
+        status="completed",
+        verdict="accept",
+        outputs={"price": 5},
+        proposals=(lanes.LaneProposal(id="a", tool="buy.it", params={"n": 1}),),
+        used=lanes.LaneUse(tool_calls=1),
     ),
 ]
 

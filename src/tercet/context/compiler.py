@@ -37,13 +37,15 @@ from tercet.contracts.context import (
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.contracts.lane import LaneFrame
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.newest import Newest
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.shown import shown_evidence, shown_instructions, shown_request, shown_tool
+from tercet.contracts.tool import ToolSpec
 from tercet.packs.pack import Pack
-from tercet.tools.tool import Tool
+from tercet.tools.tool import Tool, uncalled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,9 @@ def _bar(tool: Tool, decision: DecisionSpec, run_context: RunContext) -> str | N
     Who is named in a reason is never a person or a tenant: frames are shared by all whom they are the same for, and
     one tenant's context says nothing of another.
     """
+    lane = run_context.lane
+    if lane is not None and tool.name not in lane.tools:
+        return f"lane {lane.name} does not have it"
     if tool.name in decision.prohibited_tools:
         return f"decision {decision.id} prohibits it"
     if decision.tools is not None and tool.name not in decision.tools:
@@ -232,6 +237,7 @@ def _kept_frame(
         started_at is None,
         run_context.goes_by(Behaviour.STRICT_CALLS),
         expired,
+        run_context.lane,
         *_standing(pack, run_context),
     )
     frames: dict[Any, CompiledContext] = pack.derived.setdefault("frames", {})
@@ -277,7 +283,8 @@ def _frame(
     limits = pack.context.tokens
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
     _demand_instructions(decision, gates, pack.policies, limits.instructions)
-    surface = surface_of(pack.tools, decision, run_context, limits.tools)
+    tools = (*pack.tools, *map(_as_tool, pack.lane_tools)) if pack.lanes else pack.tools
+    surface = surface_of(tools, decision, _within_lane(pack, run_context), limits.tools)
     admission = admit(
         facts,
         chosen,
@@ -289,11 +296,13 @@ def _frame(
         keeps_all=run_context.goes_by(Behaviour.STRICT_CALLS),
     )
     decisions = tuple(sorted(pack.decisions, key=lambda spec: spec.id))
+    surfaced = {f"{entry.adapter_id}.{entry.capability_id}" for entry in surface.manifest}
     return CompiledContext(
         manifests=Manifests(tool_manifest=surface.manifest, evidence_manifest=admission.manifest),
         gates=gates,
         policies=tuple(pack.policies),
         decisions=decisions,
+        lanes=tuple(lane for lane in pack.lanes if lane.tool_name in surfaced),
         risk_tiers={**USUAL_TIERS, **pack.risk_tiers},
         pack=pack.ref,
         pack_hash=pack.hash,
@@ -308,6 +317,21 @@ def _frame(
         ),
         truncation=(*surface.packed.report(), *admission.packed.report()),
     )
+
+
+def _as_tool(spec: ToolSpec) -> Tool:
+    """A lane as a tool. Nothing is called by it: a runtime has the code that starts the lane."""
+    return Tool(**{name: getattr(spec, name) for name in spec.model_fields_set}, call=uncalled)
+
+
+def _within_lane(pack: Pack, run_context: RunContext) -> RunContext:
+    """The frame of a lane with no more tools than the pack declares for it, whatever the frame says."""
+    frame = run_context.lane
+    if frame is None:
+        return run_context
+    declared = next((lane.tools for lane in pack.lanes if lane.name == frame.name), ())
+    kept = tuple(name for name in frame.tools if name in declared)
+    return run_context.model_copy(update={"lane": LaneFrame(name=frame.name, tools=kept)})
 
 
 def _demand_instructions(

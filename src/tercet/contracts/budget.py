@@ -36,6 +36,19 @@ class RunBudget(Authored):
     """How many iterations a run and all runs nested in it may take together."""
 
 
+class LaneBudget(Authored):
+    """What a lane reserves from the budget of the run that starts it. It may use no more of these, and returns the rest."""
+
+    tool_calls: int = Field(default=8, ge=1)
+    tokens: int = Field(default=0, ge=0)
+    """A lane that a language model plans needs some."""
+    cost_microcents: int = Field(default=0, ge=0)
+    wall_clock_ms: int | None = Field(default=None, ge=1)
+    """How long it may be at work; None means until its timeout. Time passes for its parent as well, and is not added up."""
+    max_iterations: int = Field(default=12, ge=1)
+    """How many phases it may go through, of those that a run and all that it leads to have together."""
+
+
 class BudgetUse(Shape):
     """What a run has used so far."""
 

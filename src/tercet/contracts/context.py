@@ -14,6 +14,7 @@ from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.gate import Gate
+from tercet.contracts.lane import Lane, LaneFrame
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan, Step
@@ -67,6 +68,10 @@ class RunContext(Authored):
     """Calls that the run made, or may have made, under earlier plans: in order of completion, unknown outcomes last."""
     started_at: AwareDatetime | None = None
     """Set by the caller; evidence that expired before this time is not admitted."""
+    depth: int = 0
+    """How many runs this one is inside of."""
+    lane: LaneFrame | None = None
+    """That it is a lane: then it carries out nothing but reads, and proposes the rest to its parent."""
     plan_origin: Literal["planner", "caller"] = "planner"
     """A caller's own plan is never re-planned."""
     answers_feedback: bool = False
@@ -222,6 +227,8 @@ class CompiledContext(Authored):
     policies: tuple[Policy, ...] = ()
     decisions: tuple[DecisionSpec, ...] = ()
     """The catalogue in which decision checkpoints are looked up."""
+    lanes: tuple[Lane, ...] = ()
+    """The lanes of this run; each is on the surface as `lane.<name>`."""
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = Field(default=USUAL_TIERS)
     results: tuple[KnownResult, ...] = ()
     entered: tuple[EnteredResult, ...] = ()

@@ -40,6 +40,11 @@ class EffectiveStep(NamedTuple):
         return MODE_RANK[self.mode] > _LOCAL_WRITE_RANK or self.reversibility is _IRREVERSIBLE
 
     @property
+    def runs_in_lane(self) -> bool:
+        """Whether a lane makes this call itself: it leaves nothing behind, and no person has to approve it."""
+        return self.leaves_nothing and not self.needs_person
+
+    @property
     def estimated_ms(self) -> int:
         """The expected duration of this step in milliseconds."""
         return self.tool.estimated_ms if self.step.estimated_ms is None else self.step.estimated_ms

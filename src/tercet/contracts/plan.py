@@ -247,6 +247,11 @@ class Plan(Authored):
 
 def tool_fault(kind: StepKind, tool: str | None) -> str | None:
     """Return why a step of this kind cannot have this tool, or None if it can."""
+    if kind == "lane":
+        is_named = tool is None or (tool.startswith("lane.") and _TOOL.fullmatch(tool) is not None)
+        return (
+            None if is_named else "a step of kind lane calls no tool but its lane: name that as lane.<name>"
+        )
     if kind != "tool":
         return (
             None

@@ -58,7 +58,7 @@ class SkippedStep(Shape):
     """A step that did not run, and why."""
 
     step_id: str
-    reason: Literal["condition_false", "optional_failed", "not_reached", "outputs_not_accepted"]
+    reason: Literal["condition_false", "optional_failed", "not_reached", "outputs_not_accepted", "proposed"]
 
 
 class Run(Shape):

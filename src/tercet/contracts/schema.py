@@ -17,6 +17,7 @@ from tercet.contracts import (
     evidence,
     gate,
     invocation,
+    lane,
     loop,
     mode,
     plan,
@@ -42,7 +43,7 @@ from tercet.contracts.shape import TYPE_VERSION
 _ROOMS = (
     plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
     session, loop, quality, saga, invocation, problem, tasks,
-    buckets, control, rubric, repair, exits, documents,
+    buckets, control, rubric, repair, exits, documents, lane,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {

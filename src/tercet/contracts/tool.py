@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from tercet.contracts.budget import LaneBudget
 from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
 from tercet.contracts.plain import PlainObject
@@ -15,7 +16,7 @@ from tercet.contracts.plan import Compensation
 from tercet.contracts.schema_tree import SchemaTree
 from tercet.contracts.shape import Authored, as_list, as_object
 
-AdapterKind = Literal["python", "mcp", "http", "command", "model"]
+AdapterKind = Literal["python", "mcp", "http", "command", "model", "lane"]
 
 ALL_FIELDS = "*"
 """In `untrusted`: every field of the result may contain untrusted text."""
@@ -116,6 +117,8 @@ class ToolSpec(ToolTerms):
     """The tenants whose runs may see and use this tool; empty means all."""
     reconciles: bool = False
     adapter: AdapterKind = "python"
+    reserves: LaneBudget | None = None
+    """What a lane reserves from the run that starts it; None for a tool."""
 
     @field_validator("untrusted")
     @classmethod

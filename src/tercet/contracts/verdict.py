@@ -63,6 +63,9 @@ class Code(StrEnum):
     DUPLICATE_ACTION = "duplicate_action"
     AUTHORIZATION_REQUIRED = "authorization_required"
     TOOL_DEFINITION_CHANGED = "tool_definition_changed"
+    LANE_NOT_ELIGIBLE = "lane_not_eligible"
+    FAN_OUT_EXCEEDED = "fan_out_exceeded"
+    DEPTH_EXCEEDED = "depth_exceeded"
 
 
 _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
@@ -74,7 +77,7 @@ _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
         Code.GATE_UNKNOWN,
         Code.AUTHORIZATION_REQUIRED,
     ),
-    RefusalKind.LOOP_GUARD: (Code.TOO_MANY_STEPS, Code.DUPLICATE_ACTION),
+    RefusalKind.LOOP_GUARD: (Code.TOO_MANY_STEPS, Code.DUPLICATE_ACTION, Code.DEPTH_EXCEEDED),
     RefusalKind.BUDGET_EXCEEDED: (
         Code.TOKENS_EXCEEDED,
         Code.LATENCY_EXCEEDED,
@@ -82,6 +85,7 @@ _OTHER_KINDS: dict[RefusalKind, tuple[Code, ...]] = {
         Code.BRANCHES_EXCEEDED,
         Code.TOOL_CALLS_EXCEEDED,
         Code.COST_EXCEEDED,
+        Code.FAN_OUT_EXCEEDED,
     ),
 }
 

@@ -15,6 +15,7 @@ import msgspec
 
 from tercet.contracts.budget import BudgetUse, RunBudget
 from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.lane import LaneUse
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.session import RoleName
 from tercet.contracts.shape import unchecked
@@ -52,6 +53,8 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     """The field of an INTENT, a COMPLETE and a step with what its call takes."""
     hold: str = ""
     """The field of an INTENT and a step with what is held back for compensating it."""
+    lane: str = ""
+    """The field of an INTENT, a COMPLETE and a step with what a lane takes, where `amount` does not hold it."""
     of_call: Callable[[EffectiveStep], int] | None = None
     """What a call needs; None where no call is held to it."""
     of_tool: Callable[[ToolSpec | None], int] | None = None
@@ -67,7 +70,21 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     def own(self, step: StepState) -> int:
         """Return what is reserved and held back for one step."""
         reserved = getattr(step, self.amount) if self.amount and step.is_reserving else 0
+        if self.lane and step.is_reserving:
+            reserved += getattr(step, self.lane)
         return reserved + (getattr(step, self.hold) if self.hold else 0)
+
+
+def _calls_of(call: EffectiveStep) -> int:
+    return 1 if (lane := call.tool.reserves) is None else lane.tool_calls
+
+
+def _tokens_of(call: EffectiveStep) -> int:
+    return call.step.estimated_tokens if (lane := call.tool.reserves) is None else lane.tokens
+
+
+def _cost_of(call: EffectiveStep) -> int:
+    return call.tool.cost_microcents if (lane := call.tool.reserves) is None else lane.cost_microcents
 
 
 DIMENSIONS = (
@@ -80,7 +97,8 @@ DIMENSIONS = (
         reserved="reserved_calls",
         held="held_calls",
         hold="hold_calls",
-        of_call=lambda _: 1,
+        lane="lane_calls",
+        of_call=_calls_of,
         of_tool=lambda _: 1,
     ),
     Dimension(
@@ -91,7 +109,7 @@ DIMENSIONS = (
         used="tokens",
         reserved="reserved_tokens",
         amount="tokens",
-        of_call=lambda call: call.step.estimated_tokens,
+        of_call=_tokens_of,
     ),
     Dimension(
         name="executor",
@@ -100,7 +118,7 @@ DIMENSIONS = (
         reserved="reserved_tokens",
         less="model_tokens",
         amount="tokens",
-        of_call=lambda call: call.step.estimated_tokens,
+        of_call=_tokens_of,
     ),
     Dimension(name="planner", unit="tokens of the planner", used="model_tokens", less="critic_tokens"),
     Dimension(name="critic", unit="tokens of the critic", used="critic_tokens"),
@@ -114,7 +132,7 @@ DIMENSIONS = (
         held="held_cost",
         amount="cost",
         hold="hold_cost",
-        of_call=lambda call: call.tool.cost_microcents,
+        of_call=_cost_of,
         of_tool=lambda tool: 0 if tool is None else tool.cost_microcents,
     ),
     Dimension(
@@ -255,6 +273,8 @@ def reservation_of(call: EffectiveStep, hold: Amounts) -> Fields:
     fields = {field: amount(call) for field, amount in _AMOUNTS}
     if hold:
         fields |= {field: hold[name] for name, field in _HOLDS if name in hold}
+    if call.tool.reserves is not None:
+        fields["lane_calls"] = call.tool.reserves.tool_calls
     return fields
 
 
@@ -267,6 +287,11 @@ def reserved_for(step: StepState, event: e.Intent) -> Fields:
 def amounts_of(step: StepState) -> Fields:
     """Return the fields of a COMPLETE with what the last call of a step took."""
     return dict(zip(_TAKEN_FIELDS, _taken_in(step), strict=True))
+
+
+def amounts_of_lane(used: LaneUse) -> Fields:
+    """Return the fields of the COMPLETE of a lane with what its run used up."""
+    return {"tokens": used.tokens, "cost": used.cost_microcents, "lane_calls": used.tool_calls}
 
 
 # --- how `Used` changes ---
@@ -283,7 +308,10 @@ def reserve(used: Used, step: StepState, event: e.Intent) -> Used:
     Where an attempt before this one may have happened, the same reservation is kept for both.
     """
     changes: dict[str, int] = {}
-    if event.tool:  # a note calls nothing
+    if event.lane_calls:
+        kept = step.lane_calls if step.is_reserving else 0
+        changes["reserved_calls"] = used.reserved_calls + event.lane_calls - kept
+    elif event.tool:  # a note calls nothing
         changes["reserved_calls"] = used.reserved_calls + 1
     if not step.attempt and not any(_reserved_in(event)):
         return msgspec.structs.replace(used, **changes)
@@ -309,6 +337,11 @@ def settle(used: Used, step: StepState, taken: e.Complete | None) -> Used:
     if step.calls and step.status == "in_flight":
         changes["tool_calls"] = used.tool_calls + step.calls
         changes["reserved_calls"] = used.reserved_calls - step.calls
+    if step.is_lane:
+        if taken is not None:
+            changes["tool_calls"] = used.tool_calls + taken.lane_calls
+        if step.is_reserving:
+            changes["reserved_calls"] = used.reserved_calls - step.lane_calls
     if any(_reserved_in(step)) or (taken is not None and any(_taken_in(taken))):
         is_kept = step.is_reserving
         for field, reserved, amount in _TAKEN:
@@ -327,9 +360,13 @@ def count_call(used: Used, step: StepState) -> Used:
     return add(used, tool_calls=step.calls, reserved_calls=-step.calls)
 
 
-def count_interrupted(used: Used) -> Used:
-    """Return what is used up when a process has stopped: its calls count as made, and their amounts stay reserved."""
-    return add(used, tool_calls=used.reserved_calls, reserved_calls=-used.reserved_calls)
+def count_interrupted(used: Used, of_lanes: int = 0) -> Used:
+    """Return what is used up when a process has stopped: its calls count as made, and their amounts stay reserved.
+
+    So do the calls that are reserved for lanes: their runs go on, and say at their end how many they made.
+    """
+    made = used.reserved_calls - of_lanes
+    return add(used, tool_calls=made, reserved_calls=-made)
 
 
 def release_holds(used: Used) -> Used:

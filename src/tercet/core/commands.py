@@ -90,6 +90,19 @@ class Fault(Command, frozen=True, kw_only=True):
     reason: str
 
 
+class ProposeStep(Command, frozen=True, kw_only=True):
+    """In a lane: propose a step to the parent instead of carrying it out."""
+
+    step: str
+    proposal: dict[str, Any]
+
+
+class ReviewProposals(Command, frozen=True, kw_only=True):
+    """Let the critic review what a lane proposes."""
+
+    step: str
+
+
 class Judge(Command, frozen=True, kw_only=True):
     """Let the critic judge a step."""
 

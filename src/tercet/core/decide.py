@@ -33,7 +33,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
 from tercet.contracts.quality_rules import QualityRules, TestCommand
 from tercet.contracts.verdict import Code
-from tercet.core import budget
+from tercet.core import budget, lanes
 from tercet.core import commands as c
 from tercet.core.approval import (
     Resolved,
@@ -101,7 +101,8 @@ def _verifying(run: Run) -> Iterator[c.Command]:
     if state.gates:
         return
     if quality.stage == "asking":
-        yield ask_for_outputs(state, setting)
+        is_lane = setting.ctx.lane is not None
+        yield c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else ask_for_outputs(state, setting)
     elif rules is None or quality.stage == "judged":
         yield c.Score()
     elif not quality.drawn:
@@ -239,6 +240,9 @@ class Acting:
 
     def _dispatched(self) -> Iterator[c.Command]:
         state = self.state
+        if state.lane_proposals and state.phase is Phase.ACT:
+            yield c.ReviewProposals(step=next(iter(state.lane_proposals)))
+            return
         if not state.frontier:
             yield self._ended()
             return
@@ -437,7 +441,12 @@ class Acting:
             return c.Settle(step=name)
         if call.tool.reconciles and step.asked < MAX_ASKED:
             return c.Settle(step=name, not_before=step.not_before)
-        return self.ask_whether(name, step)
+        return self._ask_or_stop(name, step)
+
+    def _ask_or_stop(self, name: str, step: StepState) -> c.Command:
+        """Ask a person what became of a call; a lane asks nobody, and has left nothing behind."""
+        is_lane = self.setting.ctx.lane is not None
+        return c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else self.ask_whether(name, step)
 
     def ask_whether(self, name: str, step: StepState) -> c.Ask:
         """Ask a person whether a call of unknown outcome happened."""
@@ -481,6 +490,8 @@ class Acting:
 
     def _ready(self, name: str, step: StepState) -> c.Command | None:
         planned = self.course.steps[name]
+        if self.setting.ctx.lane is not None and lanes.is_withheld(self.state, self.course, name):
+            return self._propose(name, planned)
         evidence = self.setting.evidence
         if self.state.entered and step.attempt == 0 and name in self.course.calls:
             refusal = recheck_sources(self.setting.review(self.course.plan), name)
@@ -509,6 +520,17 @@ class Acting:
         if call is None:
             return c.Note(step=name, params=params)
         return self._call(name, step, call, params, compensation)
+
+    def _propose(self, name: str, planned: Step) -> c.Command:
+        """Return the proposal of a step that a lane does not carry out, or why there is none."""
+        results, evidence = self.results, self.setting.evidence
+        try:
+            if planned.when is not None and not _is_true(evaluate(planned.when, results, evidence)):
+                return c.Skip(step=name, reason="condition_false")
+            proposal = lanes.propose_step(self.state, self.setting, self.course, name, results)
+        except ResolutionError as error:
+            return _fail_step(planned, error.code, error.message)
+        return c.ProposeStep(step=name, proposal=proposal.model_dump(mode="json", exclude_defaults=True))
 
     def _resolve_params(self, call: EffectiveStep) -> dict[str, Any]:
         """Return the parameters of a call with their references resolved: those of the plan where it has written them out.
@@ -567,7 +589,7 @@ class Acting:
             if self.state.in_flight:
                 return None
             if step.is_unsettled:
-                return self.ask_whether(name, step)
+                return self._ask_or_stop(name, step)
             return c.Fault(step=name, code="budget_exceeded", reason=str(shortage))
         return self._dispatch(step, prepared, action, compensation)
 
@@ -585,6 +607,9 @@ class Acting:
         gates = gates_of(self.setting, self.course, name, params, self.progress)
         if repeats and once is not None and once.gate is not None:
             gates = tuple(dict.fromkeys((*gates, once.gate)))
+        if gates and self.setting.ctx.lane is not None:
+            reason = f"step {name} waits for {', '.join(gates)}, and a lane asks no person"
+            return c.Fault(step=name, code=lanes.NEEDS_PERSON, reason=reason)
         if repeats or needs_approval(call, gates):
             asked = Resolved(
                 name=name, call=call, params=params, key=key, compensation=compensation, repeats=repeats
@@ -880,7 +905,8 @@ def _acting(run: Run) -> Iterator[c.Command]:
 
 def _escalating(run: Run) -> Iterator[c.Command]:
     if is_escalated(run.state) and not _is_handed_over(run.state):
-        yield c.Escalate()
+        is_lane = run.config.ctx.lane is not None
+        yield c.StopExhausted(reason=run.state.escalation or lanes.NEEDS_PERSON) if is_lane else c.Escalate()
 
 
 _DUE_IN: dict[Phase, Callable[[Run], Iterator[c.Command]]] = {

@@ -94,12 +94,17 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
     compensates: str = ""
     """The step that it compensates; empty for a step of the plan."""
+    is_lane: bool = False
+    """Whether its call starts a lane."""
+    lane_calls: int = 0
+    """The tool calls that are reserved for its lane, and once it has ended, those that it made."""
 
     @property
     def may_have_happened(self) -> bool:
         """Whether its call took effect, or may have."""
         has_happened = self.outcome == "done" and self.status in ("done", "failed", "skipped")
-        return self.calls > 0 and self.attempt > 0 and (has_happened or self.is_reserving)
+        is_call = self.calls > 0 or self.is_lane
+        return is_call and self.attempt > 0 and (has_happened or self.is_reserving)
 
     @property
     def has_failed_call(self) -> bool:
@@ -469,6 +474,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     learned: tuple[Learned, ...] = ()
     earlier: tuple[EarlierStep, ...] = ()
     """Calls of earlier plans that are not steps of this one, in the order of completion; those of unknown outcome last."""
+    proposals: tuple[dict[str, Any], ...] = ()
+    """In a lane: the steps that it proposes to its parent."""
+    lane_proposals: dict[str, tuple[dict[str, Any], ...]] = {}
+    """What lanes have proposed and the critic has not reviewed yet, by the steps that started them."""
     trips: int = 0
     iterations: int = 0
     """How many phases the run has gone through."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
-from tercet.core.fold import gate, plan, quality, session, step
+from tercet.core.fold import gate, lane, plan, quality, session, step
 from tercet.core.fold.base import Changes
 from tercet.core.state import State
 
@@ -83,7 +83,11 @@ TABLE: dict[type[e.Event], Row] = {
         moves={"": _m(_AT_WORK, P.HALT)},
         fact="that somebody, or a process, let go of it",
     ),
-    e.GivenUp: Row(_p(*_AT_WORK), session.given_up, moves={"": _m(_AT_WORK, P.FAIL)}),
+    e.GivenUp: Row(
+        _p(*_BEFORE_THE_END),  # from HALT where a lane would have to ask a person
+        session.given_up,
+        moves={"": _m(_BEFORE_THE_END, P.FAIL)},
+    ),
     e.SessionEnded: Row(
         _p(P.COMMIT, P.FAIL),
         session.session_ended,
@@ -237,6 +241,8 @@ TABLE: dict[type[e.Event], Row] = {
     ),
     e.AcceptanceLapsed: Row(_p(P.COMMIT), gate.acceptance_lapsed, moves={"": _m(P.COMMIT, P.VERIFY)}),
     e.RepeatsChecked: Row(_p(P.ACT, P.FAIL), step.repeats_checked, compensates=True),
+    e.StepProposed: Row(_p(P.ACT), lane.step_proposed, is_verdict=True),
+    e.ProposalsReviewed: Row(_p(P.ACT), lane.proposals_reviewed, is_verdict=True, label=_word("proposals")),
 }
 
 

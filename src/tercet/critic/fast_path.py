@@ -49,6 +49,8 @@ def certainly_passes(worth: Worth) -> bool:
         return False
     if references.OUTPUTS in review.position:
         return False
+    if review.compiled.lanes and any(call.tool.reserves for call in review.calls):
+        return False
     return (
         _are_steps_sound(review)
         and _find_needed(review, plan.found_outputs) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tercet.contracts import references
@@ -98,10 +98,15 @@ def budget_is_left(review: Review) -> Refusals:
     """Calls, tokens and cost fit into the remaining budget, with the calls of compensations reserved."""
     budget, used, reading = review.ctx.run_budget, review.ctx.used, review.reading
     undoing, surface = reading.compensations, review.compiled.surface
-    calls = len(reading.calls) + len(undoing)
-    cost = reading.cost_microcents + sum(
-        surface[u.tool].cost_microcents for u in undoing if u.tool in surface
-    )
+    made: Sequence[EffectiveStep] = reading.calls
+    cost = reading.cost_microcents
+    if review.ctx.lane is not None:  # what it only proposes, its parent pays for
+        made, undoing = [call for call in made if call.runs_in_lane], []
+        cost = sum(call.tool.cost_microcents for call in made)
+    # A lane that the plan starts is paid for by what it reserves: see `lanes_are_permitted`.
+    lanes = sum(call.tool.reserves is not None for call in made) if review.compiled.lanes else 0
+    calls = len(made) - lanes + len(undoing)
+    cost += sum(surface[u.tool].cost_microcents for u in undoing if u.tool in surface)
     needs = (
         (Code.TOOL_CALLS_EXCEEDED, "tool calls", calls, budget.tool_calls, used.tool_calls),
         (Code.TOKENS_EXCEEDED, "tokens", reading.tokens, budget.tokens, used.tokens),

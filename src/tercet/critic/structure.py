@@ -28,7 +28,7 @@ def plan_is_not_empty(review: Review) -> Refusals:
 def kinds_are_available(review: Review) -> Refusals:
     """Every step is of a kind that this runtime supports."""
     for index, step in enumerate(review.plan.steps):
-        if step.kind == "lane":
+        if step.kind == "lane" and step.tool is None:
             yield review.refuse(
                 Code.KIND_UNAVAILABLE,
                 f"step {index} is a lane, and this runtime has no lanes",

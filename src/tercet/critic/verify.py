@@ -52,6 +52,7 @@ from tercet.critic.gates import (
     owner_is_authorised,
 )
 from tercet.critic.judge import review_outcome
+from tercet.critic.lanes import lanes_are_permitted
 from tercet.critic.reading import Reading
 from tercet.critic.review import Refusals, Review
 from tercet.critic.rules import policies_hold, uncertain_at_review
@@ -75,6 +76,7 @@ MATRIX: tuple[tuple[CheckFunction, Check | None], ...] = (
     *((check, None) for check in FIVE_CHECKS),
     (plan_is_not_empty, None),
     (kinds_are_available, None),
+    (lanes_are_permitted, None),
     (graph_is_acyclic, None),
     (references_resolve, None),
     (deliveries_are_possible, None),

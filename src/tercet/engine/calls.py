@@ -47,7 +47,8 @@ class Calls:
             self._over.append((intent, ended))
             self._nudge()
 
-        tool = self._services.tools[intent.tool]
+        lane = self._services.lanes.get(intent.tool) if intent.lane_calls else None
+        tool = self._services.tools[intent.tool] if lane is None else lane
         context = (
             self.context(start, intent.step, intent.key, intent.attempt, intent.deadline, position=position)
             if takes_context(tool)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tercet.core.approval import Objection
 from tercet.core.shared import SharedWork
@@ -48,5 +48,7 @@ class Services:
     """Called at every named crash point; does nothing outside of tests."""
     subscription: Subscription
     """Where the driver publishes everything that became durable together."""
+    lanes: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    """The lanes of the pack, by the names that steps call them by."""
     shared: SharedWork
     """What the runs of this process have worked out of equal plans."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,10 +13,12 @@ from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.lane import LaneFrame
 from tercet.contracts.loop import Phase
 from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED, Actor, Request
+from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.outputs.edge_cases import demand_maker
@@ -129,6 +132,7 @@ def started(
     traceparent: str = "",
     is_dev: bool = False,
     folder: str = "",
+    lane: JsonObject | None = None,
 ) -> e.SessionStarted:
     """The first event of a session."""
     ctx, rules = setting.ctx, pack.session
@@ -160,6 +164,7 @@ def started(
         people=people_of(pack.actors),
         dev=is_dev,
         folder=storable(folder),
+        lane=lane or {},
         **_pins(pack, setting, frozen),
     )
 
@@ -360,6 +365,11 @@ def snapshot_of(pack: Pack, state: State) -> str | None:
     return pinned
 
 
+def lane_frame(started: Mapping[str, Any]) -> LaneFrame:
+    """Return the frame of a lane that was started so."""
+    return LaneFrame(name=started["name"], tools=tuple(started["tools"]))
+
+
 def frame_of(state: State) -> tuple[RunContext, Request]:
     """The frame and the request that a session was started with."""
     start = state.start
@@ -373,6 +383,8 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
             "run_budget": start.budget,
             "started_at": moment(start.at),
             "behaviour": demand_known(start.behaviour, start.session),
+            "depth": start.depth,
+            "lane": lane_frame(start.lane) if start.lane else None,
         }
     )
     return ctx, Request.model_validate(start.request)

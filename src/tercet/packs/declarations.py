@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.gate import Gate
+from tercet.contracts.lane import Lane
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import words_for
 from tercet.contracts.request import Actor
@@ -48,8 +49,9 @@ METHODS = Declared("method", "methods.toml", "name", ("goal", "task", "fact"))
 GOALS = Declared("goal", METHODS.file, "intent")
 TASKS = Declared("task", METHODS.file, "name")
 FACTS = Declared("fact", METHODS.file, "name")
+LANES = Declared("lane", "lanes.toml", "name")
 SERVERS = Declared("server", "mcp.toml", "name")
-ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS, SERVERS)
+ALL_DECLARED = (DECISIONS, GATES, POLICIES, ACTORS, METHODS, LANES, SERVERS)
 
 _REMEDIES = {
     (PACK, "name"): "use lower-case letters, digits, '-' and '_', for example refunds",
@@ -112,6 +114,11 @@ def read_policies(draft: Draft) -> tuple[Policy, ...]:
 def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
     """The actors of `actors.toml`, or of a file by another name."""
     return _read(draft, ACTORS._replace(file=file), Actor)
+
+
+def read_lanes(draft: Draft) -> tuple[Lane, ...]:
+    """The lanes of `lanes.toml`."""
+    return _read(draft, LANES, Lane)
 
 
 def read_servers(draft: Draft) -> tuple[ServerTable, ...]:

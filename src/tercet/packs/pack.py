@@ -18,6 +18,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
+from tercet.contracts.lane import Lane
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
@@ -25,11 +26,13 @@ from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
+from tercet.contracts.tool import ToolSpec
 from tercet.contracts.tuning import TuningRules
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable
 from tercet.packs.checks.methods import METHOD_CHECKS
+from tercet.packs.lanes import lane_specs
 from tercet.packs.loading import read_folder
 from tercet.packs.parts import Header, Parts, Spot
 from tercet.packs.people import actor_for
@@ -55,6 +58,8 @@ class Pack(Header):
     decisions: Listed[DecisionSpec] = ()
     gates: Listed[Gate] = ()
     policies: Listed[Policy] = ()
+    lanes: Listed[Lane] = ()
+    """Runs of its own that a step may start."""
     actors: Listed[Actor] = ()
     evidence: Listed[Evidence] = ()
     templates: Listed[Plan] = ()
@@ -120,6 +125,7 @@ class Pack(Header):
             "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
             # Policies are judged in the order in which they stand, so for them the order counts.
             "policies": [_dump(policy) for policy in self.policies],
+            **({"lanes": [_dump(lane) for lane in sorted(self.lanes, key=_name)]} if self.lanes else {}),
             **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
             **({"library": _dump(self.library)} if self.library.goals else {}),
             "code": dict(self.code),
@@ -157,6 +163,11 @@ class Pack(Header):
     def derived(self) -> dict[Any, Any]:
         """What others worked out of this pack alone, kept as long as the pack is."""
         return {}
+
+    @cached_property
+    def lane_tools(self) -> tuple[ToolSpec, ...]:
+        """Each lane as the tool that a step calls."""
+        return lane_specs(self)
 
     @cached_property
     def snapshots(self) -> tuple[str, ...]:
@@ -223,6 +234,10 @@ _SHARED = tuple(each.name for each in fields(Parts) if each.name in Pack.model_f
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
+def _name(lane: Lane) -> str:
+    return lane.name
+
+
 def _by_id(things: Sequence[_IdentifiedT]) -> list[_IdentifiedT]:
     return sorted(things, key=lambda thing: thing.id)
 
@@ -244,6 +259,7 @@ def _duplicates(pack: Pack) -> Iterator[Problem]:
         "decision": [spec.id for spec in pack.decisions],
         "gate": [gate.name for gate in pack.gates],
         "policy": [policy.name for policy in pack.policies],
+        "lane": [lane.name for lane in pack.lanes],
         "actor": [actor.id for actor in pack.actors],
         "evidence": [fact.id for fact in pack.evidence],
         "fact": [fact.name for fact in pack.library.facts],

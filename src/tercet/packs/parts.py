@@ -20,6 +20,7 @@ from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
+from tercet.contracts.lane import Lane
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
@@ -31,6 +32,7 @@ from tercet.contracts.shape import Authored, Name
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.tuning import TuningRules
+from tercet.packs.lanes import lane_specs
 
 ModelName = Annotated[str, Field(pattern=r"^(local|[A-Za-z0-9_.\-]+:\S+)$", max_length=300)]
 """`local`, or a provider and one of its models: `openai:gpt-5`."""
@@ -110,7 +112,18 @@ class PackFile(Header):
 
 
 Kind = Literal[
-    "tool", "decision", "gate", "policy", "actor", "evidence", "fact", "task", "method", "goal", "server"
+    "tool",
+    "decision",
+    "gate",
+    "policy",
+    "actor",
+    "evidence",
+    "fact",
+    "task",
+    "method",
+    "goal",
+    "server",
+    "lane",
 ]
 Severity = Literal["error", "warning", "note"]
 
@@ -148,6 +161,7 @@ class Parts:
     decisions: tuple[DecisionSpec, ...] = ()
     gates: tuple[Gate, ...] = ()
     policies: tuple[Policy, ...] = ()
+    lanes: tuple[Lane, ...] = ()
     actors: tuple[Actor, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     templates: tuple[Plan, ...] = ()
@@ -161,8 +175,8 @@ class Parts:
 
     @cached_property
     def tool(self) -> Mapping[str, ToolSpec]:
-        """The tools by name."""
-        return {tool.name: tool for tool in self.tools}
+        """The tools and lanes that a step may call, by name."""
+        return {tool.name: tool for tool in (*self.tools, *lane_specs(self))}
 
     @cached_property
     def gate(self) -> Mapping[str, Gate]:

@@ -463,6 +463,8 @@ RECORDED: Mapping[type[e.Event], Recorded] = {
     e.Complete: _completed,
     e.StepRefused: _refused,
     e.StepSkipped: _with_time(c.Skip),
+    e.StepProposed: _with_time(c.ProposeStep),
+    e.ProposalsReviewed: _with_time(c.ReviewProposals),
     e.StepJudged: _judged,
     e.LoopGuardTripped: _judged,
     e.Settled: _settled,

@@ -129,7 +129,7 @@ class Tool(ToolSpec):
         )
 
 
-_DERIVED = {"name", "parameters", "result", "adapter", "reconciles"}
+_DERIVED = {"name", "parameters", "result", "adapter", "reconciles", "reserves"}
 
 SAYABLE = frozenset(ToolSpec.model_fields) - _DERIVED
 """The fields of `ToolSpec` that a table may hold."""

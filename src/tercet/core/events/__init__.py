@@ -16,6 +16,7 @@ from tercet.core.events.gate import (
     MessageDropped,
 )
 from tercet.core.events.gate import Need as Need
+from tercet.core.events.lane import ProposalsReviewed, StepProposed
 from tercet.core.events.plan import (
     Decomposed,
     EvidenceRetrieved,
@@ -118,4 +119,6 @@ Event: TypeAlias = (
     | AcceptanceLapsed
     | RepeatsChecked
     | OutputsAccepted
+    | StepProposed
+    | ProposalsReviewed
 )

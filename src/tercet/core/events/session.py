@@ -66,6 +66,8 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     """Whether it is a development session, in which one person may act as any actor of the pack."""
     folder: str = ""
     """The pack's folder as the command line named it; empty where a program started the session."""
+    lane: dict[str, Any] = {}
+    """For a lane: its name, the session and the step that started it, and the tools that its parent's run has."""
     behaviour: tuple[int, ...] = ()
     """The numbers of the changed rules that it goes by: it is replayed under them, whatever the rules are by then."""
 

@@ -83,6 +83,8 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     """What compensates it, bound here: nothing that happens later changes what it refers to."""
     marks: CallMarks | None = None
     """By what other runs recognise it; None for a call that only reads."""
+    lane_calls: int = 0
+    """How many tool calls are reserved for a lane; 0 for a call that is not one."""
 
 
 class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
@@ -100,6 +102,10 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
     tokens: int = 0
     cost: int = 0
     reconciled: bool = False
+    lane_calls: int = 0
+    """How many tool calls a lane made."""
+    proposals: tuple[dict[str, Any], ...] = ()
+    """The steps that a lane proposes to its parent."""
 
 
 class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):

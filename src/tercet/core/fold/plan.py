@@ -75,6 +75,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         replies=(),
         earlier=_earlier_calls(state, kept),
         accepted=accepted,
+        proposals=tuple(each for each in state.proposals if each["id"] in kept),
+        lane_proposals={name: each for name, each in state.lane_proposals.items() if name in kept},
         # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
         # So does one that an approver changed: if the critic refuses it, the plan before is followed again.
         needed=needed if change is None else needed | state.needed,

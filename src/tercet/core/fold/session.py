@@ -76,7 +76,9 @@ def session_resumed(state: State, event: e.SessionResumed) -> State:
         state = changed(state, start=msgspec.structs.replace(state.start, people=event.people))
     steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
     state = cut_off(state)
-    return revived(changed(state, steps={**state.steps, **steps}, used=count_interrupted(state.used)))
+    of_lanes = sum(step.lane_calls for step in state.steps.values() if step.is_lane and step.is_reserving)
+    used = count_interrupted(state.used, of_lanes)
+    return revived(changed(state, steps={**state.steps, **steps}, used=used))
 
 
 def _cut_off(step: StepState) -> StepState:

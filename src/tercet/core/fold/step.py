@@ -54,7 +54,7 @@ def intent(state: State, event: e.Intent) -> Changes:
         attempt=event.attempt,
         key=event.key,
         occurrence=event.occurrence,
-        calls=1 if event.tool else 0,
+        calls=1 if event.tool and not event.lane_calls else 0,
         error="",
         code="",
         call=event.call,
@@ -63,6 +63,8 @@ def intent(state: State, event: e.Intent) -> Changes:
         params=event.params,
         **reserved_for(step, event),
     )
+    if event.lane_calls:
+        begun = msgspec.structs.replace(begun, is_lane=True, lane_calls=event.lane_calls)
     return {"steps": {**state.steps, event.step: begun}, "used": reserve(state.used, step, event)}
 
 
@@ -78,7 +80,7 @@ def _in_flight(state: State, name: str, attempt: int, event: e.Event) -> StepSta
 def complete(state: State, event: e.Complete) -> Changes:
     name = event.step
     step = _in_flight(state, name, event.attempt, event)
-    same = _same(step.call, event)
+    same = _same(step, event)
     repeated = 0 if event.error or not step.call else state.repeats.get(same, 0) + 1
     ended = msgspec.structs.replace(
         step,
@@ -92,6 +94,10 @@ def complete(state: State, event: e.Complete) -> Changes:
         repeated=repeated,
         same=same if repeated and state.is_stepwise else "",
     )
+    if step.is_lane:
+        ended = msgspec.structs.replace(
+            ended, lane_calls=event.lane_calls, tokens=event.tokens, cost=event.cost
+        )
     steps = {**state.steps, name: ended}
     changes: Changes = {
         "steps": steps,
@@ -101,20 +107,28 @@ def complete(state: State, event: e.Complete) -> Changes:
     }
     if event.error:
         return changes
+    if event.proposals:
+        changes["lane_proposals"] = {**state.lane_proposals, name: event.proposals}
     if repeated:
         changes["repeats"] = {**state.repeats, same: repeated}
     if not step.compensates:
         changes["done"] = (*state.done, name)
     changes["head"] = hash_bytes(f"{state.head}{name}{same}".encode())
-    changes["frontier"] = _freed(state, name, steps)
+    changes["frontier"] = freed(state, name, steps)
     if state.plan.get("declared_outputs"):
         changes |= _named(state, event)
     return changes
 
 
-def _same(call: str, event: e.Complete) -> str:
-    """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step."""
-    return sha256(_encode([call, event.value, event.blob])).hexdigest()[:32]
+def _same(step: StepState, event: e.Complete) -> str:
+    """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step.
+
+    Two lanes that bring the same are told apart by their sessions alone, which do not count.
+    """
+    value = event.value
+    if step.is_lane and (envelope := as_object(value)) is not None:
+        value = [envelope.get("status"), envelope.get("outputs")]
+    return sha256(_encode([step.call, value, event.blob])).hexdigest()[:32]
 
 
 def _named(state: State, event: e.Complete) -> Changes:
@@ -234,10 +248,10 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
     # What became of taking a step back is told by its error; of other steps the transcript tells that.
     why = step.error if step.compensates else event.reason
     steps = with_step(state, event.step, status="skipped", error=why)
-    return changed(state, steps=steps, frontier=_freed(state, event.step, steps))
+    return changed(state, steps=steps, frontier=freed(state, event.step, steps))
 
 
-def _freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, ...]:
+def freed(state: State, name: str, steps: dict[str, StepState]) -> tuple[str, ...]:
     """Return the frontier without a step that has ended, and with those that only waited for it. `steps` is a new copy,
     in which what waits for the step comes nearer."""
     ready: list[str] = []

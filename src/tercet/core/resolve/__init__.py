@@ -11,7 +11,7 @@ from typing import Any
 
 from tercet.core import commands as c
 from tercet.core.answers import Answer
-from tercet.core.resolve import calls, ending, gates, planning, sessions
+from tercet.core.resolve import calls, ending, gates, lanes, planning, sessions
 from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 
@@ -29,6 +29,8 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Note: calls.take_note,
     c.Skip: calls.skip,
     c.Fault: calls.refuse,
+    c.ProposeStep: lanes.propose_step,
+    c.ReviewProposals: lanes.review_proposals,
     c.Judge: calls.judge,
     c.Settle: calls.settle,
     c.Ask: gates.ask,

@@ -19,6 +19,7 @@ from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
+from tercet.core.lanes import envelope_fields
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
@@ -168,7 +169,7 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
             error=ended.error,
             latency=ended.latency_ms,
             reconciled=is_reconciled,
-            **budget.amounts_of(step),
+            **(envelope_fields(ended.value) if step.is_lane else budget.amounts_of(step)),
         ),
         blobs=(answer.data,) if answer.blob else (),
     )

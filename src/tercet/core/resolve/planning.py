@@ -134,7 +134,7 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
     del command
     state, config = run.state, run.config
     if state.plan_hash in state.refused:
-        verdict, recorded = _REFUSED_BEFORE, _dump_verdict(_REFUSED_BEFORE)
+        verdict, recorded = _REFUSED_BEFORE, dump_verdict(_REFUSED_BEFORE)
     else:
         run.reviewed = reviewed = _ask_critic(run)
         verdict, recorded = reviewed.verdict, reviewed.recorded
@@ -143,7 +143,7 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
         if answer.changes and verdict.ok:
             verdict = _definitions_changed(answer.changes)
         if verdict is not reviewed.verdict:
-            recorded = _dump_verdict(verdict)
+            recorded = dump_verdict(verdict)
     return made(
         e.PlanReviewed(
             at=answer.at,
@@ -154,7 +154,7 @@ def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
     )
 
 
-def _dump_verdict(verdict: Verdict) -> JsonObject:
+def dump_verdict(verdict: Verdict) -> JsonObject:
     """Return a verdict as events record it."""
     return verdict.model_dump(mode="json", exclude_defaults=True) | {"outcome": verdict.outcome}
 
@@ -173,13 +173,14 @@ def _ask_critic(run: Run) -> Reviewed:
         ctx.run_budget,
         ctx.earlier,
         ctx.behaviour,
+        ctx.depth,
     )
     is_shared = state.change is None  # else what the steps of this run have used counts too
     if is_shared and (known := run.shared.find_review(compiled, spec, plan, frame)) is not None:
         return known
     reading = Reading(compiled, plan)
     verdict = verify(_review_frame(state, config), compiled, spec, plan, reading=reading)
-    recorded = _dump_verdict(verdict)
+    recorded = dump_verdict(verdict)
     reviewed = Reviewed(verdict, recorded, msgspec.json.encode(recorded), reading, spec, frame)
     return run.shared.keep_review(reviewed) if is_shared else reviewed
 
@@ -258,16 +259,18 @@ def _answers_feedback(state: State) -> bool:
 
 
 def _review_frame(state: State, config: RunConfig) -> RunContext:
-    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already: its review
-    counts that once, as a part of the plan."""
+    """The frame that a plan is reviewed in. A plan that an approver changed contains what it has done already."""
+    return frame_of(state, config) if state.change is None else revision_frame(state, config)
+
+
+def revision_frame(state: State, config: RunConfig) -> RunContext:
+    """The frame that a plan is reviewed in of which some steps are done: what they used up counts once."""
     frame = frame_of(state, config)
-    if state.change is None:
-        return frame
     done = [step for step in state.steps.values() if step.status == "done"]
     used = frame.used.model_copy(
         update={
             "steps": frame.used.steps - len(done),
-            "tool_calls": frame.used.tool_calls - sum(step.calls for step in done),
+            "tool_calls": frame.used.tool_calls - sum(step.calls + step.lane_calls for step in done),
             "tokens": frame.used.tokens - sum(step.tokens for step in done),
             "cost_microcents": frame.used.cost_microcents - sum(step.cost for step in done),
             "wall_clock_ms": 0,  # the time of the plan was reviewed before, and each call is held to what is left of it

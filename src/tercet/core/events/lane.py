@@ -1,0 +1,27 @@
+"""Lanes: what one proposes instead of doing it, and what the critic of its parent says of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tercet.core.events.fact import Fact
+
+
+class StepProposed(Fact, frozen=True, kw_only=True, tag="step_proposed"):
+    """In a lane: a step that would leave something behind is not carried out, but proposed to the parent."""
+
+    step: str
+    proposal: dict[str, Any]
+    """The `LaneProposal`."""
+
+
+class ProposalsReviewed(Fact, frozen=True, kw_only=True, tag="proposals_reviewed"):
+    """In the parent: its critic reviewed the plan with the steps that a lane proposes; accepted, they are part of it."""
+
+    step: str
+    """The step that started the lane."""
+    hash: str
+    """The hash of the plan with the proposals."""
+    verdict: dict[str, Any]
+    plan: dict[str, Any] = {}
+    """That plan; empty where it was rejected, and the run goes on with the one before."""

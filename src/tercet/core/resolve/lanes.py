@@ -1,0 +1,55 @@
+"""Lanes: the steps that one proposes, and the review of proposals in its parent."""
+
+from __future__ import annotations
+
+from tercet.contracts.errors import PlanError
+from tercet.contracts.verdict import KIND_OF, Code, Verdict
+from tercet.core import commands as c
+from tercet.core import events as e
+from tercet.core.answers import Now
+from tercet.core.lanes import extended_plan
+from tercet.core.plans import dump_plan
+from tercet.core.resolve.made import Made, made
+from tercet.core.resolve.planning import dump_verdict, revision_frame
+from tercet.core.run import Run
+from tercet.critic.verify import verify
+
+
+def propose_step(run: Run, command: c.ProposeStep, answer: Now) -> Made:
+    """A step that a lane proposes to its parent."""
+    del run
+    return made(e.StepProposed(at=answer.at, step=command.step, proposal=command.proposal))
+
+
+def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
+    """What the critic says of the plan with the steps that a lane proposes."""
+    state, config = run.state, run.config
+    try:
+        plan = extended_plan(run.followed.plan, command.step, state.lane_proposals[command.step])
+    except (PlanError, KeyError, ValueError):
+        verdict = _unfit(command.step)
+        return made(
+            e.ProposalsReviewed(at=answer.at, step=command.step, hash="", verdict=dump_verdict(verdict))
+        )
+    verdict = verify(revision_frame(state, config), config.compiled, config.spec, plan)
+    return made(
+        e.ProposalsReviewed(
+            at=answer.at,
+            step=command.step,
+            hash=plan.hash,
+            verdict=dump_verdict(verdict),
+            plan=dump_plan(plan) if verdict.ok else {},
+        )
+    )
+
+
+def _unfit(step: str) -> Verdict:
+    """The refusal of proposals that no plan can hold."""
+    return Verdict(
+        stage="review",
+        outcome="reject",
+        kind=KIND_OF[Code.ARGUMENT_INVALID],
+        code=Code.ARGUMENT_INVALID,
+        reasons=(f"what the lane of step {step} proposes is not a plan",),
+        remedy="propose steps with tools of the parent, and references among the proposals only",
+    )

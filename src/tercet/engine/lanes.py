@@ -1,0 +1,197 @@
+"""Lanes as calls: each starts, or carries on, a session of its own, and returns how that ended as an envelope.
+
+The key of the call is the request key of the session. So a parent that died and is carried on meets the same lane, and
+what that used up is counted once, at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tercet.contracts.budget import RunBudget
+from tercet.contracts.errors import LimitError, NotDone, UsageError
+from tercet.contracts.lane import Lane, LaneEnvelope
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.request import Actor, Request
+from tercet.contracts.shape import JsonObject
+from tercet.core.fold.base import EMERGENCY_STOP
+from tercet.core.lanes import TIMEOUT, envelope_of
+from tercet.core.state import State
+from tercet.engine.streams import nesting
+from tercet.executor.clock import Clock
+from tercet.packs.lanes import GRACE_MS
+from tercet.packs.pack import Pack
+from tercet.tools import Tool, ToolContext
+
+PAUSED = "lane_paused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaneStart:
+    """What a session that is a lane is started with, beside its request."""
+
+    lane: Lane
+    tools: tuple[str, ...]
+    """What its parent's run has of the tools that it declares."""
+    budget: RunBudget
+    safety_mode: ApprovalMode
+    """That of its parent: it decides what the lane may propose."""
+    snapshot: str | None
+    parent: ToolContext
+
+    @property
+    def recorded(self) -> JsonObject:
+        """What the first event of the session says of it."""
+        return {
+            "name": self.lane.name,
+            "parent": self.parent.session_id,
+            "step": self.parent.step_id,
+            "tools": list(self.tools),
+        }
+
+
+class LaneHost(Protocol):
+    """What a lane needs of the runtime that carries its parent."""
+
+    def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
+        """Return what a lane of a session that this process carries is started with."""
+        ...
+
+    async def find_lane(self, request: Request, owner: Actor) -> str | None:
+        """Return the session that was started for this request; None if there is none."""
+        ...
+
+    async def start_lane(self, request: Request, start: LaneStart) -> None:
+        """Start a session and carry it as far as it goes."""
+        ...
+
+    async def carry_lane(self, session: str) -> None:
+        """Carry a session on as far as it goes, once no other process has it."""
+        ...
+
+    async def state(self, session_id: str) -> State:
+        """Return the state of a session."""
+        ...
+
+    async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> Any:
+        """End a session without success."""
+        ...
+
+    def is_stopping(self, session: str) -> bool:
+        """Whether the process, or an operator, lets a session come to a halt."""
+        ...
+
+
+def bind_lanes(pack: Pack, host: LaneHost, clock: Clock) -> Mapping[str, Tool]:
+    """Return the lanes of a pack with the code that runs them, by the names that steps call them by."""
+    specs = {spec.name: spec for spec in pack.lane_tools}
+    bound: dict[str, Tool] = {}
+    for lane in pack.lanes:
+        spec = specs[lane.tool_name]
+        fields = {name: getattr(spec, name) for name in spec.model_fields_set}
+        bound[spec.name] = Tool(**fields, call=_LaneCall(lane, host, clock))
+    return bound
+
+
+class _LaneCall:
+    """Runs one lane for a step of another run."""
+
+    def __init__(self, lane: Lane, host: LaneHost, clock: Clock) -> None:
+        self._lane = lane
+        self._host = host
+        self._clock = clock
+
+    async def __call__(self, lane_context_: ToolContext, **params: Any) -> JsonObject:
+        context, lane = lane_context_, self._lane
+        request = Request(intent=lane.intent, input=params, request_key=f"lane:{context.idempotency_key}")
+        owner = nesting.owners_above(context)[0]
+        left = self._time_left(context)
+        is_late = await self._carry(request, owner, context, left)
+        session = await self._host.find_lane(request, owner)
+        if session is None:
+            raise NotDone(f"lane {lane.name} was not started", code=PAUSED)
+        state = await self._host.state(session)
+        if state.start.lane.get("parent") != context.session_id:
+            raise NotDone(
+                f"session {session} has the key of lane {lane.name} and is not one of this run",
+                code="lane_foreign",
+                is_retriable=False,
+            )
+        if not state.is_over:
+            state = await self._end(session, state, owner, context)
+        return _dump(envelope_of(state, code=TIMEOUT if is_late else ""))
+
+    def _time_left(self, context: ToolContext) -> int:
+        """How long the lane may take: what it declares, or what is left until its parent stops waiting."""
+        if context.deadline is None:
+            return self._lane.timeout_ms
+        waits = int(context.deadline.timestamp() * 1000) - self._clock.now()
+        return max(1, min(self._lane.timeout_ms, waits - min(GRACE_MS, waits // 2)))
+
+    async def _carry(self, request: Request, owner: Actor, context: ToolContext, left: int) -> bool:
+        """Start the lane, or carry it on, until it comes to rest; return whether it had to be ended for its time."""
+        carrying = asyncio.ensure_future(self._start(request, owner, context, left))
+        alarm = asyncio.ensure_future(self._clock.sleep(left))
+        try:
+            await asyncio.wait({carrying, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if not carrying.done():
+                if (session := await self._host.find_lane(request, owner)) is not None:
+                    with suppress(UsageError):  # it has just ended
+                        await self._host.cancel(session, actor=owner, note=TIMEOUT)
+                await carrying
+                return True
+            carrying.result()
+            return False
+        finally:
+            alarm.cancel()
+            carrying.cancel()
+            await asyncio.gather(carrying, alarm, return_exceptions=True)
+
+    async def _start(self, request: Request, owner: Actor, context: ToolContext, left: int) -> None:
+        known = await self._host.find_lane(request, owner)
+        try:
+            if known is None:
+                await self._host.start_lane(request, self._host.start_of(self._lane, context, left))
+            else:
+                await self._host.carry_lane(known)
+        except LimitError as error:
+            raise NotDone(error.message, code=error.code, is_retriable=False) from error
+        except UsageError as error:
+            raise NotDone(error.message, code=error.code, is_retriable=False) from error
+
+    async def _end(self, session: str, state: State, owner: Actor, context: ToolContext) -> State:
+        """End a lane that came to rest before it was over: it waits for nobody. One that the process lets go of goes on
+        together with its parent."""
+        if self._host.is_stopping(context.session_id):
+            raise NotDone(f"lane {self._lane.name} was let go of: {state.reason}", code=EMERGENCY_STOP)
+        with suppress(UsageError):
+            await self._host.cancel(session, actor=owner, note=PAUSED)
+        await self._host.carry_lane(session)
+        ended = await self._host.state(session)
+        if not ended.is_over:
+            raise NotDone(f"lane {self._lane.name} did not end: {ended.reason}", code=PAUSED)
+        return ended
+
+
+def _dump(envelope: LaneEnvelope) -> JsonObject:
+    return envelope.model_dump(mode="json", exclude_defaults=True) | {
+        "used": envelope.used.model_dump(mode="json")
+    }
+
+
+def budget_of_lane(lane: Lane, own: RunBudget, left_ms: int) -> RunBudget:
+    """Return the budget of a lane: what it reserves from its parent, and the pack's limits for the rest."""
+    time = left_ms if lane.budget.wall_clock_ms is None else min(left_ms, lane.budget.wall_clock_ms)
+    return own.model_copy(
+        update={
+            "tool_calls": lane.budget.tool_calls,
+            "tokens": lane.budget.tokens,
+            "cost_microcents": lane.budget.cost_microcents,
+            "wall_clock_ms": time,
+            "max_iterations": lane.budget.max_iterations,
+        }
+    )
