@@ -322,7 +322,7 @@ DEFECTS: dict[str, Case] = {
     ),
     "intent of two decisions": (
         {"decisions": [DECISION, DecisionSpec(id="e", bind=BIND, intents=("do.d",))]},
-        "intent_claimed_twice", "decision e, intents", "do.d already asks for decision d",
+        "intent_claimed_twice", "decision e, intents", "do.d already belongs to decision d",
     ),
     "intent that is another's id": (
         {"decisions": [DECISION, DecisionSpec(id="e", bind=BIND, intents=("d",))]}, "intent_claimed_twice", "decision e, intents", "",
@@ -350,7 +350,7 @@ DEFECTS: dict[str, Case] = {
         pay(preconditions=("checked",)), "precondition_unestablished", "tool a.pay, preconditions", "checked",
     ),
     "timeout below the estimate": (
-        pay(timeout_ms=10, estimated_ms=20), "timeout_short", "tool a.pay, timeout_ms", "20 ms",
+        pay(timeout_ms=10, estimated_ms=20), "timeout_short", "tool a.pay, timeout_ms", "estimated_ms is 20",
     ),
 }  # fmt: skip
 

@@ -236,7 +236,7 @@ BROKEN: dict[str, Case] = {
     ),
     "two actors of one user": (
         {"actors.toml": '[[actor]]\nid = "a"\nroles = ["librarian"]\nos_user = "u"\n[[actor]]\nid = "b"\nos_user = "u"\n'},
-        "duplicate_os_user", "actors.toml", 7, "the user u is a already",
+        "duplicate_os_user", "actors.toml", 7, "the user u already belongs to a",
     ),
     "an actor of no user": (
         {"actors.toml": '[[actor]]\nid = "a"\nroles = ["librarian"]\nos_user = ""\n'},
@@ -331,7 +331,7 @@ BROKEN: dict[str, Case] = {
     ),
     "evidence with a key twice": (
         {"evidence/rules.json": '{"snapshot": "s", "snapshot": "t", "facts": []}'},
-        "json_syntax", "evidence/rules.json", None, "'snapshot' stands twice",
+        "json_syntax", "evidence/rules.json", None, "'snapshot' occurs twice",
     ),
     "evidence nested beyond measure": (
         {"evidence/rules.json": '{"snapshot": "s", "facts": ' + "[" * 200_000}, "json_syntax", "evidence/rules.json", None, "",

@@ -542,7 +542,7 @@ SLOTS = [
             "confidence_bands_crossed",
             "confidence",
             "error",
-            "nobody is ever asked",
+            "no person is ever asked",
         ),
         (
             {**loop(tests=({"tool": "a.read", "output": "/lettr"},)), "required_outputs": ("letter",)},

@@ -131,12 +131,12 @@ def test_a_template_names_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"argv": ["it", "${a}"]}, "no parameter"),
+        ({"argv": ["it", "${a}"]}, "not a parameter"),
         ({"argv": ["it"], "parameters": {"a": TEXT}}, "never used"),
         ({"argv": ["it", "${a}"], "parameters": {"a": {"type": "array"}}}, "stdin"),
-        ({"argv": ["it"], "done": [300]}, "no exit code"),
+        ({"argv": ["it"], "done": [300]}, "not an exit code"),
         ({"argv": ["it"], "not_done": [0]}, "both"),
-        ({"argv": ["it"], "env": ["A=B"]}, "no name"),
+        ({"argv": ["it"], "env": ["A=B"]}, "not a valid variable name"),
         ({"argv": ["it"], "result_schema": {}}, "only JSON"),
         ({"argv": []}, "at least 1"),
     ],

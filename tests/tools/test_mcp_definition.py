@@ -48,8 +48,8 @@ def test_tools_that_come_and_go_are_changes() -> None:
     """A tool that is gone is always one; one that is new only where somebody wants to know."""
     pay, ask = define(), define(name="ask")
     assert [change.sentence("bank") for change in compare({"pay": pay}, {"ask": ask})] == [
-        "bank: pay is gone",
-        "bank: ask is new",
+        "bank: pay was removed",
+        "bank: ask was added",
     ]
     assert compare({"pay": pay}, {"pay": pay, "ask": ask}, with_new=False) == ()
     assert compare({"pay": pay}, {"pay": define(description="")}) == (Change("pay", "description", None, ""),)

@@ -251,15 +251,15 @@ def test_what_is_new_at_a_server_and_not_pinned_concerns_nobody(raw: Raw) -> Non
 @pytest.mark.parametrize(
     ("said", "told", "remedy"),
     [
-        ({"greet": "silence"}, "did not greet within 5", "start_timeout_ms"),
+        ({"greet": "silence"}, "did not answer the handshake within 5", "start_timeout_ms"),
         ({"greet": "chatter", "lines": 200}, "'Listening on port 80!'", "print to stderr"),
-        ({"greet": "death"}, "its last words: cannot open the book", "by hand"),
+        ({"greet": "death"}, "its last stderr lines: cannot open the book", "by hand"),
         ({"version": "1999-01-01"}, "speaks another protocol", "update the server"),
-        ({"endless": True}, "two tools of the name 'echo'", "tool definitions"),
+        ({"endless": True}, "two tools named 'echo'", "tool definitions"),
         ({"tools": [{"name": "echo"}]}, "inputSchema", "tool definitions"),
         (
             {"tools": [definition("echo", inputSchema={"maximum": 2**70})]},
-            "cannot be used",
+            "lists invalid tools",
             "tool definitions",
         ),
     ],
@@ -460,7 +460,7 @@ def test_a_packed_answer_of_a_url_is_refused_before_it_is_unpacked(tmp_path: Pat
                 await Link.opened(spec, tmp_path, within_ms=15_000)
             return told.value.message
 
-    assert "an answer that is packed" in asyncio.run(main())
+    assert "a compressed answer" in asyncio.run(main())
     assert b"accept-encoding: identity\r\n" in heard[0].lower()
 
 

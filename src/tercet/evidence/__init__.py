@@ -1,8 +1,8 @@
-"""Facts, snapshots, retrieval, and what runs have learned.
+"""Facts, snapshots, retrieval, and episodic memory.
 
-`store` says what a store of evidence promises, `opening` opens one by its address, and `memory`, `sqlite` and `postgres`
-are the stores. `words` and `ranking` decide what a search finds and in which order: they are the same for every store.
-`importing` makes facts out of files, `retrieval` is what a run asks, and `episodes` turns what a run learned into facts.
+`store` is the interface of an evidence store, `opening` opens one by its URL, and `memory`, `sqlite` and `postgres` are
+the stores. `ranking` decides what a search finds and in which order: it is the same for every store. `importing` makes
+facts from files, `retrieval` answers the queries of a run, and `episodes` turns what a run learned into facts.
 
-May touch files, threads and the network, and no clock: times come from the caller.
+May use files, threads and the network, but no clock: times come from the caller.
 """

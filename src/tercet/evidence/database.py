@@ -1,6 +1,7 @@
-"""Evidence in a database: what the stores on SQLite and PostgreSQL do alike, written once over their named queries.
+"""Evidence in a database: the shared part of the SQLite and PostgreSQL stores, written over their named queries.
 
-The two differ in how words are indexed, and so in how a draft is filled, frozen and searched, and how facts are removed.
+The two differ in how words are indexed, and so in how a draft is filled, frozen and searched, and how facts are
+removed.
 """
 
 from __future__ import annotations
@@ -117,11 +118,11 @@ class DatabaseEvidence(ABC, Generic[S]):
     async def _number_draft(
         self, session: S, tenant: str, row: SnapshotRow, name: str, now_ms: int
     ) -> SnapshotHead:
-        """Put the changes of a draft into effect, under the next number."""
+        """Apply the changes of a draft under the next number."""
         newest = await session.fetch_row("newest_snapshot", tenant)
         before = SnapshotRow(*newest) if newest else SnapshotRow(0, 0, "", 0, 0, 0, START, b"")
         number = (before.number or 0) + 1
-        # What a document had before and has no more is removed.
+        # Facts that a document no longer has are removed.
         await self._add_removals(session, row, await session.fetch("vanished", row.id, OPEN))
         await self._remove_facts(session, await _column(session, "idle", row.id, OPEN))
         chain, census = Chain(before.hash or START), Census(before.totals or b"")
@@ -264,7 +265,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         await self._connections.write(act, is_repeatable=True)
 
     async def unpin(self, tenant: str, snapshot: str, session: str) -> None:
-        """Give a pin up."""
+        """Release a pin."""
         check_names(tenant, snapshot, session)
 
         async def act(connection: S) -> None:
@@ -302,7 +303,7 @@ class DatabaseEvidence(ABC, Generic[S]):
         await self._connections.write(act)
 
     async def close(self) -> None:
-        """Finish what is under way and let the database go."""
+        """Finish pending work and close the database."""
         await self._connections.close()
 
 
@@ -346,5 +347,5 @@ async def _head(session: Session, row: SnapshotRow) -> SnapshotHead:
 
 
 async def _column(session: Session, query: str, *parameters: Any) -> list[Any]:
-    """Return the first column of what a query finds."""
+    """Return the first column of a query's rows."""
     return [row[0] for row in await session.fetch(query, *parameters)]

@@ -1,7 +1,7 @@
-"""Finding facts by their meaning: a small embedding model that runs offline, by the extra `tercet[embeddings]`.
+"""Finds facts by their meaning, with a small offline embedding model (the extra `tercet[embeddings]`).
 
-It ranks and does nothing else. Nearness is no truth: "passed" and "did not pass" lie close together, so what is found this
-way is read like any other evidence.
+It only ranks. Similarity is not truth: "passed" and "did not pass" are close together, so what is found this way is
+judged like any other evidence.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tercet.evidence.retrieval import Named, facts_for
 from tercet.evidence.store import EvidenceStore
 
 MOST_FACTS = 50_000
-"""How many facts are compared with a query; a snapshot with more needs an index of its own."""
+"""The maximum number of facts to compare with a query; a larger snapshot needs an index."""
 _KEPT = 4
-"""For how many snapshots and sets of classes the vectors are kept: a snapshot never changes."""
+"""The number of cached vector sets, by snapshot and classes: a snapshot never changes."""
 _PLACES = 6
-"""Scores are rounded, so that the order does not hang on the last bit of a sum."""
+"""Scores are rounded, so that the order does not depend on rounding errors."""
 
 
 class EmbeddingRetriever:
-    """Finds the facts of a snapshot whose meaning is nearest to the query's; those of one score by id.
+    """Finds the facts of a snapshot whose meaning is nearest to the query; equal scores are ordered by id.
 
-    The first query of a snapshot reads all of its facts. `LimitError` is raised where those are too many.
+    The first query of a snapshot reads all of its facts. Raises `LimitError` if there are too many.
     """
 
     def __init__(self, store: EvidenceStore) -> None:
@@ -43,7 +43,7 @@ class EmbeddingRetriever:
     async def find(
         self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str], limit: int
     ) -> Sequence[Named]:
-        """At most `limit` facts of these classes, nearest first."""
+        """Return at most `limit` facts of these classes, nearest first."""
         refs, vectors = await self._index(tenant, snapshot, tuple(classes))
         if not refs:
             return []
@@ -71,13 +71,13 @@ def _load() -> Any:
     spec = find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise extra_missing("finding evidence by its meaning", "wordllama", "embeddings")
-    # The weights lie in the package; without a folder it would look for them elsewhere, and on the network.
+    # The weights are in the package; without a folder it would look for them on the network.
     module: Any = import_module("wordllama")
     return module.WordLlama.load(cache_dir=Path(spec.origin).parent, disable_download=True)
 
 
 def _text(fact: Evidence) -> str:
-    """What a fact says, for the model: its text if it has one, else all of it."""
+    """Return the text of a fact for the model: its text field if it has one, else all of it."""
     members = as_object(fact.content) or {}
     words = [str(members[name]) for name in ("heading", "text") if members.get(name)]
     return " ".join(words) or canonical(fact.content).decode()

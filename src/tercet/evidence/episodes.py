@@ -1,9 +1,9 @@
 """Episodic memory: what a run suggests remembering becomes evidence of class `episode`. Pure.
 
 A run never writes evidence itself. What the critic accepted at commit is put into a draft, and later runs see it once a
-snapshot is made. An episode is trusted as little as the least trusted thing that it was learned from: words that came in
-from outside must not become trusted by being remembered. For the same reason its content is only what was learned: its
-class, and the names of what it was learned from, are words of a plan, and stand in its source.
+snapshot is made. An episode has the trust of its least trusted source: untrusted text must not become trusted by being
+remembered. For the same reason its content is only what was learned: its class and the names of its sources are text of
+a plan, and are kept in its source.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tercet.evidence.store import NewFact
 def accept(
     proposals: Iterable[MemoryProposal], *, session: str, trust: Mapping[str, Trust]
 ) -> tuple[NewFact, ...]:
-    """The facts that accepted proposals become, each once; `trust` is that of their sources by name.
+    """Return the facts for accepted proposals, each once; `trust` is that of their sources by name.
 
-    A source that is not in `trust`, and a proposal without sources, is untrusted. The key says what was learned and where,
-    so that accepting it again changes nothing.
+    A source that is not in `trust`, and a proposal without sources, is untrusted. The key is derived from the content
+    and its sources, so that accepting it again changes nothing.
     """
     found: dict[str, NewFact] = {}
     for proposal in proposals:
@@ -40,7 +40,7 @@ def accept(
 
 
 def lowest(trusts: Iterable[Trust]) -> Trust:
-    """The lowest of several trusts; of none, untrusted."""
+    """Return the lowest of several trusts; of none, untrusted."""
     return min(trusts, key=list(Trust).index, default=Trust.UNTRUSTED)
 
 

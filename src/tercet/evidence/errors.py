@@ -1,23 +1,23 @@
-"""What a store of evidence may answer instead of doing as it was told.
+"""The errors of an evidence store.
 
 UsageError
 ├── SnapshotUnknown    the tenant has no snapshot of this name
 ├── SnapshotExists     the name is taken
 ├── SnapshotFrozen     a frozen snapshot never changes
 ├── SnapshotOpen       a draft cannot be read before it is frozen
-├── SnapshotPinned     somebody still stands on it
+├── SnapshotPinned     a session still needs it
 ├── FactUnknown        the snapshot has no such fact
 ├── BadFact            a fact or document that cannot be kept
 └── NewerStore         written by a newer version of Tercet
-StoreError             the store could not do its part; nothing was written
-├── StoreBusy          locked by somebody else beyond our patience
+StoreError             the store failed; nothing was written
+├── StoreBusy          locked by another process for too long
 ├── StoreFull          no room to write
 ├── StoreCorrupt       what is stored is not what was written
 ├── StoreUnavailable   cannot be opened, read or written
 └── StoreClosed        used after close
 """
 
-# ruff: noqa: N818 - a refusal is named by what is so: the snapshot is frozen, the fact is unknown
+# ruff: noqa: N818 - an error is named after the state: the snapshot is frozen, the fact is unknown
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tercet.database.schema import StoreFault, StoreKind
 
 
 class NamedRefusal(UsageError):
-    """A refusal that is about a name; each kind has its sentence and its remedy."""
+    """An error about a name; each kind has its message and its remedy."""
 
     sentence: ClassVar[str]
     usual_remedy: ClassVar[str]
@@ -43,15 +43,15 @@ class SnapshotUnknown(NamedRefusal):
     """The tenant has no snapshot of this name."""
 
     default_code = "snapshot_unknown"
-    sentence = "there is no snapshot {name!r}"
-    usual_remedy = "tercet evidence list shows those that are there"
+    sentence = "unknown snapshot {name!r}"
+    usual_remedy = "list the snapshots with: tercet evidence list"
 
 
 class SnapshotExists(NamedRefusal):
     """The name of a snapshot is taken."""
 
     default_code = "snapshot_exists"
-    sentence = "there is a snapshot {name!r} already"
+    sentence = "the snapshot {name!r} already exists"
     usual_remedy = "choose another name"
 
 
@@ -67,7 +67,7 @@ class SnapshotOpen(NamedRefusal):
     """A draft cannot be read, searched or pinned."""
 
     default_code = "snapshot_open"
-    sentence = "{name!r} is a draft, and nobody sees what is in it before it is frozen"
+    sentence = "{name!r} is a draft, which cannot be read before it is frozen"
     usual_remedy = "freeze it first: tercet evidence snapshot"
 
 
@@ -75,12 +75,12 @@ class FactUnknown(NamedRefusal):
     """The snapshot has no fact of this class and id."""
 
     default_code = "fact_unknown"
-    sentence = "there is no fact {name!r}"
-    usual_remedy = "tercet evidence show SNAPSHOT lists the facts of a snapshot"
+    sentence = "unknown fact {name!r}"
+    usual_remedy = "list the facts with: tercet evidence show SNAPSHOT"
 
 
 class SnapshotPinned(UsageError):
-    """Somebody still stands on a snapshot."""
+    """A session still needs a snapshot."""
 
     default_code = "snapshot_pinned"
 
@@ -108,7 +108,7 @@ class BadFiles(UsageError):
         count = len(problems)
         super().__init__(
             f"nothing was imported, since the files have {count} problem{'s' * (count != 1)}: {first}",
-            remedy="mend them, or leave them out with --skip-bad",
+            remedy="correct them, or skip them with --skip-bad",
         )
         self.problems = tuple(problems)
 
@@ -126,16 +126,16 @@ class NewerStore(UsageError):
 
 
 class StoreError(TercetError):
-    """The store could not do its part."""
+    """The store failed."""
 
     default_code = "evidence_store"
 
 
 class StoreBusy(StoreFault, StoreError):
-    """Somebody else held the lock for longer than we wait."""
+    """Another process held the lock for longer than we wait."""
 
     default_code = "evidence_busy"
-    sentence = "the evidence in {place} is locked by somebody else: {reason}; nothing was written"
+    sentence = "the evidence in {place} is locked by another process: {reason}; nothing was written"
     usual_remedy = "wait until the other import is done, then try again"
 
 
@@ -144,7 +144,7 @@ class StoreFull(StoreFault, StoreError):
 
     default_code = "evidence_full"
     sentence = "the evidence in {place} cannot grow: {reason}; nothing was written"
-    usual_remedy = "make room, then do it again"
+    usual_remedy = "free some space, then try again"
 
 
 class StoreCorrupt(StoreFault, StoreError):
@@ -160,7 +160,7 @@ class StoreUnavailable(StoreFault, StoreError):
 
     default_code = "evidence_unavailable"
     sentence = "the evidence in {place} cannot be used: {reason}"
-    usual_remedy = "see that it can be reached"
+    usual_remedy = "check that it can be reached"
 
 
 class StoreClosed(StoreError):
@@ -169,7 +169,7 @@ class StoreClosed(StoreError):
     default_code = "evidence_closed"
 
     def __init__(self) -> None:
-        super().__init__("the store of evidence is closed", remedy="open it again with open_evidence")
+        super().__init__("the evidence store is closed", remedy="open it again with open_evidence")
 
 
 EVIDENCE = StoreKind(

@@ -1,4 +1,4 @@
-"""Opening a store of evidence by its address: `memory:`, `sqlite:///evidence.db`, `postgresql://…`."""
+"""Opens an evidence store by its URL: `memory:`, `sqlite:///evidence.db`, `postgresql://…`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tercet.evidence.store import EvidenceStore
 
 
 def open_evidence(url: str, *, patience_s: float | None = None) -> Opening[EvidenceStore]:
-    """Open a store by its address: `async with open_evidence(url) as store`, or `await open_evidence(url)`.
+    """Open a store by its URL: `async with open_evidence(url) as store`, or `await open_evidence(url)`.
 
-    `patience_s` is how long to wait for a lock, and for a server that went away: by default 5 and 45 seconds.
-    An address that names no store raises `UsageError`; a store that cannot be opened, one of `StoreError`'s kinds.
+    `patience_s` is how long to wait for a lock, and for a server that went away: by default 5 and 45 seconds. Raises
+    `UsageError` for an unknown URL, and a kind of `StoreError` if the store cannot be opened.
     """
     return Opening(partial(_open, url, patience_s))
 
 
 async def _open(url: str, patience_s: float | None) -> EvidenceStore:
-    # The drivers are imported where they are used: sqlite3 costs time that a process without a store need not spend,
+    # The drivers are imported where they are used: importing sqlite3 takes time in a process without a store,
     # and asyncpg is an optional dependency.
     address = parse_address(url, EVIDENCE)
     match address.backend:

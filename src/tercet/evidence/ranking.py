@@ -1,7 +1,7 @@
 """The words of a fact, and BM25 over one snapshot: pure, so that every store searches and ranks alike.
 
-What a word is worth depends on how many facts have it. SQLite's own `bm25()` counts over the whole table, so a fact that
-is added later would change the order of an old snapshot; here the counts are those of the facts that are searched.
+The weight of a word depends on how many facts contain it. SQLite's own `bm25()` counts over the whole table, so a fact
+that is added later would change the order of an old snapshot; here only the searched facts are counted.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tercet.contracts.shape import as_list, as_object
 
 _K1 = 1.2
 _B = 0.75
-"""The values that FTS5, Lucene and the literature use."""
+"""The usual values of FTS5, Lucene and the literature."""
 PLACES = 6
 
 
 class Totals(NamedTuple):
-    """How many facts are searched, and how many words they have."""
+    """The number of searched facts, and of their words."""
 
     facts: int
     words: int
 
 
 class Match(NamedTuple):
-    """A fact that has a word: the fact's number, how often it has the word, and how many words it has."""
+    """A fact that contains a word: its number, how often it contains the word, and its number of words."""
 
     number: int
     times: int
@@ -36,7 +36,7 @@ class Match(NamedTuple):
 
 
 def score(matches: Sequence[Sequence[Match]], totals: Totals) -> dict[int, float]:
-    """The scores by the facts' numbers, given the matches of each word of a query."""
+    """Return the scores by fact number, given the matches of each word of a query."""
     mean = max(1.0, totals.words / max(1, totals.facts))
     scores: dict[int, float] = {}
     for found in matches:
@@ -48,7 +48,7 @@ def score(matches: Sequence[Sequence[Match]], totals: Totals) -> dict[int, float
 
 
 def best(scores: Mapping[int, float], limit: int) -> list[int]:
-    """The numbers that may be among the best: those with the highest scores, and all that equal the last of them."""
+    """Return the numbers that may be among the best: those with the highest scores, including ties with the last."""
     if limit <= 0:
         return []
     ordered = sorted(scores, key=lambda number: -scores[number])
@@ -62,11 +62,11 @@ def best(scores: Mapping[int, float], limit: int) -> list[int]:
 
 
 MOST_WORDS = 10_000
-"""So many words of one fact are searched."""
+"""The maximum number of indexed words of a fact."""
 
 
 def indexed(content: Any) -> list[str]:
-    """The words of a fact's content: of its texts and numbers, and of the names of its fields."""
+    """Return the words of a fact's content: of its texts, numbers and field names."""
     found: list[str] = []
     for text in _texts(content):
         found += words_of(text[:MOST_LETTERS])
@@ -76,7 +76,7 @@ def indexed(content: Any) -> list[str]:
 
 
 def _bounded(words: list[str]) -> list[str]:
-    """The first words that have no more letters than are searched."""
+    """Return the first words up to the limit of indexed characters."""
     if len(words) * LONGEST <= MOST_LETTERS:
         return words
     sizes = accumulate(map(len, words))
@@ -84,7 +84,7 @@ def _bounded(words: list[str]) -> list[str]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Texts, names of fields and numbers, in the order of the canonical form."""
+    """Yield texts, field names and numbers, in canonical order."""
     stack: list[Any] = [content]
     while stack:
         item = stack.pop()

@@ -1,7 +1,7 @@
-"""What a run asks of the evidence: the queries that a plan declares, and the facts of the snapshot it is pinned to.
+"""Answers the queries of a run: those that a plan declares, and the facts of the pinned snapshot.
 
-A retriever only names facts. What they say, their hashes and their labels always come from the frozen snapshot, so that an
-index of somebody's own can rank, but not tell.
+A retriever only names facts. Their content, hashes and labels always come from the frozen snapshot, so that a custom
+index can rank facts but not change them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUFFIX = "_evidence"
 
 
 class Named(NamedTuple):
-    """A fact that a retriever found, by its id; the higher the score, the better."""
+    """A fact that a retriever found, by its id; a higher score is better."""
 
     ref: str
     score: float
@@ -30,21 +30,21 @@ class Named(NamedTuple):
 
 @runtime_checkable
 class Retriever(Protocol):
-    """Finds facts of a frozen snapshot for a query: by words, by embeddings, or by whatever means.
+    """Finds facts of a frozen snapshot for a query: by words, by embeddings, or by any other means.
 
-    Promised by an implementation: the same snapshot, query, classes and limit give the same answer, best first. What is
-    named and is not in the snapshot, or of another class, is left out by whoever asked.
+    Promised by an implementation: the same snapshot, query, classes and limit give the same answer, best first. Facts
+    that are not in the snapshot, or of another class, are dropped by the caller.
     """
 
     async def find(
         self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str], limit: int
     ) -> Sequence[Named]:
-        """At most `limit` facts of these classes."""
+        """Return at most `limit` facts of these classes."""
         ...
 
 
 class WordRetriever:
-    """Finds facts by the words that they share with the query: the search of the store itself."""
+    """Finds facts by words that they share with the query, using the store's own search."""
 
     def __init__(self, store: EvidenceStore) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class WordRetriever:
     async def find(
         self, tenant: str, snapshot: str, query: str, *, classes: Sequence[str], limit: int
     ) -> Sequence[Named]:
-        """At most `limit` facts of these classes."""
+        """Return at most `limit` facts of these classes."""
         hits = await self._store.search(tenant, snapshot, query, classes=classes, limit=limit)
         return [Named(hit.fact.evidence.id, hit.score) for hit in hits]
 
@@ -66,9 +66,9 @@ async def retrieve(
     now: datetime | None = None,
     retriever: Retriever | None = None,
 ) -> dict[EvidenceQuery, tuple[Hit, ...]]:
-    """The facts that each query finds, best first, cited with document, chunk and query.
+    """Return the facts that each query finds, best first, cited with document, chunk and query.
 
-    A fact that has expired at `now` is left out, and the next best takes its place. Without `now` no fact is judged.
+    A fact that has expired at `now` is skipped, and the next best takes its place. Without `now` expiry is not checked.
     """
     source = retriever or WordRetriever(store)
     return {
@@ -95,13 +95,13 @@ async def _answer(
         ]
         if len(hits) >= query.limit or len(named) < wanted:
             return tuple(hits[: query.limit])
-        wanted *= 2  # some of those were stale or not there
+        wanted *= 2  # some were stale or missing
 
 
 async def _read(
     store: EvidenceStore, tenant: str, snapshot: str, ref: str, query: EvidenceQuery
 ) -> Fact | None:
-    """A named fact as the snapshot has it; None if it is not there, or not of the class that was asked for."""
+    """Return a named fact from the snapshot; None if it is missing or of another class."""
     parts = parse_ref(ref)
     if parts is None or parts.snapshot != snapshot or not meets(query.classification, parts.classification):
         return None
@@ -113,13 +113,13 @@ async def _read(
 
 
 def classes_for(requirement: str) -> tuple[str, ...]:
-    """The classes that meet a requirement: `x_evidence` is met by `x` and by `x_evidence`."""
+    """Return the classes that meet a requirement: `x_evidence` is met by `x` and by `x_evidence`."""
     shorter = requirement.removesuffix(_SUFFIX)
     return (requirement,) if shorter in (requirement, "") else (shorter, requirement)
 
 
 def is_stale(evidence: Evidence, now: datetime | None) -> bool:
-    """Whether a fact has expired: it must not decide anything any more."""
+    """Return whether a fact has expired, so that it must not decide anything."""
     return now is not None and evidence.expires_at is not None and evidence.expires_at <= now
 
 
@@ -154,9 +154,9 @@ async def facts_for(
     now: datetime | None = None,
     most: int = MOST_FACTS,
 ) -> tuple[Evidence, ...]:
-    """The facts of a snapshot in the order of class and key, without those that have expired at `now`.
+    """Return the facts of a snapshot ordered by class and key, without those that have expired at `now`.
 
-    Raises `LimitError` if there are more than `most`: a run that needs so many should ask queries instead.
+    Raises `LimitError` if there are more than `most`: a run that needs so many should use queries instead.
     """
     found = await first_facts(store, tenant, snapshot, classes=classes, now=now, most=most + 1)
     if len(found) > most:

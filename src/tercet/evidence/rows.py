@@ -1,4 +1,4 @@
-"""Facts as the stores hold them, and the rules that all stores follow: names, sizes, and the hash of a snapshot."""
+"""Facts as the stores hold them, and the rules shared by all stores: names, sizes, and the hash of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tercet.evidence.store import Change, Difference, Fact, NewDocument, NewFact
 from tercet.journal.stream import MOST_BYTES
 
 MAX_FACT_BYTES = 1_000_000
-"""The canonical form of a fact may have so many bytes; larger things are documents, which are cut into chunks."""
+"""The maximum size of a fact's canonical form; larger content should be a document, which is split into chunks."""
 MAX_SOURCE = 2_000
 START = bytes(32)
-"""What the hash of the first snapshot continues."""
+"""The initial value of the hash chain."""
 OPEN = 2**62
-"""The end of a version that still stands."""
+"""The end of a version that is still current."""
 
 _CLASS = re.compile(r"[^:#\s]+")
 _KEY = re.compile(r"[^#\s]+")
@@ -36,7 +36,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Row(NamedTuple):
-    """A fact, or the removal of one if there is no content."""
+    """A fact, or its removal if there is no content."""
 
     classification: str
     key: str
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 
 def prepare(changes: Iterable[Change]) -> Iterator[Row | NewDocument]:
-    """The changes one by one, checked; raises `BadFact` or `UsageError` for what cannot be kept."""
+    """Yield the changes one by one, checked; raise `BadFact` or `UsageError` for invalid ones."""
     documents: dict[str, str] = {}
     for change in changes:
         match change:
@@ -69,18 +69,18 @@ def prepare(changes: Iterable[Change]) -> Iterator[Row | NewDocument]:
 
 
 def check_names(*names: str) -> None:
-    """Refuse a name that some store could not keep."""
+    """Raise for a name that some store could not keep."""
     for name in names:
         if not name or "\0" in name or not is_text(name) or len(name.encode()) > MOST_BYTES:
             raise UsageError(
-                f"{name[:40]!r} cannot name anything in a store of evidence",
+                f"invalid name {name[:40]!r} for an evidence store",
                 code="bad_name",
                 remedy=f"use 1 to {MOST_BYTES} bytes of UTF-8, without NUL",
             )
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot name a snapshot."""
+    """Raise for an invalid name of a snapshot."""
     check_names(name)
     if not _KEY.fullmatch(name):
         raise BadFact(
@@ -91,7 +91,7 @@ def check_name(name: str) -> None:
 
 
 def check_snapshots(tenant: str, *names: str) -> None:
-    """Refuse what cannot name a tenant or its snapshots."""
+    """Raise for an invalid name of a tenant or its snapshots."""
     check_names(tenant)
     for name in names:
         check_name(name)
@@ -120,13 +120,13 @@ def _row(fact: NewFact, documents: Mapping[str, str]) -> Row:
     _check_ref(fact.classification, fact.key)
     name = f"{fact.classification}:{fact.key}"
     if (fault := not_plain(fact.content)) is not None:
-        raise BadFact(f"fact {name[:200]!r} is no JSON: {fault}", remedy="write plain JSON values")
+        raise BadFact(f"fact {name[:200]!r} is not JSON: {fault}", remedy="write plain JSON values")
     content = canonical(fact.content)
     if len(content) > MAX_FACT_BYTES:
         raise BadFact(
-            f"fact {name[:200]!r} has {len(content):,} bytes, and {MAX_FACT_BYTES:,} are the most",
+            f"fact {name[:200]!r} has {len(content):,} bytes (at most {MAX_FACT_BYTES:,})",
             code="fact_too_large",
-            remedy="import it as a document, which is cut into chunks",
+            remedy="import it as a document, which is split into chunks",
         )
     if len(fact.source) > MAX_SOURCE or "\0" in fact.source or not is_text(fact.source):
         raise BadFact(
@@ -175,28 +175,28 @@ def _moment(milliseconds: int) -> datetime:
 
 
 class Chain:
-    """The hash of a snapshot: over the hash before it and every change, in the order of class and key."""
+    """The hash of a snapshot: over the previous hash and every change, ordered by class and key."""
 
     def __init__(self, before: bytes) -> None:
         self._hash = hashlib.sha256(before)
 
     def add(self, row: Row) -> None:
-        """Continue with a change."""
+        """Add a change."""
         kept = None if row.content is None else row.hash.hex()
         self._hash.update(orjson.dumps([row.classification, row.key, kept, *row[4:]]) + b"\n")
 
     def digest(self) -> bytes:
-        """The hash so far."""
+        """Return the hash so far."""
         return self._hash.digest()
 
 
 def named(digest: bytes) -> str:
-    """A digest as it is written everywhere else."""
+    """Return a digest with its `sha256:` prefix."""
     return f"sha256:{digest.hex()}"
 
 
 def fact_of(row: Row, snapshot: str, snapshot_hash: bytes, query: str | None = None) -> Fact:
-    """A stored fact as others see it; raises `StoreCorrupt` if its bytes are not those that its hash names."""
+    """Return a stored fact; raise `StoreCorrupt` if its bytes do not match its hash."""
     ref = str(EvidenceRef(row.classification, row.key, snapshot))
     content = row.content or b""
     if hashlib.sha256(content).digest() != row.hash:
@@ -224,23 +224,23 @@ def fact_of(row: Row, snapshot: str, snapshot_hash: bytes, query: str | None = N
 
 
 class Census:
-    """How many facts and words each class has, kept along with the changes."""
+    """The number of facts and words of each class, updated with the changes."""
 
     def __init__(self, totals: bytes) -> None:
         self._totals: dict[str, tuple[int, int]] = msgspec.json.decode(totals) if totals else {}
 
     def add(self, classification: str, facts: int, words: int) -> None:
-        """Count facts in, or out where the numbers are negative."""
+        """Count facts in, or out if the numbers are negative."""
         before = self._totals.get(classification, (0, 0))
         self._totals[classification] = (before[0] + facts, before[1] + words)
 
     def encode(self) -> bytes:
-        """The counts as they are stored."""
+        """Return the counts as they are stored."""
         counted = {name: each for name, each in sorted(self._totals.items()) if each[0]}
         return msgspec.json.encode(counted)
 
     def of(self, classes: Iterable[str] | None) -> Totals:
-        """The counts of some classes, or of all."""
+        """Return the counts of some classes, or of all."""
         wanted = self._totals if classes is None else dict.fromkeys(classes)
         chosen = [self._totals[name] for name in wanted if name in self._totals]
         return Totals(sum(each[0] for each in chosen), sum(each[1] for each in chosen))
@@ -260,9 +260,9 @@ class SnapshotRow(NamedTuple):
 
 
 def count_change(change: Sequence[Any], chain: Chain, census: Census) -> None:
-    """Take a row of `changes` into the hash and the counts."""
+    """Add a row of `changes` to the hash and the counts."""
     classification, key, is_removal, *fields, length, old_length = change
-    content = None if is_removal else b"kept"  # only whether there is any counts here
+    content = None if is_removal else b"kept"  # only its presence matters here
     chain.add(Row(classification, key, content, *fields))
     if old_length is not None:
         census.add(classification, -1, -old_length)
@@ -271,7 +271,7 @@ def count_change(change: Sequence[Any], chain: Chain, census: Census) -> None:
 
 
 def head_of(row: SnapshotRow, facts: int, pins: int) -> SnapshotHead:
-    """What lists show of a row."""
+    """Return the list entry of a row."""
     return SnapshotHead(
         name=row.name,
         number=row.number,
@@ -284,7 +284,9 @@ def head_of(row: SnapshotRow, facts: int, pins: int) -> SnapshotHead:
 
 
 def differences(rows: Iterable[Sequence[Any]], *, is_backwards: bool) -> list[Difference]:
-    """The differences out of rows (class, key, whether it is of the earlier one, hash), two of one fact side by side."""
+    """Yield the differences from rows (class, key, whether it is the earlier one, hash), with the two rows of a fact
+    adjacent.
+    """
     found: dict[tuple[str, str], list[str | None]] = {}
     for classification, key, is_old, digest in rows:
         pair = found.setdefault((classification, key), [None, None])

@@ -1,8 +1,8 @@
-"""Changes on their way into a store.
+"""Buffers changes on their way into a store.
 
 Reading documents takes time, and a store that is locked meanwhile would keep sessions from pinning their snapshots. So
-all changes are checked and laid aside first, in memory or, where they are many, in a temporary file; then they are
-written in one go.
+all changes are checked and buffered first, in memory or, if there are many, in a temporary file; then they are written
+at once.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _IN_MEMORY = 32_000_000
 Prepared: TypeAlias = NewDocument | Row
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong: the caller has gone
-    """Whoever asked for this does not wait for it any more."""
+class Stopped(Exception):  # noqa: N818 - a cancellation, not a failure
+    """The caller no longer waits."""
 
 
 class _Page(msgspec.Struct, array_like=True):
-    """Some changes in their order; a document stands in front of the rows behind it."""
+    """Some changes in order; a document comes before its rows."""
 
     documents: list[tuple[int, NewDocument]]
     rows: list[Row]
 
 
 class Stop:
-    """Tells a thread that nobody waits any more."""
+    """Tells a thread that its caller no longer waits."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -48,13 +48,13 @@ class Stop:
         self._event.set()
 
     def check(self) -> None:
-        """Raise `Stopped` if it was asked to."""
+        """Raise `Stopped` if the thread was asked to stop."""
         if self._event.is_set():
             raise Stopped
 
 
 class Spool:
-    """Checked changes, in the order in which they came."""
+    """Checked changes, in order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -62,7 +62,7 @@ class Spool:
         self._decoder = msgspec.msgpack.Decoder(_Page)
 
     def fill(self, changes: Iterable[Change], progress: Progress, stop: Stop) -> None:
-        """Take all changes in; what they raise comes out."""
+        """Buffer all changes; exceptions of the iterator pass through."""
         prepared, done = _while_wanted(prepare(changes), stop), 0
         while batch := list(islice(prepared, BATCH)):
             documents = [(at, each) for at, each in enumerate(batch) if isinstance(each, NewDocument)]
@@ -72,7 +72,7 @@ class Spool:
             progress(done)
 
     def batches(self) -> Iterator[list[Prepared]]:
-        """The changes, some at a time."""
+        """Yield the changes in batches."""
         self._file.seek(0)
         while size := self._file.read(8):
             page = self._decoder.decode(self._file.read(int.from_bytes(size)))
@@ -96,6 +96,6 @@ def _while_wanted(changes: Iterable[Prepared], stop: Stop) -> Iterator[Prepared]
 
 @contextmanager
 def spooled() -> Generator[Spool]:
-    """A place for changes; what is in it is gone afterwards."""
+    """Return a buffer for changes, which is deleted afterwards."""
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         yield Spool(file)

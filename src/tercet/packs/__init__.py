@@ -1,7 +1,7 @@
 """Packs: loading a folder, building one in Python, and checking it.
 
-This room reads the pack folder and runs the Python files in it, since that is what declares its tools. It calls no
-tool, and it writes only when `scaffold` makes a new folder.
+This package reads the pack folder and runs its Python files, since they declare its tools. It calls no tool, and writes
+only when `scaffold` creates a new folder.
 """
 
 from tercet.packs.checking import check, check_folder

@@ -1,4 +1,4 @@
-"""`check`: everything that is wrong with a pack, at once."""
+"""`check`: finds all problems of a pack."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check(pack: Pack) -> tuple[Problem, ...]:
-    """Every problem of a pack, by file and row; none of severity error means that the pack can be used."""
+    """Return every problem of a pack, by file and row; without problems of severity error the pack can be used."""
     return _ordered(_found(pack.parts))
 
 
 def check_folder(path: str | os.PathLike[str]) -> tuple[Problem, ...]:
-    """Every problem of a pack folder: what keeps it from loading, and what is wrong in the rest."""
+    """Return every problem of a pack folder: those that keep it from loading, and those in the rest."""
     loaded = read_folder(path)
     return _ordered([*loaded.problems, *(_found(loaded.parts) if loaded.is_pack else ())])
 

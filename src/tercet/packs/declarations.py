@@ -1,4 +1,4 @@
-"""Decisions, gates, policies and actors: the tables of a TOML file, turned into contracts one by one."""
+"""Decisions, gates, policies and actors: the tables of a TOML file, converted into contracts one by one."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tercet.packs.toml import TomlFile, read_toml
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _MOST_PROBLEMS = 1_000
-"""Explaining a problem takes time, and a file may have a hundred thousand."""
+"""The limit on listed problems: explaining one takes time, and a file may have a hundred thousand."""
 
 PACK_FILE = "pack.toml"
 TUNING_FILE = "tuning.toml"
 
 
 class Declared(NamedTuple):
-    """Where declarations of a kind are written, and which field names them."""
+    """The file of a kind of declaration, and the field that names each."""
 
     kind: Kind
     file: str
     name_field: str
     beside: tuple[Kind, ...] = ()
-    """Other kinds that stand in the same file."""
+    """Other kinds in the same file."""
 
 
 DECISIONS = Declared("decision", "decisions.toml", "id")
@@ -62,12 +62,12 @@ _REMEDIES = {
 
 
 def nameless(values: Mapping[str, Any] | None = None) -> PackFile:
-    """Stands in for a `pack.toml` that cannot be read, so that the rest can be checked; it is never loaded."""
+    """Return a placeholder for a `pack.toml` that cannot be read, so that the rest can be checked; it is never loaded."""
     return PackFile.model_validate({"name": "unnamed", "version": "0.0.0", **(values or {})})
 
 
 def read_pack_file(draft: Draft) -> PackFile:
-    """`pack.toml`, as far as it can be read; what is wrong in it is noted and left out."""
+    """Return `pack.toml` as far as it can be read; problems are noted and their fields omitted."""
     toml = read_toml(draft, PACK_FILE) if draft.has(PACK_FILE) else None
     if toml is None:
         draft.unread.add("tool")
@@ -86,12 +86,12 @@ def read_pack_file(draft: Draft) -> PackFile:
 
 
 def read_decisions(draft: Draft) -> tuple[DecisionSpec, ...]:
-    """The decisions of `decisions.toml`, with the texts of the templates that they name."""
+    """Return the decisions of `decisions.toml`, with the texts of their templates."""
     return _read(draft, DECISIONS, DecisionSpec, _with_templates)
 
 
 def _with_templates(draft: Draft, table: Any) -> Any:
-    """A decision with the text of each template in the place of its path."""
+    """Return a decision with the text of each template in place of its path."""
     decision = as_object(table) or {}
     quality = as_object(decision.get("quality")) or {}
     documents = [as_object(each) for each in as_list(quality.get("documents")) or ()]
@@ -102,17 +102,17 @@ def _with_templates(draft: Draft, table: Any) -> Any:
 
 
 def read_gates(draft: Draft) -> tuple[Gate, ...]:
-    """The gates of `gates.toml`."""
+    """Return the gates of `gates.toml`."""
     return _read(draft, GATES, Gate)
 
 
 def read_policies(draft: Draft) -> tuple[Policy, ...]:
-    """The policies of `policies.toml`."""
+    """Return the policies of `policies.toml`."""
     return _read(draft, POLICIES, Policy)
 
 
 def read_actors(draft: Draft, file: str = ACTORS.file) -> tuple[Actor, ...]:
-    """The actors of `actors.toml`, or of a file by another name."""
+    """Return the actors of `actors.toml`, or of another file."""
     return _read(draft, ACTORS._replace(file=file), Actor)
 
 
@@ -122,12 +122,12 @@ def read_lanes(draft: Draft) -> tuple[Lane, ...]:
 
 
 def read_servers(draft: Draft) -> tuple[ServerTable, ...]:
-    """The MCP servers of `mcp.toml`."""
+    """Return the MCP servers of `mcp.toml`."""
     return _read(draft, SERVERS, ServerTable)
 
 
 def read_methods(draft: Draft) -> TaskLibrary:
-    """The facts, tasks, methods and goals of `methods.toml`."""
+    """Return the facts, tasks, methods and goals of `methods.toml`."""
     toml = read_toml(draft, METHODS.file) if draft.has(METHODS.file) else None
     if toml is None:
         if draft.has(METHODS.file):
@@ -143,7 +143,7 @@ def read_methods(draft: Draft) -> TaskLibrary:
 
 
 def read_tuning(draft: Draft) -> TuningRules:
-    """What may be tuned, by `tuning.toml`; nothing where that does not read."""
+    """Return the tuning rules of `tuning.toml`; None if it cannot be read."""
     toml = read_toml(draft, TUNING_FILE) if draft.has(TUNING_FILE) else None
     if toml is None:
         return TuningRules()
@@ -165,7 +165,7 @@ def _read(
     model: type[ModelT],
     prepare: Callable[[Draft, Any], Any] = _as_it_is,
 ) -> tuple[ModelT, ...]:
-    """The declarations of the one kind that a file holds."""
+    """Return the declarations of a file with only one kind."""
     kind, file = declared.kind, declared.file
     if not draft.has(file):
         return ()
@@ -208,7 +208,7 @@ def _read_tables(
 
 
 def _note_unknown_keys(draft: Draft, declared: Declared, toml: TomlFile) -> None:
-    """Notes the keys of a file that are none of the kinds that it holds."""
+    """Note the unknown top-level keys of a file."""
     kinds = (declared.kind, *declared.beside)
     for key in toml.values:
         if key not in kinds:
@@ -222,21 +222,21 @@ def _note_unknown_keys(draft: Draft, declared: Declared, toml: TomlFile) -> None
 
 
 def _tables(draft: Draft, declared: Declared, toml: TomlFile) -> list[Any]:
-    """The tables of one kind."""
+    """Return the tables of one kind."""
     kind, file = declared.kind, declared.file
     tables = toml.values.get(kind, [])
     listed = as_list(tables)
     if listed is None:
         draft.unread.add(kind)
         draft.note(
-            "wrong_value", f"{kind} is no list of tables", f"write [[{kind}]], with two brackets", file=file,
+            "wrong_value", f"{kind} is not a list of tables", f"write [[{kind}]], with two brackets", file=file,
             row=toml.row((kind,)),
         )  # fmt: skip
     return listed or []
 
 
 def note_duplicate(draft: Draft, place: str, first: Spot, second: Spot) -> None:
-    """Notes that two declarations have one name."""
+    """Note that two declarations have the same name."""
     row = f", line {first.row}" if first.row else ""
     draft.note(
         "duplicate_name",
@@ -257,7 +257,7 @@ def note_all(
     toml: TomlFile,
     path: Sequence[str | int],
 ) -> None:
-    """Notes every fault that a contract found in a table."""
+    """Note every problem that a contract found in a table."""
     for detail in _list_faults(draft, error, spot):
         location = detail["loc"]
         code, message, remedy = explain(detail, model)
@@ -275,7 +275,7 @@ def note_all(
 
 
 def _list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[Any]:
-    """The faults that Pydantic found, until so many problems are noted that further ones would help no reader."""
+    """Yield the problems that Pydantic found, up to a limit."""
     for detail in error.errors(include_url=False):
         if len(draft.problems) >= _MOST_PROBLEMS:
             message = f"more than {_MOST_PROBLEMS:,} problems: those after this line are not listed"
@@ -285,11 +285,11 @@ def _list_faults(draft: Draft, error: ValidationError, spot: Spot) -> Iterator[A
 
 
 _RENAMED = {"required_facts": "required_values"}
-"""Keys of earlier versions, with the key that came in their place."""
+"""Keys of earlier versions, with their replacements."""
 
 
 def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
-    """The code, the sentence and the remedy for one fault that Pydantic found."""
+    """Return the code, the message and the remedy for one of Pydantic's errors."""
     location: Sequence[str | int] = detail["loc"]
     key = str(location[-1]) if location else ""
     match detail["type"]:
@@ -300,7 +300,7 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
             return "unknown_key", f"unknown key {key!r}", hint if known else "remove it"
         case (
             "template_invalid" | "placeholder_unknown" | "parameter_unused" as own
-        ):  # named by a command itself
+        ):  # the message is complete already
             what, _, remedy = str(detail["msg"]).partition(": ")
             return own, what, remedy or "correct the template"
         case "missing":
@@ -312,11 +312,11 @@ def explain(detail: Any, model: type[BaseModel]) -> tuple[str, str, str]:
 
 
 def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
-    """The keys that the table has in which something was found; none where it is not described by a contract."""
+    """Return the valid keys of the table in which a problem was found; empty if no contract describes it."""
     inside: type[BaseModel] | None = model
     is_name = False
     for part in location[:-1]:
-        if isinstance(part, int) or is_name:  # the number of a table, or the name that somebody gave it
+        if isinstance(part, int) or is_name:  # the number of a table, or a name chosen by the author
             is_name = False
             continue
         field = inside.model_fields.get(part) if inside is not None else None
@@ -326,7 +326,7 @@ def _fields_at(model: type[BaseModel], location: Sequence[str | int]) -> list[st
 
 
 def _contract_in(annotation: Any) -> type[BaseModel] | None:
-    """The contract that a field holds: itself, or as one of a list, or beside None."""
+    """Return the contract of a field: its type, or one inside a list or an optional type."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for each in get_args(annotation) if (found := _contract_in(each)) is not None), None)
@@ -342,8 +342,6 @@ def _wrong(detail: Any, shown: str) -> tuple[str, str]:
         return f"{words.fault} (here: {shown})", words.remedy
     message = str(detail["msg"]).removeprefix("Value error, ")
     said = f"{message[:1].lower()}{message[1:]}"
-    if isinstance(
-        detail.get("input"), dict | list | tuple
-    ):  # what a whole table holds stands where the problem is
+    if isinstance(detail.get("input"), dict | list | tuple):  # the whole table is not printed
         return said, "correct the values"
     return f"{said} (here: {shown})", "correct the value"

@@ -1,8 +1,7 @@
-"""A pack made of its declarations alone: enough to judge by, and nothing in it can be called.
+"""A pack made of its declarations only: enough to judge by, but its tools cannot be called.
 
-Whoever looks back at a run has the declarations of its pack, which its hash is over, and no code. The pack that is made
-of them has the same hash, so it compiles the same contexts and reaches the same verdicts; its tools raise when they are
-called.
+A replay has the declarations of a pack, which its hash covers, but no code. The pack made of them has the same hash, so
+it compiles the same contexts and reaches the same verdicts; its tools raise when called.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from tercet.packs.pack import Pack
 
 
 def write_declarations(pack: Pack) -> bytes:
-    """The declarations of a pack as canonical JSON: their SHA-256 is the pack's hash."""
+    """Return the declarations of a pack as canonical JSON: their SHA-256 is the pack's hash."""
     return canonical(pack.declarations)
 
 
 def read_declarations(data: bytes) -> Pack:
-    """The pack that declarations make; raises `UsageError` if they make none, or one with another hash."""
+    """Return the pack made of declarations; raise `UsageError` if they are invalid or have another hash."""
     try:
         declared = msgspec.json.decode(data)
         known = _without_retired(declared)
@@ -35,16 +34,16 @@ def read_declarations(data: bytes) -> Pack:
     if canonical(pack.declarations) != canonical(known):
         raise _refusal("this version of Tercet reads something else in them")
     if known is not declared:
-        object.__setattr__(pack, "content", data)  # the hash of a pack is that of what it declared then
+        object.__setattr__(pack, "content", data)  # the recorded hash covers retired fields too
     return pack
 
 
 _RETIRED = {"quality": ("required_facts",), "repair": ("redaction",)}
-"""Fields of decisions that no rule reads any more: what followed from them is a fact of the runs that went by them."""
+"""Retired fields of decisions: their consequences are recorded facts of the runs that used them."""
 
 
 def _without_retired(declared: Any) -> Any:
-    """Declarations without the fields that are retired; the same object where there are none."""
+    """Return declarations without retired fields; the same object if there are none."""
     decisions = as_list((as_object(declared) or {}).get("decisions")) or []
     kept = [_kept_of(as_object(each) or {}) for each in decisions]
     return declared if kept == decisions else {**declared, "decisions": kept}
@@ -72,13 +71,15 @@ def _build(declared: Any) -> Pack:
 
 
 def _tool(fields: JsonObject, code_name: str) -> JsonObject:
-    """The fields of a tool with something in the place of its code."""
+    """Return the fields of a tool with a placeholder for its code."""
     made: JsonObject = {**fields, "call": _stand_in(code_name)}
     return {**made, "reconcile": _stand_in(code_name)} if fields.get("reconciles") else made
 
 
 def _stand_in(code_name: str) -> Callable[..., Any]:
-    """Raises when it is called; keeps the recorded name of the code, which is part of the pack's hash."""
+    """Return a function that raises when called; it keeps the recorded name of the code, which is part of the pack's
+    hash.
+    """
 
     def call(**_: Any) -> Any:
         raise NotSent(
@@ -94,7 +95,7 @@ def _stand_in(code_name: str) -> Callable[..., Any]:
 
 def _refusal(reason: str) -> UsageError:
     return UsageError(
-        f"these declarations make no pack: {reason}",
+        f"invalid pack declarations: {reason}",
         code="declarations_unreadable",
         remedy="read them with the version of Tercet that wrote them, or load the pack from its folder",
     )

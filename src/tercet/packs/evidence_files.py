@@ -1,4 +1,4 @@
-"""The evidence files of a pack: each holds facts of one snapshot; several files may hold parts of the same one."""
+"""The evidence files of a pack: each holds facts of one snapshot; several files may belong to the same snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tercet.tools.strict_json import JsonFault, read_strictly
 
 FOLDER = "evidence"
 MAX_PROBLEMS = 50
-"""So many wrong facts of one file are listed; a file made by a script has all of them wrong in the same way."""
+"""The limit on listed problems per file: generated files often have the same problem in every fact."""
 
 
 class Fact(Authored):
@@ -29,13 +29,13 @@ class Fact(Authored):
     id: str = Field(pattern=r"^[^#\s]+$")
     content: PlainValue
     trust: Trust = Trust.TRUSTED
-    """Trusted by default: whoever writes the pack vouches for the facts in it."""
+    """Trusted by default: the author of the pack vouches for its facts."""
     source: str = ""
     expires_at: AwareDatetime | None = None
 
 
 class EvidenceFile(Authored):
-    """A file of facts; the facts themselves are read one by one."""
+    """A file of facts, which are read one by one."""
 
     snapshot: str = Field(pattern=r"^[^#\s]+$")
     created_at: AwareDatetime | None = None
@@ -43,7 +43,7 @@ class EvidenceFile(Authored):
 
 
 def read_evidence(draft: Draft) -> tuple[tuple[Evidence, ...], dict[str, datetime]]:
-    """The facts of the folder in the order of their ids, and when each snapshot was taken."""
+    """Return the facts of the folder ordered by id, and the time of each snapshot."""
     found: dict[str, Evidence] = {}
     times: dict[str, tuple[datetime, str]] = {}
     for name in draft.list_files(FOLDER, ".json"):
@@ -94,7 +94,7 @@ def _read_facts(draft: Draft, name: str, file: EvidenceFile) -> Iterator[Evidenc
             draft.note(
                 "too_many_problems",
                 f"the facts from number {number + 1} on were not read",
-                "mend the ones above first",
+                "correct the ones above first",
                 file=name,
             )
             draft.unread.add("evidence")

@@ -1,7 +1,7 @@
-"""The files of a pack folder that make the pack what it is, as bytes.
+"""The files of a pack folder that its hash covers, as bytes.
 
-Only what loading reads for the pack's hash: neither the people in it, nor its evidence, which has a pin of its own, nor
-anything else that lies in the folder, such as a database or a file with secrets.
+Excluded are the people, the evidence, which is pinned separately, and any other file in the folder, such as a database
+or secrets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tercet.packs.pack import Pack
 
 
 def read_files(path: str | os.PathLike[str], pack: Pack) -> dict[str, bytes]:
-    """The files that a pack was loaded from, by name; raises `PackError` if one cannot be read any more."""
+    """Return the files that a pack was loaded from, by name; raise `PackError` if one can no longer be read."""
     draft = Draft(Path(os.path.realpath(path)))
     found = {name: draft.read_bytes(name) for name in sorted(set(_names(draft, pack)))}
     if draft.problems:

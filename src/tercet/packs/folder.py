@@ -1,6 +1,6 @@
-"""Reading the files of a pack folder: bounded, as UTF-8, and without ever following a link out of it.
+"""Reads files of a pack folder: with size limits, as UTF-8, and without following links out of it.
 
-A reader collects what is wrong in a `Draft` and goes on, so that one run over a folder reports every problem.
+Problems are collected in a `Draft`, so that one pass over a folder reports all of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ HTTP_FILE = "http.toml"
 COMMANDS_FILE = "commands.toml"
 
 MAX_BYTES = 16 * 2**20
-"""A larger file is refused unread."""
+"""Larger files are rejected without reading."""
 MAX_TOML_BYTES = 2**20
-"""TOML is written by people, and its parser is slow: a larger file is refused unread."""
+"""The limit for TOML files, whose parser is slow."""
 
 
 @dataclass
 class Draft:
-    """What is known so far about a folder that is being read."""
+    """A folder being read, and the problems found so far."""
 
     folder: Path
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -42,7 +42,7 @@ class Draft:
         row: int | None = None,
         severity: Severity = "error",
     ) -> None:
-        """Notes a problem; a warning does not keep the pack from loading."""
+        """Note a problem; a warning does not keep the pack from loading."""
         self.problems.append(
             Problem(
                 code=code,
@@ -56,11 +56,11 @@ class Draft:
         )
 
     def has(self, name: str) -> bool:
-        """Whether the folder has an entry of this name, whatever it is."""
+        """Return whether the folder has an entry of this name."""
         return self._mode(name) is not None
 
     def read_bytes(self, name: str, limit: int = MAX_BYTES) -> bytes | None:
-        """The bytes of a file; None, and a problem, if they cannot or may not be read."""
+        """Return the bytes of a file; None, with a problem noted, if it cannot or must not be read."""
         if not self._is_own_file(name):
             return None
         try:
@@ -80,18 +80,18 @@ class Draft:
         return data
 
     def read_text(self, name: str, limit: int = MAX_BYTES) -> str | None:
-        """The text of a file; None, and a problem, if there is none that can be read."""
+        """Return the text of a file; None, with a problem noted, if it cannot be read."""
         data = self.read_bytes(name, limit)
         return None if data is None else self.decode(name, data)
 
     def decode(self, name: str, data: bytes) -> str | None:
-        """The text that a file's bytes spell; None, and a problem, if they spell none."""
+        """Return the text of a file's bytes; None, with a problem noted, if they are not UTF-8."""
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             self.note(
                 "not_utf8",
-                f"byte {error.start} is no UTF-8",
+                f"byte {error.start} is not UTF-8",
                 "save the file as UTF-8",
                 file=name,
                 row=data.count(b"\n", 0, error.start) + 1,
@@ -99,12 +99,12 @@ class Draft:
             return None
 
     def list_files(self, name: str, suffix: str) -> list[str]:
-        """The files with a suffix in a folder of the pack, in the order of their names."""
+        """Return the files with a suffix in a folder of the pack, ordered by name."""
         mode = self._mode(name)
         if mode is None:
             return []
         if not stat.S_ISDIR(mode):
-            self.note("not_a_folder", "it is no folder of this pack", "make it a plain folder", file=name)
+            self.note("not_a_folder", "it is not a folder of this pack", "make it a plain folder", file=name)
             return []
         try:
             entries = sorted(entry.name for entry in (self.folder / name).iterdir())
@@ -114,7 +114,7 @@ class Draft:
         return [str(PurePosixPath(name, entry)) for entry in entries if entry.endswith(suffix)]
 
     def _is_own_file(self, name: str) -> bool:
-        """Whether a name leads, without a link, to a plain file inside the folder."""
+        """Return whether a name is a regular file inside the folder, without links."""
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name:
             self.note(
@@ -132,7 +132,7 @@ class Draft:
             )  # fmt: skip
             return False
         if modes[-1] is not None and not stat.S_ISREG(modes[-1]):
-            self.note("not_a_file", "it is no plain file", "put a plain file there", file=name)
+            self.note("not_a_file", "it is not a regular file", "put a regular file there", file=name)
             return False
         return True
 

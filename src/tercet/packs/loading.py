@@ -1,7 +1,7 @@
-"""Reading a pack folder.
+"""Reads a pack folder.
 
-Loading is deterministic: the same bytes in the folder give the same pack, wherever it lies and in whatever order the
-file system lists it. It never stops at the first problem; what could be read is handed on with all that is wrong.
+Loading is deterministic: the same bytes give the same pack, wherever the folder is and in whatever order the file
+system lists it. It does not stop at the first problem; it returns what could be read together with all problems.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TEMPLATES = "templates"
 
 
 def read_templates(draft: Draft) -> tuple[Plan, ...]:
-    """The templates of the folder in the order of their file names."""
+    """Return the templates of the folder ordered by file name."""
     found: dict[str, Plan] = {}
     for name in draft.list_files(TEMPLATES, ".json"):
         text = draft.read_text(name)
@@ -79,7 +79,7 @@ _TOML_FILES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A folder as far as it could be read, and everything that is wrong with it."""
+    """A folder as far as it could be read, with all problems."""
 
     pack_file: PackFile
     parts: Parts
@@ -92,7 +92,7 @@ class Loaded:
 
 
 def read_folder(path: str | os.PathLike[str]) -> Loaded:
-    """Everything that a pack folder declares, with every problem of reading it."""
+    """Return everything that a pack folder declares, with every problem of reading it."""
     shown = os.fspath(path)
     draft = Draft(_real(shown))
     if not _is_pack(draft, shown):
@@ -138,9 +138,9 @@ def read_folder(path: str | os.PathLike[str]) -> Loaded:
 
 
 def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
-    """The tools of all kinds, and the hash of everything that they came from."""
+    """Return the tools of all kinds, and the hash of everything that they came from."""
     tools, code = read_tools(draft, pack_file)
-    # What calls services and programs takes a while to import, and most packs have neither.
+    # Importing the code for services and programs takes a while, and most packs have neither.
     if draft.has(HTTP_FILE):
         from tercet.packs.outside_files import read_services  # noqa: PLC0415 - see above
 
@@ -156,15 +156,15 @@ def _read_all_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...]
 
 
 def _real(path: str) -> Path:
-    """The folder itself: that a pack is reached through a link is fine, that its files are links is not."""
+    """Return the folder itself: a pack may be reached through a link, but its files may not be links."""
     try:
         return Path(os.path.realpath(path))
-    except ValueError:  # a null character; there is no such folder
+    except ValueError:  # a null character in the path
         return Path(path)
 
 
 def _is_pack(draft: Draft, shown: str) -> bool:
-    """Whether the folder is there and has at least one file of a pack."""
+    """Return whether the folder exists and has at least one file of a pack."""
     if not draft.has("."):
         draft.note(
             "missing_folder",
@@ -190,7 +190,7 @@ def _is_pack(draft: Draft, shown: str) -> bool:
 
 
 def _note_ignored_files(draft: Draft) -> None:
-    """A TOML file under another name is a misspelling: its author believes that it counts."""
+    """Warn about a TOML file with an unknown name, which is probably misspelt."""
     for name in draft.list_files(".", ".toml"):
         if name not in _TOML_FILES:
             stems = [known.removesuffix(".toml") for known in _TOML_FILES]

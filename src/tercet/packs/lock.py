@@ -1,6 +1,6 @@
-"""`mcp.lock.json`: the tool definitions of MCP servers that a person has accepted.
+"""`mcp.lock.json`: the accepted tool definitions of MCP servers.
 
-The hash of each is over the definition alone; who accepted it, and when, stands beside it for people.
+Each hash covers the definition only; who accepted it, and when, is kept beside it for information.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Pin(Authored):
 
 
 class Lock(Authored):
-    """The accepted definitions, by server and by the tool's name there."""
+    """The accepted definitions, by server and tool name."""
 
     format: Literal[1] = 1
     servers: dict[str, dict[str, Pin]] = {}
 
     def definitions(self, server: str) -> dict[str, Definition]:
-        """The accepted definitions of a server."""
+        """Return the accepted definitions of a server."""
         return {name: pin.definition for name, pin in self.servers.get(server, {}).items()}
 
     def hashes(self) -> dict[str, dict[str, str]]:
-        """What of it belongs to the pack."""
+        """The hashes that are part of the pack."""
         return {
             server: {name: pin.definition.hash for name, pin in pins.items()}
             for server, pins in self.servers.items()
         }
 
     def pinned(self, server: str, live: Mapping[str, Definition], *, by: str, at: str) -> Lock:
-        """The same with what a server says now; a pin that still holds keeps its date."""
+        """Return the lock updated with a server's current definitions; unchanged pins keep their dates."""
         known = self.servers.get(server, {})
         pins = {
             name: known[name]
@@ -63,7 +63,7 @@ class Lock(Authored):
 
 
 def read_lock(draft: Draft) -> Lock | None:
-    """The lock of a folder, empty if there is none; None, and a problem, if it cannot be read or believed."""
+    """Return the lock of a folder, empty if there is none; None, with a problem noted, if it is invalid."""
     if not draft.has(LOCK_FILE):
         return Lock()
     text = draft.read_text(LOCK_FILE)
@@ -82,11 +82,11 @@ def read_lock(draft: Draft) -> Lock | None:
     return lock if _is_whole(draft, lock) else None
 
 
-_REMEDY = "restore the file, or accept the definitions anew: tercet tools pin PACK"
+_REMEDY = "restore the file, or accept the definitions again: tercet tools pin PACK"
 
 
 def _is_whole(draft: Draft, lock: Lock) -> bool:
-    """Whether each definition is the one that was accepted."""
+    """Return whether each definition matches its accepted hash."""
     is_whole = True
     for server, pins in lock.servers.items():
         for name, pin in pins.items():
@@ -104,7 +104,7 @@ _OTHER = "this is not the definition that was accepted: its hash differs"
 
 
 def write_lock(folder: Path, lock: Lock) -> None:
-    """Write the lock of a folder, whole or not at all."""
+    """Write the lock of a folder atomically."""
     path = folder / LOCK_FILE
     draft = path.with_name(f".{LOCK_FILE}.{os.getpid()}")
     try:
@@ -127,14 +127,14 @@ def _text(lock: Lock) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pins:
-    """The servers of a folder, and the definitions that were accepted."""
+    """The servers of a folder, and their accepted definitions."""
 
     folder: Path
     servers: tuple[ServerTable, ...]
     lock: Lock
 
     def wanted(self, name: str | None) -> tuple[ServerTable, ...]:
-        """One server by its name, or all; raises `UsageError`."""
+        """Return one server by name, or all; raise `UsageError` if it does not exist."""
         found = tuple(server for server in self.servers if name in (None, server.name))
         if found:
             return found
@@ -146,17 +146,17 @@ class Pins:
         )
 
     def changes(self, server: ServerTable, live: dict[str, Definition]) -> tuple[Change, ...]:
-        """What a server says otherwise than what is pinned of it, of all that the pack takes."""
+        """Return the differences between a server's current definitions and the pinned ones."""
         return compare(self.lock.definitions(server.name), taken(server, live))
 
 
 def taken(server: ServerTable, live: dict[str, Definition]) -> dict[str, Definition]:
-    """The definitions that the pack takes of a server."""
+    """Return the definitions of a server that the pack uses."""
     return {name: definition for name, definition in live.items() if server.takes(name)}
 
 
 def read_pins(path: str | os.PathLike[str], *, is_mending: bool = False) -> Pins:
-    """The servers and pins of a folder; raises `PackError`. Whoever mends the lock need not be able to read it."""
+    """Return the servers and pins of a folder; raise `PackError`. With `is_mending`, an invalid lock is ignored."""
     draft = Draft(Path(os.path.realpath(path)))
     if not draft.has("."):
         draft.note("missing_folder", "there is no such folder", "check the path", file=os.fspath(path))

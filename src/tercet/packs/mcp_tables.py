@@ -1,4 +1,4 @@
-"""`mcp.toml`: the servers that a pack uses, and what the pack says about their tools."""
+"""`mcp.toml`: the servers that a pack uses, and the pack's declarations about their tools."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from tercet.tools.mcp.server import ServerSpec
 
 
 def _spelt_out(limits: Any) -> Any:
-    """Limits of which some are written as the bare condition."""
+    """Return limits as tables, of which some are written as a bare condition."""
     given = as_list(limits)
     return limits if given is None else [{"expression": x} if isinstance(x, str) else x for x in given]
 
 
 class ToolTable(ToolTerms):
-    """What a pack says about one tool of a server: a description instead of the server's own, and terms, which are left
-    as they are in `ToolSpec` where the table is silent. `untrusted`, also as an empty list, means that all other fields of
-    the result are trusted."""
+    """The pack's declarations about one tool of a server: a description that replaces the server's, and terms with the
+    defaults of `ToolSpec`. `untrusted`, also as an empty list, means that all other fields of the result are trusted.
+    """
 
     name: str = Field(min_length=1, max_length=200)
-    """The tool's name at the server."""
+    """The tool's name on the server."""
     mode: ApprovalMode | None = None
-    """None is destructive. A hint of the server can raise it."""
+    """None means destructive. A hint of the server can raise it."""
     limits: Annotated[tuple[Limit, ...], BeforeValidator(_spelt_out)] = ()
     error_means: Literal["unknown", "not_done"] = "unknown"
-    """What an error answer says about the effect: `not_done` states that it did not happen."""
+    """The meaning of an error answer: `not_done` states that the effect did not happen."""
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What it says, without what only an MCP tool has."""
+        """The declared terms, without the fields that only MCP tools have."""
         own = {"name", "mode", "error_means"}
         return {field: getattr(self, field) for field in self.model_fields_set - own}
 
 
 class ServerTable(ServerSpec):
-    """A server, with what the pack says about its tools."""
+    """A server, with the pack's declarations about its tools."""
 
     tools: tuple[str, ...] | None = None
-    """The tools that the pack takes, by their names at the server; None means all."""
+    """The tools that the pack uses, by their names on the server; None means all."""
     tool: tuple[ToolTable, ...] = ()
 
     @property
     def spec(self) -> ServerSpec:
-        """The server alone."""
+        """The server without its tools."""
         own = {
             field: getattr(self, field) for field in self.model_fields_set if field in ServerSpec.model_fields
         }
         return ServerSpec(**own)
 
     def takes(self, name: str) -> bool:
-        """Whether the pack wants this tool of the server."""
+        """Return whether the pack uses this tool of the server."""
         return self.tools is None or name in self.tools

@@ -1,7 +1,7 @@
-"""The tools of a pack's MCP servers, made of `mcp.toml` and of what `mcp.lock.json` has pinned.
+"""The tools of a pack's MCP servers, built from `mcp.toml` and the pins in `mcp.lock.json`.
 
-Nothing is started and nobody is asked: a pack is what its files say. A tool without a pin is a problem, since nobody has
-seen what it says about itself.
+No server is started or contacted: a pack is what its files say. A tool without a pin is a problem, since its definition
+has not been accepted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MCP_FILE = SERVERS.file
 
 
 def read_mcp_tools(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
-    """The tools of the folder's servers, and the hashes of what they are made of."""
+    """Return the tools of the folder's servers, and the hashes of their definitions."""
     servers = read_servers(draft)
     lock = read_lock(draft) if servers or draft.has(LOCK_FILE) else Lock()
     if lock is None or "server" in draft.unread or any(place.startswith("server ") for place in draft.broken):
@@ -96,7 +96,9 @@ def _tool(
     if "untrusted" in said and said.get("trust") is None:
         fields["trust"] = Trust.TRUSTED
     if mode is not ApprovalMode.READ_ONLY and said.get("reversibility") is Reversibility.PURE:
-        fields["reversibility"] = None  # what changes something is not pure, whoever said that it only reads
+        fields["reversibility"] = (
+            None  # a tool with effects is not pure, even if a hint says that it only reads
+        )
     if definition.hint("idempotentHint") is False:
         fields["idempotent"] = False
     try:
@@ -109,7 +111,7 @@ def _tool(
 
 
 def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool: Tool, place: str) -> None:
-    """Say where the pack and the server see a tool differently: the careful one of them counts."""
+    """Warn where the pack and the server disagree about a tool: the more cautious declaration applies."""
 
     def row(field: str) -> int | None:
         return draft.spots.get(f"{place}, {field}", draft.spots[place]).row
@@ -117,7 +119,7 @@ def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool:
     if label is None or label.mode is None:
         draft.note(
             "mcp_unlabelled",
-            "the pack does not say what it may touch, so it counts as destructive",
+            "the pack does not declare its mode, so it counts as destructive",
             f'add [[server.tool]] with name = "{definition.name}" and its mode, or leave it out of the server\'s tools',
             file=MCP_FILE, place=place, row=row("mode"), severity="warning",
         )  # fmt: skip
@@ -138,7 +140,7 @@ def _remark(draft: Draft, definition: Definition, label: ToolTable | None, tool:
 
 
 def _note_unpinned(draft: Draft, table: ServerTable, pinned: Mapping[str, Definition]) -> None:
-    """A server without pins, or a tool that is named and not pinned."""
+    """Note a server without pins, or a named tool that is not pinned."""
     remedy = f"look at them and accept them: tercet tools pin PACK {table.name}"
     place, spot = f"server {table.name}", draft.spots[f"server {table.name}"]
     if not pinned:
@@ -176,7 +178,7 @@ def _note_unused(draft: Draft, servers: tuple[ServerTable, ...], lock: Lock) -> 
 
 
 def _hashes(servers: tuple[ServerTable, ...], lock: Lock, files: Mapping[str, str]) -> dict[str, str]:
-    """What the servers are, what is pinned of them, and the files of the pack that their commands name."""
+    """Return the hashes of the servers, their pins, and the files of the pack that their commands name."""
     declared = [
         {
             **table.spec.model_dump(mode="json", exclude_defaults=True),
@@ -192,7 +194,7 @@ def _hashes(servers: tuple[ServerTable, ...], lock: Lock, files: Mapping[str, st
 
 
 def _spot(draft: Draft, table: ServerTable, name: str) -> Spot:
-    """Where a tool of a server is spoken of: at its own table, else at the server's."""
+    """Return the place of a server's tool: its own table, else the server's."""
     base = f"server {table.name}"
     number = next((n for n, label in enumerate(table.tool) if label.name == name), None)
     own = None if number is None else draft.spots.get(f"{base}, tool.{number}")
@@ -200,7 +202,7 @@ def _spot(draft: Draft, table: ServerTable, name: str) -> Spot:
 
 
 def _place(draft: Draft, table: ServerTable, name: str, place: str, spot: Spot) -> None:
-    """Lets a problem of a tool, or of one of its fields, be told with the line where that was written."""
+    """Register the places of a tool and its fields with the lines where they were written."""
     draft.spots[place] = spot
     number = next((n for n, label in enumerate(table.tool) if label.name == name), None)
     prefix = f"server {table.name}, tool.{number}."

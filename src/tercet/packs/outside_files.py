@@ -1,4 +1,4 @@
-"""`http.toml` and `commands.toml`: the HTTP services and the programs of a pack, and which of them are tools."""
+"""`http.toml` and `commands.toml`: the HTTP services and programs of a pack, and the tools made of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LISTED = "tool"
 
 
 def read_services(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
-    """The tools of all services, and the hashes of the declarations and descriptions that they came from."""
+    """Return the tools of all services, and the hashes of their declarations and descriptions."""
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
     declared: list[Any] = []
@@ -59,10 +59,10 @@ def _hash(draft: Draft, file: str, declared: list[Any]) -> dict[str, str]:
     """Return the hash of what a file declares."""
     try:
         return {file: digest(declared)} if declared else {}
-    except (UsageError, TypeError):  # a date, a NaN, a number beyond 2^53: some field refuses it, or ought to
+    except (UsageError, TypeError):  # a date, NaN, or a number beyond 2^53, which no field accepts
         draft.note(
             "not_canonical",
-            "it holds what JSON does not have",
+            "it contains values that JSON does not have",
             "use texts, whole numbers and lists",
             file=file,
         )
@@ -106,7 +106,7 @@ def _read_document(draft: Draft, service: Service, hashes: dict[str, str]) -> Do
         return read_document(text, is_yaml=name.lower().endswith((".yaml", ".yml")))
     except OpenApiError as error:
         draft.unread.add("tool")
-        draft.note(error.code, error.message, error.remedy or "mend it", file=name, place=error.place)
+        draft.note(error.code, error.message, error.remedy or "correct it", file=name, place=error.place)
     return None
 
 
@@ -139,7 +139,7 @@ def _read_operations(table: Table, service: Service, document: Document, found: 
 
 
 def _read_defaults(table: Table) -> dict[str, Any]:
-    """What holds for every tool of a service that does not say otherwise."""
+    """Return the default terms of a service's tools."""
     given = table.values.get(_DEFAULTS, {})
     members = as_object(given)
     said, rest = ({}, {str(given): given}) if members is None else split(members)
@@ -214,7 +214,7 @@ def _note(table: Table, error: OpenApiError, place: str) -> None:
 
 
 def read_commands(draft: Draft) -> tuple[tuple[Tool, ...], dict[str, str]]:
-    """The tools of all commands, and the hashes of the declarations and of the pack's own programs."""
+    """Return the tools of all commands, and the hashes of the declarations and of the pack's own programs."""
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
     declared: list[Any] = []
@@ -240,7 +240,9 @@ def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[s
         return
     if program is None:
         table.warn(
-            "program_missing", f"there is no program {command.argv[0]} here", "install it where runs happen"
+            "program_missing",
+            f"the program {command.argv[0]} is not installed here",
+            "install it where runs happen",
         )
     elif "/" not in command.argv[0]:
         table.note(
@@ -259,7 +261,7 @@ def _keep(table: Table, command: Command, found: dict[str, Tool], hashes: dict[s
 
 
 def _is_at_home(table: Table, command: Command) -> bool:
-    """Whether a command runs in a folder that is there, and in no other by a way around."""
+    """Return whether a command's working directory exists and is allowed."""
     path = PurePosixPath(command.cwd)
     folder = table.draft.folder / command.cwd
     is_inside = path.is_absolute() or (
@@ -278,7 +280,7 @@ def _is_at_home(table: Table, command: Command) -> bool:
 
 
 def _line_of(table: Table, command: Command) -> CommandLine:
-    """The command with its fixed arguments; a file that a parameter names is the plan's choice, and is not hashed."""
+    """Return the command with its fixed arguments; a file that a parameter names is chosen by the plan, and not hashed."""
     words = ["".join(piece.text for piece in each.pieces) for each in command.template if each.is_fixed]
     return CommandLine(
         words=words,

@@ -42,16 +42,16 @@ from tercet.tools.tool import Tool
 _T = TypeVar("_T")
 _IdentifiedT = TypeVar("_IdentifiedT", Actor, Evidence)
 Listed = Annotated[Sequence[_T], AfterValidator(tuple)]
-"""Given as a list or a tuple, kept as a tuple."""
+"""Accepts a list or a tuple, stored as a tuple."""
 
 _FORMAT = 1
-"""The version of what is hashed; a change to it changes the hash of every pack."""
+"""The version of the hashed content; changing it changes the hash of every pack."""
 
 
 class Pack(Header):
     """Tools, decisions, gates, policies, actors and evidence under one name and version.
 
-    Two packs are equal if they declare the same and hold the same evidence.
+    Two packs are equal if they have the same declarations and the same evidence.
     """
 
     tools: Listed[Tool] = ()
@@ -65,22 +65,22 @@ class Pack(Header):
     templates: Listed[Plan] = ()
     """The plans that the template planner proposes, one for each intent."""
     library: TaskLibrary = TaskLibrary()
-    """The tasks and methods that the task planner breaks a request down by."""
+    """The tasks and methods of the task planner."""
     tuning: TuningRules = Field(default_factory=TuningRules, repr=False)
-    """What of it may be tuned, and in which bounds. No run is judged by that, so it is not part of the hash."""
+    """What may be tuned, within which bounds. It affects no run, so it is not part of the hash."""
     snapshot_times: Mapping[str, AwareDatetime] = Field(default={}, repr=False)
-    """When each snapshot was taken; one without a time counts as older than all that have one."""
+    """The time of each snapshot; one without a time counts as oldest."""
     code: Mapping[str, str] = Field(default={}, repr=False)
     """The hash of each file that the tools came from; empty for a pack built in Python."""
     spots: Annotated[Mapping[str, Spot], SkipValidation] = Field(default={}, repr=False)
-    """Where each declaration was written."""
+    """The file and line of each declaration."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The pack in a folder; raises `PackError` with every problem if it does not load.
+        """Return the pack in a folder; raise `PackError` with every problem if it does not load.
 
-        Expressions and schemas are compiled here too. What only makes a pack useless or unsafe, such as a gate that
-        nobody can approve, is what `check` finds.
+        Expressions and schemas are compiled here too. `check` also finds what makes a pack useless or unsafe, such as a
+        gate that no actor can approve.
         """
         loaded = read_folder(path)
         problems = [
@@ -103,27 +103,27 @@ class Pack(Header):
 
     @cached_property
     def hash(self) -> str:
-        """What this pack declares, and the code of its tools."""
+        """The hash of the declarations and the code of the tools."""
         return hash_bytes(self.content)
 
     @cached_property
     def content(self) -> bytes:
-        """What the hash is over, as canonical JSON: every session keeps it, so that replay knows the rules it went by.
+        """The hashed content as canonical JSON: every session stores it, so that a replay knows its rules.
 
-        Evidence has its own pin, the snapshot. People are not the pack: who holds a role is asked when it matters.
+        Evidence is pinned separately, by the snapshot. People are not included: roles are looked up when needed.
         """
         return canonical(self.declarations)
 
     @property
     def declarations(self) -> JsonObject:
-        """All that the hash is over, as one JSON object."""
+        """The hashed content as one JSON object."""
         return {
             "format": _FORMAT,
             **self.model_dump(mode="json", include=set(Header.model_fields), exclude_defaults=True),
             "tools": [_dump(tool) for tool in sorted(self.tools, key=lambda tool: tool.name)],
             "decisions": [_dump(spec) for spec in sorted(self.decisions, key=lambda spec: spec.id)],
             "gates": [_dump(gate) for gate in sorted(self.gates, key=lambda gate: gate.name)],
-            # Policies are judged in the order in which they stand, so for them the order counts.
+            # Policies are evaluated in file order, so their order is part of the hash.
             "policies": [_dump(policy) for policy in self.policies],
             **({"lanes": [_dump(lane) for lane in sorted(self.lanes, key=_name)]} if self.lanes else {}),
             **({"templates": [_dump(plan) for plan in self.templates]} if self.templates else {}),
@@ -140,7 +140,7 @@ class Pack(Header):
         return Parts(**{name: getattr(self, name) for name in _SHARED})
 
     def decision_for(self, intent: str | None) -> DecisionSpec:
-        """The decision that an intent asks for, by its id or one of its intents; without one, the only decision."""
+        """Return the decision for an intent, by its id or one of its intents; without an intent, the only decision."""
         if intent is None:
             found = list(self.decisions)
         else:
@@ -156,12 +156,12 @@ class Pack(Header):
         )
 
     def actor_for(self, os_user: str) -> Actor:
-        """Who a user of the operating system is here: mapped to an actor, called like one, or nobody with a role."""
+        """Return the actor of an operating system user: mapped, of the same name, or one without roles."""
         return actor_for(self.actors, os_user)
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
-        """What others worked out of this pack alone, kept as long as the pack is."""
+        """Values derived from this pack, cached as long as the pack lives."""
         return {}
 
     @cached_property
@@ -178,11 +178,11 @@ class Pack(Header):
 
     @property
     def newest_snapshot(self) -> str | None:
-        """The snapshot that a run uses unless it names another; None if the pack has no evidence."""
+        """The default snapshot of a run; None if the pack has no evidence."""
         return self.snapshots[-1] if self.snapshots else None
 
     def evidence_in(self, snapshot: str) -> tuple[Evidence, ...]:
-        """The evidence of a snapshot, in the order of its ids."""
+        """Return the evidence of a snapshot, ordered by id."""
         if snapshot not in self.snapshots:
             raise UsageError(
                 f"{self.ref} has no snapshot {snapshot!r}",
@@ -204,7 +204,7 @@ class Pack(Header):
         started_at: datetime | None = None,
         plan_origin: Literal["planner", "caller"] = "planner",
     ) -> RunContext:
-        """The frame of a run of this pack: its budget, and its safety mode unless another is given."""
+        """Return the frame of a run of this pack: its budget, and its safety mode unless another is given."""
         return RunContext(
             run_id=run_id,
             trace_id=trace_id,
@@ -230,7 +230,7 @@ class Pack(Header):
 
 
 _SHARED = tuple(each.name for each in fields(Parts) if each.name in Pack.model_fields)
-"""What a pack and its parts both have."""
+"""The fields that `Pack` and `Parts` share."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -247,7 +247,7 @@ def _dump(declaration: Authored) -> dict[str, Any]:
 
 
 def _method_problems(pack: Pack) -> Iterator[Problem]:
-    """What is wrong with the library: a planner could not even begin with it."""
+    """Return the problems that make the method library unusable."""
     if pack.library != TaskLibrary():
         for check in METHOD_CHECKS:
             yield from check(pack.parts)

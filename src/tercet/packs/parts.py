@@ -1,4 +1,4 @@
-"""What a pack says about itself and declares, as the checks see it: whole, or as far as a broken folder could be read.
+"""The declarations of a pack as the checks see them: complete, or as far as a broken folder could be read.
 
 A place such as `gate GATE_FINANCE` or `gate GATE_FINANCE, quorum` names a declaration or one of its fields. Places are
 the keys of `spots`, so a check that knows the place of a problem need not know about files.
@@ -39,20 +39,20 @@ ModelName = Annotated[str, Field(pattern=r"^(local|[A-Za-z0-9_.\-]+:\S+)$", max_
 
 
 class ModelChoice(Authored):
-    """The models that are asked for plans, how much they may read and write, and what they cost."""
+    """The language models of a pack, their token limits and their prices."""
 
     planner: tuple[ModelName, ...] = ()
-    """The model that plans, and those that are asked when it does not answer."""
+    """The planning model and its fallbacks."""
     critic: tuple[ModelName, ...] = ()
-    """The models that judge outputs, where a decision asks for that; best others than those that wrote them."""
+    """The models that judge outputs, for decisions that need it; preferably not the ones that wrote them."""
     repair: tuple[ModelName, ...] = ()
-    """The models that mend outputs: the first one, and those that are asked when it does not answer or does no good."""
+    """The models that repair outputs: the first one, and fallbacks for when it does not answer or does not improve them."""
     max_tokens: int = Field(default=2_048, ge=1)
-    """How long an answer may become."""
+    """The maximum length of an answer, in tokens."""
     max_prompt_tokens: int = Field(default=16_000, ge=256)
-    """How much a model is told at most."""
+    """The maximum length of a prompt, in tokens."""
     prices: dict[str, TokenPrices] = {}
-    """Prices by model, for those that the installed list does not know, or knows wrongly."""
+    """Prices by model, for models that are missing or wrong in the installed price list."""
 
 
 NAME = "[a-z0-9][a-z0-9_-]{0,99}"
@@ -60,29 +60,29 @@ _NUMBER = "(0|[1-9][0-9]{0,8})"
 
 
 class Header(Authored):
-    """The name, the version and the frame of a pack."""
+    """The name, the version and the settings of a pack."""
 
     name: str = Field(pattern=f"^{NAME}$")
     version: str = Field(pattern=rf"^{_NUMBER}\.{_NUMBER}\.{_NUMBER}$")
     description: str = ""
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
-    """How far a run of this pack may go unless it is told otherwise."""
+    """The default safety mode of runs."""
     on_failure: OnFailure = "ask"
-    """What becomes of effects when a run ends without success; a decision may say otherwise."""
+    """What happens to effects when a run ends without success; a decision may override it."""
     budget: RunBudget = RunBudget()
     risk_tiers: dict[RiskTier, tuple[Check, ...]] = {}
-    """The checks of each risk tier; a tier that is not named keeps the usual ones."""
+    """The checks of each risk tier; a tier that is not named keeps the defaults."""
     session: SessionRules = SessionRules()
     limits: dict[RoleName, RoleLimit] = {}
-    """How long each role may take at a time, and how many tokens it may use in a run."""
+    """The time per turn and tokens per run of each role."""
     models: ModelChoice = ModelChoice()
-    """The language models that plan for this pack, and what they cost."""
+    """The language models of this pack, and their prices."""
     context: ContextRules = ContextRules()
-    """How much of a context a planner is shown."""
+    """The token limits of a planner's context."""
     control: dict[Name, ControlSpec] = {}
-    """How outputs of each task class are repaired; `default` serves the classes that are not named."""
+    """The repair controller of each task class; `default` applies to classes that are not named."""
     notify: Notify | None = None
-    """Who is told that a gate has opened."""
+    """Who is notified when a gate opens."""
 
     @property
     def ref(self) -> str:
@@ -90,12 +90,13 @@ class Header(Authored):
         return f"{self.name}@{self.version}"
 
     def control_for(self, task_class: str) -> ControlSpec | None:
-        """The controller of a task class: its own, or the default one; None where the pack has neither."""
+        """Return the controller of a task class: its own, or the default one; None if the pack has neither."""
         return self.control.get(task_class) or self.control.get(ANY_CLASS)
 
     def limit_for(self, role: RoleName, decision: DecisionSpec | None = None) -> RoleLimit:
-        """The limit that applies to a role: what is declared. A planner's time is the decision's own where it has one,
-        and where nothing is said, what the decision's risk tier gives."""
+        """Return the limit of a role. A planner's time is the decision's own, else the pack's, else the default of the
+        decision's risk tier.
+        """
         given = self.limits.get(role, RoleLimit())
         if role != "planner":
             return given
@@ -108,7 +109,7 @@ class PackFile(Header):
     """`pack.toml`."""
 
     tools: tuple[str, ...] | None = None
-    """The Python files that hold the tools; None means `tools.py`, if it is there."""
+    """The Python files with the tools; None means `tools.py`, if it exists."""
 
 
 Kind = Literal[
@@ -128,26 +129,26 @@ Kind = Literal[
 Severity = Literal["error", "warning", "note"]
 
 PACK = "pack"
-"""The place of what belongs to the pack as a whole."""
+"""The place of problems with the pack as a whole."""
 TUNING = "tuning"
-"""The place of what is said about tuning it."""
+"""The place of problems with tuning."""
 
 
 class Spot(NamedTuple):
-    """A file of the pack, by its path in the folder, and the line in it where that is known."""
+    """A file of the pack, by its path in the folder, and the line if known."""
 
     file: str
     row: int | None = None
 
 
 def printable(text: str) -> str:
-    """A text that can be shown and stored: what is no character, such as a byte of a file name, is spelt out."""
+    """Return a text that can be shown and stored: bytes that are not characters, as in file names, are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The declarations of a pack, and what is known about those that could not be read."""
+    """The declarations of a pack, and which of them could not be read."""
 
     safety_mode: ApprovalMode = ApprovalMode.LOCAL_WRITE
     budget: RunBudget = field(default_factory=RunBudget)
@@ -169,9 +170,9 @@ class Parts:
     tuning: TuningRules = field(default_factory=TuningRules)
     spots: Mapping[str, Spot] = field(default_factory=dict[str, Spot])
     broken: frozenset[str] = frozenset()
-    """The places of declarations that exist but did not parse."""
+    """The places of declarations that did not parse."""
     unread: frozenset[Kind] = frozenset()
-    """The kinds of which some declarations may be missing here, since a file could not be read."""
+    """The kinds of declarations that may be incomplete, since a file could not be read."""
 
     @cached_property
     def tool(self) -> Mapping[str, ToolSpec]:
@@ -184,21 +185,21 @@ class Parts:
         return {gate.name: gate for gate in self.gates}
 
     def is_partial(self, kind: Kind) -> bool:
-        """Whether declarations of this kind may be missing here that the author has written."""
+        """Return whether declarations of this kind may be missing because a file could not be read."""
         return kind in self.unread or any(place.startswith(f"{kind} ") for place in self.broken)
 
     def lacks_tool(self, name: str) -> bool:
-        """Whether the pack certainly has no such tool."""
+        """Return whether the pack certainly has no such tool."""
         return name not in self.tool and self._is_absent("tool", name)
 
     def lacks_gate(self, name: str) -> bool:
-        """Whether the pack certainly has no such gate."""
+        """Return whether the pack certainly has no such gate."""
         return name not in self.gate and self._is_absent("gate", name)
 
     def problem(
         self, code: str, place: str, message: str, remedy: str, *, severity: Severity = "error"
     ) -> Problem:
-        """A problem at a place, with the file and row where that was written."""
+        """Return a problem at a place, with the file and row where that was written."""
         spot = self.spots.get(place) or self.spots.get(place.rpartition(", ")[0])
         return Problem(
             code=code,

@@ -1,4 +1,4 @@
-"""The people of a pack by themselves: who answers a question needs no tool, so no code of the pack is loaded for it."""
+"""The actors of a pack, loaded without its code: approving needs no tools."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tercet.packs.parts import Parts
 
 
 def load_people(path: str | os.PathLike[str]) -> tuple[Actor, ...]:
-    """The actors of a pack folder, or of an actors file; a pack without that file has none.
+    """Return the actors of a pack folder, or of an actors file; a pack without that file has none.
 
-    Raises `UsageError` if neither is there, and `PackError` with every problem if the file does not load.
+    Raises `UsageError` if neither exists, and `PackError` with every problem if the file does not load.
     """
     place = Path(os.path.realpath(path))
     folder, name = (place, ACTORS.file) if place.is_dir() else (place.parent, place.name)
@@ -40,16 +40,18 @@ def load_people(path: str | os.PathLike[str]) -> tuple[Actor, ...]:
 
 
 def actor_for(actors: Sequence[Actor], os_user: str) -> Actor:
-    """Who a user of the operating system is: mapped to an actor, called like one that no other is, or nobody with a role."""
+    """Return the actor of an operating system user: mapped, of the same name unless that is mapped to another, or one
+    without roles.
+    """
     found = next((actor for actor in actors if actor.os_user == os_user), None)
     named = next((actor for actor in actors if actor.id == os_user and actor.os_user is None), None)
     return found or named or Actor(id=os_user)
 
 
 def people_of(actors: Iterable[Actor]) -> dict[str, Any]:
-    """Who is who by a list of people, as a session keeps it: by name the login, and the roles.
+    """Return logins and roles by name, as a session stores them.
 
-    Whoever is listed without a login has the one that is called like them, unless that is somebody else's.
+    An actor without a login has the login of the same name, unless that belongs to another actor.
     """
     known = tuple(actors)
     taken = {actor.os_user for actor in known}

@@ -1,10 +1,10 @@
 """The files that a command line names: what runs must be what was loaded, hashed and approved.
 
-A bare program name is looked for on the machine's search path and belongs to the machine. A path belongs to the pack: the
-program itself and every file that the fixed arguments name is hashed, and one outside of the folder is refused unless the pack
-lists it, because it could change after a call of it was approved.
+A bare program name is looked up on the machine's search path and belongs to the machine. A path belongs to the pack:
+the program itself and every file that the fixed arguments name is hashed, and one outside the folder is refused unless
+the pack lists it, because it could change after a call was approved.
 
-Here is also what the files that declare tools outside of Python share: tables with spots, rows of faults, unique names.
+Also the shared code for files that declare tools outside of Python: tables with spots, rows of faults, unique names.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tercet.tools.pinned_files import hash_file
 from tercet.tools.tool import Tool
 
 _LONGEST_PATH = 4_096
-"""No system opens a file by a longer path."""
+"""The longest path that operating systems accept."""
 _MOST_LETTERS = 32
-"""How far into an argument the letters of short options are looked for."""
+"""The longest prefix of an argument that may be short options."""
 _EQUALS = re.compile("=")
 _SHORT_OPTIONS = re.compile("-[A-Za-z0-9]+")
 
@@ -45,12 +45,12 @@ class CommandLine:
     row: int | None
     cwd: str = "."
     outside_files: Sequence[str] = ()
-    """Files outside of the pack that it may name; they are hashed as well."""
+    """Files outside the pack that it may name; they are hashed as well."""
     remedy: str = "copy the file into the pack, or name a program of the machine without a path"
 
 
 def hash_files(draft: Draft, line: CommandLine) -> dict[str, str]:
-    """Return the hash of every file that a command line names; a file that it must not name is noted as a problem."""
+    """Return the hash of every file that a command line names; a forbidden file is noted as a problem."""
     found: dict[str, str] = {}
     for number, word in enumerate(line.words):
         is_program = number == 0
@@ -62,7 +62,7 @@ def hash_files(draft: Draft, line: CommandLine) -> dict[str, str]:
 
 
 def _paths(word: str, *, is_program: bool) -> Iterator[PurePosixPath]:
-    """The paths that a word may name: itself, or a part of it that is the value of an option or of a variable."""
+    """Return the paths that a word may name: itself, or a part that is the value of an option or of a variable."""
     if "\0" in word or (is_program and "/" not in word):
         return
     texts = [word] if is_program else dict.fromkeys(_values(word))
@@ -70,7 +70,7 @@ def _paths(word: str, *, is_program: bool) -> Iterator[PurePosixPath]:
 
 
 def _values(word: str) -> Iterator[str]:
-    """The texts in an argument that a program may take for a file name.
+    """Return the texts in an argument that a program may read as a file name.
 
     These are the argument, what follows each `=` in it (`--rules=FILE`, `NAME=FILE`), what follows the letters of short
     options in any of them (`-fFILE`, `-nfFILE`), and what follows a leading `@` in any of those (`-d@FILE`).
@@ -86,7 +86,7 @@ def _values(word: str) -> Iterator[str]:
 
 
 def _locate(draft: Draft, line: CommandLine, path: PurePosixPath, *, is_program: bool) -> Iterator[str]:
-    """The files that a path means, inside the pack by their names there."""
+    """Return the files that a path means, inside the pack by their names there."""
     if str(path) in line.outside_files:
         yield str(path)
         return
@@ -138,7 +138,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class Table(NamedTuple):
-    """A table of a file, and where it stands."""
+    """A table of a file, and its place."""
 
     draft: Draft
     values: JsonObject
@@ -157,12 +157,12 @@ class Table(NamedTuple):
         )
 
     def warn(self, code: str, message: str, remedy: str, *, place: str = "") -> None:
-        """Note what does not keep the pack from loading."""
+        """Note a warning, which does not keep the pack from loading."""
         self.note(code, message, remedy, place=place, severity="warning")
 
 
 def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
-    """The tables of a kind that a file holds and no other; what is wrong is noted."""
+    """Return the tables of the only kind in a file; problems are noted."""
     toml = read_toml(draft, file) if draft.has(file) else None
     if toml is None:
         if draft.has(file):
@@ -181,7 +181,7 @@ def read_tables(draft: Draft, file: str, kind: str) -> Iterator[Table]:
 
 
 def inner_tables(around: Table, key: str) -> Iterator[Table]:
-    """The tables that stand under a key of another one."""
+    """Return the tables under a key of another one."""
     given = around.values.get(key, [])
     for number, item in enumerate(as_list(given) or [given]):
         values = as_object(item)
@@ -191,7 +191,7 @@ def inner_tables(around: Table, key: str) -> Iterator[Table]:
             if given != []:
                 around.draft.unread.add("tool")
                 around.draft.note(
-                    "wrong_value", f"{key} is no list of tables", f"write [[{key}]], with two brackets",
+                    "wrong_value", f"{key} is not a list of tables", f"write [[{key}]], with two brackets",
                     file=around.spot.file, place=around.place, row=row,
                 )  # fmt: skip
             continue
@@ -202,7 +202,7 @@ def inner_tables(around: Table, key: str) -> Iterator[Table]:
 
 
 def read_model(table: Table, model: type[ModelT], values: JsonObject) -> ModelT | None:
-    """What a table declares; None, and problems, if it declares nothing that can be used."""
+    """Return the model of a table; None, with problems noted, if it is invalid."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -211,17 +211,17 @@ def read_model(table: Table, model: type[ModelT], values: JsonObject) -> ModelT 
 
 
 def note_faults(table: Table, model: type[BaseModel], error: ValidationError) -> None:
-    """Notes every fault that a contract found in a table."""
+    """Note every problem that a contract found in a table."""
     table.draft.unread.add("tool")
     note_all(table.draft, error, model, table.place, table.spot, table.toml, table.path)
 
 
 def keep_tool(draft: Draft, found: dict[str, Tool], tool: Tool, spot: Spot) -> None:
-    """Adds a tool under its name, unless the pack has one of that name."""
+    """Add a tool, unless the pack already has one of that name."""
     place = f"tool {tool.name}"
     if place in draft.spots:
         note_duplicate(draft, place, draft.spots[place], spot)
         return
     draft.spots[place] = spot
-    # The hash of the pack covers the file that declares it, and all that this file names.
+    # The hash of the pack covers the declaring file and all files that it names.
     found[tool.name] = tool.model_copy(update={"definition": None})

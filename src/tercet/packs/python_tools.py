@@ -1,11 +1,11 @@
 """The tools in a pack's Python files.
 
-A file is compiled and executed by hand rather than imported. Its module then has a name made of its content, so two
-versions of one pack live side by side in a process; nothing is written into the folder; and the bytes that run are the
-bytes that were hashed. The name depends on nothing else, since Pydantic puts module names into some schemas, and the
-hash of a pack must not depend on where the folder lies.
+A file is compiled and executed directly rather than imported. Its module is named after its content, so two versions of
+one pack can coexist in a process; nothing is written into the folder; and the bytes that run are the bytes that were
+hashed. The name depends on nothing else, since Pydantic puts module names into some schemas, and the hash of a pack
+must not depend on where the folder is.
 
-A tools file cannot import its neighbours: what it imported would run without being part of the hash.
+A tools file cannot import its neighbours: they would run without being part of the hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ USUAL_FILE = "tools.py"
 
 
 def read_tools(draft: Draft, pack_file: PackFile) -> tuple[tuple[Tool, ...], dict[str, str]]:
-    """The tools of the folder, and the hash of each file that they came from."""
+    """Return the tools of the folder, and the hash of each file that they came from."""
     found: dict[str, Tool] = {}
     hashes: dict[str, str] = {}
     for name in _files(draft, pack_file):
@@ -65,7 +65,7 @@ def _is_python(draft: Draft, name: str) -> bool:
         return True
     draft.note(
         "not_python",
-        f"{name!r} is no Python file",
+        f"{name!r} is not a Python file",
         "name files that end in .py",
         file=PACK_FILE,
         place=f"{PACK}, tools",
@@ -74,7 +74,7 @@ def _is_python(draft: Draft, name: str) -> bool:
 
 
 def _is_text(draft: Draft, name: str, source: bytes) -> bool:
-    """Whether a file can be Python at all; what the compiler says otherwise differs between versions of Python."""
+    """Return whether a file can be Python at all; the compiler's own message differs between Python versions."""
     if b"\0" in source:
         row = source.count(b"\n", 0, source.index(b"\0")) + 1
         draft.note("python_syntax", "not Python: it holds a null character", "remove it", file=name, row=row)
@@ -83,23 +83,23 @@ def _is_text(draft: Draft, name: str, source: bytes) -> bool:
 
 
 def _run(draft: Draft, name: str, source: bytes) -> list[Tool]:
-    """The tools of a file; if it fails, a problem and those that it had made by then."""
+    """Return the tools of a file; if it fails, note a problem and return the tools that it had defined by then."""
     path = draft.folder / name
     content = hashlib.sha256(b"%b\0%b" % (name.encode(), source)).hexdigest()
     module = ModuleType(f"{PACK_MODULE}{content[:16]}")
     module.__file__ = str(path)
     before = sys.modules.get(module.__name__)
-    # Dataclasses, Pydantic and typing look a class's module up by name while the class is being made.
+    # Dataclasses, Pydantic and typing look up a class's module by name while the class is being created.
     sys.modules[module.__name__] = module
     names = _Names(vars(module))
     try:
         # Neither this file's __future__ imports nor -OO apply: a docstring is a description, and so part of the hash.
         code = compile(source, str(path), "exec", dont_inherit=True, optimize=0)
-        exec(code, vars(module), names)  # noqa: S102 - running the pack's code is what loading its tools means
+        exec(code, vars(module), names)  # noqa: S102 - loading tools means running the pack's code
     except KeyboardInterrupt:
         _restore(module.__name__, before)
         raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit and the like are the file's failure, not our end
+    except BaseException as error:  # noqa: BLE001 - SystemExit must not end this process
         _restore(module.__name__, before)
         draft.unread.add("tool")
         _note_failure(draft, name, error)
@@ -107,8 +107,8 @@ def _run(draft: Draft, name: str, source: bytes) -> list[Tool]:
 
 
 class _Names(MutableMapping[str, Any]):
-    """The names of a module. It remembers each tool that one of them has held: a second `def` of the same name would
-    otherwise replace a tool without a word.
+    """The names of a module. It remembers each tool that a name has held: otherwise a second `def` of the same name
+    would silently replace a tool.
     """
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ class _Names(MutableMapping[str, Any]):
         return len(self._names)
 
     def tools(self) -> list[Tool]:
-        """The tools in the order in which they were made."""
+        """The tools in order of definition."""
         return list(self._held.values())
 
 
@@ -154,7 +154,7 @@ def _note_failure(draft: Draft, name: str, error: BaseException) -> None:
     frames = traceback.extract_tb(error.__traceback__)
     row = next((frame.lineno for frame in reversed(frames) if frame.filename == path), None)
     if isinstance(error, TercetError):
-        draft.note(error.code, error.message, error.remedy or "mend the declaration", file=name, row=row)
+        draft.note(error.code, error.message, error.remedy or "correct the declaration", file=name, row=row)
         return
     text = str(error).strip().partition("\n")[0][:300]
     message = f"it does not run: {type(error).__name__}{': ' if text else ''}{text}"

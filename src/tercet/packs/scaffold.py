@@ -1,4 +1,4 @@
-"""A new pack to begin with: a copy of the template, under a name of its own."""
+"""Creates a new pack from the template, under its own name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tercet.packs.parts import NAME
 
 _TEMPLATE_NAME = "greenhouse"
 EXAMPLE_INPUT = '{"plant": "tomato"}'
-"""What the template of a new pack can be asked for."""
+"""The intent of the template pack."""
 
 
 def scaffold(path: str | os.PathLike[str], name: str | None = None) -> tuple[Path, ...]:
-    """Makes a small pack in a new or empty folder, and returns its files; what exists is never overwritten.
+    """Create a small pack in a new or empty folder, and return its files; nothing is overwritten.
 
-    The pack is called `name`, else after its folder. Everything is written beside the folder first and put in place
-    when it is whole, so a failure leaves nothing half-written.
+    The pack is called `name`, else after its folder. Everything is first written to a temporary folder beside it and
+    moved when complete, so a failure leaves nothing half-written.
     """
     folder = Path(path)
     pack_name = _checked(name) if name is not None else _name_of(folder)
@@ -44,13 +44,13 @@ def scaffold(path: str | os.PathLike[str], name: str | None = None) -> tuple[Pat
 
 
 def template_files() -> Iterator[tuple[str, str]]:
-    """The files of the template by their path in the folder, with their text."""
+    """Return the files of the template by their path in the folder, with their text."""
     yield from _walk(files("tercet.packs").joinpath("template"), PurePosixPath())
 
 
 def _walk(folder: Traversable, prefix: PurePosixPath) -> Iterator[tuple[str, str]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        if entry.name == "__pycache__":  # an installer compiles what it installs
+        if entry.name == "__pycache__":  # created by installers
             continue
         if entry.is_dir():
             yield from _walk(entry, prefix / entry.name)
@@ -69,13 +69,13 @@ def _checked(name: str) -> str:
 
 
 def _name_of(folder: Path) -> str:
-    """The folder's name, made fit to be a pack's; the template's if nothing of it fits."""
+    """Return the folder's name, adapted to a pack's; the template's if nothing is left."""
     fit = re.sub(r"[^a-z0-9_-]+", "-", folder.absolute().name.lower()).strip("-_")[:100]
     return fit or _TEMPLATE_NAME
 
 
 def _demand_room(folder: Path) -> None:
-    """The folder is absent or empty, and the one around it is there."""
+    """Check that the folder is absent or empty, and its parent exists."""
     if folder.is_dir():
         if any(folder.iterdir()):
             raise UsageError(
@@ -84,7 +84,7 @@ def _demand_room(folder: Path) -> None:
                 remedy="name a new folder; nothing is overwritten",
             )
     elif os.path.lexists(folder):
-        raise UsageError(f"{folder} is no folder", code="not_a_folder", remedy="name a new folder")
+        raise UsageError(f"{folder} is not a folder", code="not_a_folder", remedy="name a new folder")
     elif not folder.absolute().parent.is_dir():
         raise UsageError(
             f"there is no folder {folder.absolute().parent}", code="missing_folder", remedy="create it first"
@@ -106,7 +106,7 @@ def _put_in_place(workshop: Path, folder: Path) -> None:
     if not folder.exists():
         workshop.rename(folder)
         return
-    # An empty folder stays the folder it is: it may be where the user's shell stands.
+    # An empty folder is filled, not replaced: it may be the working directory of the user's shell.
     entries = sorted(workshop.iterdir())
     try:
         for entry in entries:

@@ -1,6 +1,6 @@
-"""The surfaces of a pack: the value that each has now, and the pack with another value in its place.
+"""The tuning surfaces of a pack: reads the current value of each, and returns the pack with another value.
 
-Only what a pack writes out can be tuned: what stands nowhere could not be shown as a change, and nobody has chosen it.
+Only values that a pack writes out can be tuned: a default could not be shown as a change, and no one has chosen it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tercet.packs.pack import Pack
 from tercet.packs.parts import Parts
 
 Tunable: TypeAlias = Pack | Parts
-"""What surfaces lie in: a pack, or the parts of one that is being checked."""
+"""The owner of surfaces: a pack, or the parts of one that is being checked."""
 
 
 def read_value(parts: Tunable, surface: Surface) -> Value:
-    """What a surface is set to; raises `UsageError` if the pack does not write it out."""
+    """Return the value of a surface; raise `UsageError` if the pack does not write it out."""
     match surface:
         case TemplateSurface():
             return _param(parts, surface)
@@ -54,17 +54,17 @@ def read_value(parts: Tunable, surface: Surface) -> Value:
 
 
 PackPath: TypeAlias = tuple[str | int, ...]
-"""The way to a value in a pack: fields, and the numbers of declarations."""
+"""The path to a value in a pack: fields, and the indexes of declarations."""
 
 
 def write_value(pack: Pack, surface: Surface, value: Value) -> Pack:
-    """The pack with a surface set to a value; raises `UsageError` or a validation error."""
+    """Return the pack with a surface set to a value; raise `UsageError` or a validation error."""
     changed: Pack = _replaced(pack, changes_of(pack, surface, value))
     return changed
 
 
 def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Value]:
-    """What a pack must be changed in so that a surface has a value; raises `UsageError` if that cannot be."""
+    """Return the changes to a pack that give a surface a value; raise `UsageError` if there are none."""
     match surface:
         case TemplateSurface():
             plan, step = template_of(pack, surface)
@@ -91,7 +91,7 @@ def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Val
 
 
 def _replaced(value: Any, changes: Mapping[PackPath, Value]) -> Any:
-    """A copy of a declaration with other values at some places in it, all of them changed at once."""
+    """Return a copy of a declaration with several values replaced at once."""
     if () in changes:
         return changes[()]
     inner: dict[Any, dict[PackPath, Value]] = {}
@@ -106,7 +106,7 @@ def _replaced(value: Any, changes: Mapping[PackPath, Value]) -> Any:
 
 
 def missing(surface: Surface, why: str, remedy: str) -> UsageError:
-    """That a surface cannot be tuned."""
+    """Return the error of a surface that cannot be tuned."""
     return UsageError(f"{surface.id} cannot be tuned: {why}", code="surface_missing", remedy=remedy)
 
 
@@ -122,7 +122,7 @@ def _written(model: Any, field: str, surface: Surface, where: str) -> Value:
 
 
 def template_of(parts: Tunable, surface: TemplateSurface) -> tuple[Plan, Step]:
-    """The template and the step that a surface names."""
+    """Return the template and the step that a surface names."""
     plan = next((each for each in parts.templates if each.intent == surface.intent), None)
     step = next((each for each in plan.steps if each.id == surface.step), None) if plan else None
     if plan is None or step is None:
@@ -143,19 +143,19 @@ def _param(parts: Tunable, surface: TemplateSurface) -> Value:
 
 
 def methods_by_cost(parts: Tunable, surface: MethodSurface) -> list[Method]:
-    """The methods of a task that have a plain cost, the one that is taken first at the head."""
+    """Return the methods of a task with a plain cost, cheapest first."""
     found = [each for each in parts.library.methods if each.task == surface.task]
     plain = [each for each in found if "cost" in each.model_fields_set and not isinstance(each.cost, str)]
     unknown = sorted(set(surface.choices) - {each.name for each in plain})
     if not plain or unknown:
         named = unknown[0] if unknown else surface.task
-        why = f"{named} is no method of {surface.task} with a cost that is written as a number"
+        why = f"{named} is not a method of {surface.task} with a cost that is written as a number"
         raise missing(surface, why, "give each of the methods a cost, as a number")
     return sorted(plain, key=lambda each: float(each.cost))
 
 
 def _swapped_costs(parts: Tunable, surface: MethodSurface, first: str) -> dict[str, float]:
-    """The costs that make a method the first one: it takes that of the one that was."""
+    """Return the costs that make a method the cheapest: it swaps with the one that was."""
     methods = methods_by_cost(parts, surface)
     chosen = next(each for each in methods if each.name == first)
     return (
@@ -169,7 +169,7 @@ def _swapped_costs(parts: Tunable, surface: MethodSurface, first: str) -> dict[s
 
 
 def decision_of(parts: Tunable, surface: RubricSurface) -> DecisionSpec:
-    """The decision that a surface names."""
+    """Return the decision that a surface names."""
     for spec in parts.decisions:
         if spec.id == surface.decision:
             return spec
@@ -177,7 +177,7 @@ def decision_of(parts: Tunable, surface: RubricSurface) -> DecisionSpec:
 
 
 def threshold_of(spec: DecisionSpec, surface: RubricSurface) -> Threshold:
-    """The threshold that a surface names."""
+    """Return the threshold that a surface names."""
     for threshold in spec.thresholds:
         if threshold.name == surface.name and threshold.minimum is not None:
             return threshold
@@ -186,7 +186,7 @@ def threshold_of(spec: DecisionSpec, surface: RubricSurface) -> Threshold:
 
 
 def dimension_of(spec: DecisionSpec, surface: RubricSurface) -> RubricDimension:
-    """The dimension of the rubric that a surface names."""
+    """Return the dimension of the rubric that a surface names."""
     quality = _quality(spec, surface)
     is_own = "rubric" in quality.model_fields_set
     for dimension in quality.rubric.dimensions if is_own else ():
@@ -222,9 +222,9 @@ def _judged_by(spec: DecisionSpec, surface: RubricSurface) -> Value:
 
 
 def _rubric_changes(spec: DecisionSpec, surface: RubricSurface, value: float) -> dict[PackPath, Value]:
-    """What a decision must be changed in, by the ways to it from there."""
+    """Return the changes to a decision, by path."""
     if surface.value != "threshold":
-        _quality(spec, surface)  # raises where there is no rubric to change
+        _quality(spec, surface)  # raises if there is no rubric
     match surface.value:
         case "threshold":
             number = spec.thresholds.index(threshold_of(spec, surface))
@@ -247,8 +247,7 @@ def _rubric_changes(spec: DecisionSpec, surface: RubricSurface, value: float) ->
 def _dimension_changes(
     spec: DecisionSpec, surface: RubricSurface, value: float
 ) -> dict[str, dict[str, float]]:
-    """What changes in which dimension. Another weight is taken from, or given to, the others in proportion; that of
-    safety stays."""
+    """Return the changes to dimensions. A weight is balanced by the others in proportion; that of safety is fixed."""
     own = dimension_of(spec, surface)
     if surface.value == "minimum":
         return {own.name: {"minimum": value}}

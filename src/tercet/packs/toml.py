@@ -1,8 +1,8 @@
-"""A TOML file of a pack: its values, and the line on which each key was written.
+"""A TOML file of a pack: its values, and the line of each key.
 
-`tomllib` tells no lines, so a scan over the text finds them: table headers and keys at the beginning of a line. It can
-be misled (a header in a comment is not, one inside a string with odd quotes is), and then a row is off or missing;
-the values are always `tomllib`'s.
+`tomllib` reports no lines, so a scan over the text finds them: table headers and keys at the beginning of a line. It
+can be misled by a header inside a string with odd quotes, and then a row is off or missing; the values are always
+`tomllib`'s.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _HEADER = re.compile(r"\s*(?P<open>\[\[?)\s*(?P<name>[\w.\-]+)\s*\]")
 _KEY = re.compile(r"\s*(?P<name>[\w\-]+)\s*[=.]")
 _NAME = r"""(?:[\w\-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONGEST_KEY = 16
-"""A key with more dots is refused unread: the parser's time grows with the square of their number."""
+"""The maximum number of dots in a key: the parser's time grows with its square."""
 _LONG_KEY = re.compile(rf"(?<![\w\-]){_NAME}(?:[ \t]*+\.[ \t]*+{_NAME}){{{_LONGEST_KEY + 1}}}")
 _MOST_TABLES = 5_000
-"""A file with more tables is refused: checking a pack takes time for each of them."""
+"""The maximum number of tables: checking a pack takes time for each of them."""
 _TABLE_LINE = re.compile(r"^[ \t]*+\[", re.MULTILINE)
 _FENCES = ('"""', "'''")
 
@@ -39,7 +39,7 @@ class TomlFile:
     rows: Mapping[str, int]
 
     def row(self, path: Sequence[str | int]) -> int | None:
-        """The line of a key, or of the nearest one around it."""
+        """Return the line of a key, or of the nearest enclosing one."""
         for length in range(len(path), 0, -1):
             found = self.rows.get(".".join(map(str, path[:length])))
             if found is not None:
@@ -47,7 +47,7 @@ class TomlFile:
         return None
 
     def rows_in(self, kind: str, number: int) -> Mapping[str, int]:
-        """The rows of the keys in one table of a kind, by their paths in it."""
+        """Return the rows of the keys in one table of a kind, by their paths in it."""
         return self._rows_by_table.get(f"{kind}.{number}", {})
 
     @cached_property
@@ -62,7 +62,7 @@ class TomlFile:
 
 
 def read_toml(draft: Draft, name: str) -> TomlFile | None:
-    """A TOML file of the folder; None, and a problem, if it cannot be read."""
+    """Return a TOML file of the folder; None, with a problem noted, if it cannot be read."""
     text = draft.read_text(name, MAX_TOML_BYTES)
     if text is None or _note_too_much(draft, name, text):
         return None
@@ -74,20 +74,20 @@ def read_toml(draft: Draft, name: str) -> TomlFile | None:
         draft.note(
             "toml_syntax",
             f"not TOML: {error}",
-            "correct the line; strings stand in quotes, lists in square brackets",
+            "correct the line; strings are written in quotes, lists in square brackets",
             file=name,
             row=int(position.group(1)) if position else None,
         )
     except (
         RecursionError,
         ValueError,
-    ) as error:  # nested beyond measure, or an integer of thousands of digits
+    ) as error:  # nested too deep, or an integer of thousands of digits
         draft.note("toml_syntax", f"not TOML that can be read: {error}", "write it simpler", file=name)
     return None
 
 
 def _note_too_much(draft: Draft, name: str, text: str) -> bool:
-    """Note what a parser would need too long for; returns whether there is any."""
+    """Note content that would take the parser too long; return whether there is any."""
     if key := _LONG_KEY.search(text):
         draft.note(
             "key_too_long",
@@ -105,7 +105,7 @@ def _note_too_much(draft: Draft, name: str, text: str) -> bool:
 
 
 def _note_too_many(draft: Draft, name: str, toml: TomlFile) -> bool:
-    """Note a list of too many tables that was written without headers; returns whether there is one."""
+    """Note a list of too many tables that was written without headers; return whether there is one."""
     for key, value in (("", toml.values), *toml.values.items()):
         if len(as_list(value) or as_object(value) or ()) > _MOST_TABLES:
             _note_tables(draft, name, toml.row((key,)))

@@ -1,8 +1,7 @@
-"""The adapters: how a Python function, a tool of an MCP server, an operation of an HTTP service or a program becomes a tool.
+"""The adapters: they turn a Python function, an MCP tool, an operation of an HTTP service or a program into a tool.
 
-What lives here declares tools and derives their schemas; that does no I/O. What speaks to servers, services and programs
-stands in rooms of its own, and only the code that the gateway calls, and a look before it, ever reaches out.
-It imports contracts.
+This package declares tools and derives their schemas, without I/O. The code for servers, services and programs is in
+sub-packages, and only what the gateway calls, and the check before it, does I/O. It imports contracts only.
 """
 
 from tercet.tools.decorator import tool

@@ -1,8 +1,8 @@
-"""What a tool's code is known by in the hash of a pack: its source, not the name it was imported under.
+"""The identity of a tool's code in the hash of a pack: its source, not the name it was imported under.
 
-The same file is `__main__` when it is run and `shop` when it is imported, and a session that one of them started must be
-resumable by the other. So the hash is over the text of the function. Code of a pack folder is known by its module, which
-is named after its content, and code of Tercet by its name: its text changes with every release.
+The same file is `__main__` when it is run and `shop` when it is imported, and a session that one of them started must
+be resumable by the other. So the hash covers the text of the function. Code of a pack folder is identified by its
+module, which is named after its content, and code of Tercet by its name: its text changes with every release.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.shape import JsonObject
 
 PACK_MODULE = "tercet_pack_"
-"""How the modules of pack folders are named: followed by the hash of their content."""
+"""The prefix of module names of pack folders; the hash of their content follows."""
 
 
 def name_code(
@@ -26,9 +26,9 @@ def name_code(
     reconcile: Callable[..., Any] | None = None,
     definition: JsonObject | None = None,
 ) -> str:
-    """Return what the code of a tool and of its look-up is known by, the same in every process that loads it.
+    """Return the identity of the code of a tool and of its look-up, the same in every process that loads it.
 
-    `definition` is what the code is told to do, where it is code of Tercet that many tools share.
+    `definition` is what the code does, for code of Tercet that many tools share.
     """
     if isinstance(recorded := getattr(call, "recorded_name", None), str):
         return recorded
@@ -39,7 +39,7 @@ def name_code(
 
 
 def _named(call: Callable[..., Any]) -> Any:
-    """Return the function that was written, or the class of a callable object."""
+    """Return the underlying function, or the class of a callable object."""
     function: object = inspect.unwrap(call)
     return function if hasattr(function, "__qualname__") else type(function)
 
@@ -65,7 +65,7 @@ def _source(named: Any) -> str:
 
 
 def _bytecode(named: Any) -> str:
-    """For code without a file, as from a prompt or `python -c`: the same within one version of Python."""
+    """Return the identity of code without a file, as from a prompt or `python -c`: stable within one Python version."""
     code = getattr(named, "__code__", None)
     return f"bytecode:{digest(_parts(code))}" if isinstance(code, CodeType) else ""
 
@@ -80,6 +80,6 @@ def _constant(value: Any) -> Any:
         return _parts(value)
     if isinstance(value, tuple):
         return [_constant(each) for each in cast("tuple[Any, ...]", value)]
-    if isinstance(value, frozenset):  # it has no order of its own
+    if isinstance(value, frozenset):  # sets have no order
         return sorted(repr(each) for each in cast("frozenset[Any]", value))
     return repr(value)

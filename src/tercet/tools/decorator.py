@@ -1,4 +1,4 @@
-"""`@tool`: declares a function as a tool, where its code stands."""
+"""`@tool`: declares a function as a tool."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def tool(
     parameters: JsonObject | None = None,
     result: JsonObject | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
-    """Makes a `Tool` of a plain or async function; each argument means what the field of `ToolSpec` means.
+    """Make a `Tool` of a plain or async function; each argument has the meaning of the field in `ToolSpec`.
 
-    The schemas come from the annotations, the description from the docstring, unless they are given here.
-    A parameter annotated `ToolContext` is filled by the runtime and is no part of the schema.
+    The schemas come from the annotations, the description from the docstring, unless they are given here. A parameter
+    annotated `ToolContext` is filled by the runtime and is not part of the schema.
 
     `reconcile` is called with the parameters of a call of unknown outcome, or with those of them that it names, and its
     `ToolContext`. It returns `Happened(value)`, `Absent()` or `Unknown(reason)`.
@@ -115,7 +115,7 @@ def tool(
             fields["parameters"], fields["call"] = read_parameters(function)
         fields["description"] = (inspect.getdoc(function) or "") if description is None else description
         fields["result"] = read_result(function) if result is None else result
-        if callable(reconcile):  # anything else is refused with the other wrong arguments
+        if callable(reconcile):  # other types are reported with the other wrong arguments
             fields["reconcile"] = read_look_up(reconcile, fields["parameters"] or {})
         try:
             return Tool(**fields)
@@ -126,14 +126,14 @@ def tool(
 
 
 def _limits(limits: Sequence[Limit | str]) -> Any:
-    # A lone string is a sequence too; it is left as it is, and the declaration refuses it.
+    # A single string is a sequence too; the declaration rejects it.
     if isinstance(limits, str):
         return limits
     return [Limit(expression=limit) if isinstance(limit, str) else limit for limit in limits]
 
 
 def _misuse(function: Callable[..., Any], error: ValidationError) -> UsageError:
-    """Every wrong argument of one use of the decorator, in one error that names the function."""
+    """Return one error with every wrong argument of a use of the decorator, naming the function."""
     faults: list[str] = []
     remedies: dict[str, None] = {}
     for detail in error.errors(include_url=False):

@@ -1,4 +1,4 @@
-"""Files whose bytes were hashed when a pack was loaded, compared again just before they are used."""
+"""Files that were hashed when a pack was loaded, compared again just before they are used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 MAX_BYTES = 2**28
-"""A larger file is not hashed: it is compared before each call."""
+"""The largest file that is hashed, since it is compared before each call."""
 
 
 def find_changed(folder: Path, files: Mapping[str, str]) -> str | None:
@@ -19,7 +19,7 @@ def find_changed(folder: Path, files: Mapping[str, str]) -> str | None:
 
 
 def hash_file(path: Path, *, follow_links: bool) -> str:
-    """Return the hash of a regular file; raises `OSError` for anything else, such as a pipe, without waiting for it."""
+    """Return the hash of a regular file; raise `OSError` for anything else, such as a pipe, without waiting for it."""
     # Opening a pipe without O_NONBLOCK waits until another process writes to it.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     with os.fdopen(os.open(path, flags), "rb") as file:

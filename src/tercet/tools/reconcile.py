@@ -1,7 +1,7 @@
-"""Answers of a look-up (`reconcile=`): whether a call of unknown outcome happened.
+"""The answers of a look-up (`reconcile=`): whether a call of unknown outcome happened.
 
-A look-up is called with the parameters of the call and its `ToolContext`, and returns one of three answers. Anything else,
-None included, counts as unknown: a forgotten `return` must not mean "it did not happen" and repeat a payment.
+A look-up is called with the parameters of the call and its `ToolContext`, and returns one of three answers. Anything
+else, None included, counts as unknown: a forgotten `return` must not mean "it did not happen" and repeat a payment.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The look-up cannot tell: it is asked again later, and then a person is."""
+    """The look-up does not know: it is repeated later, and then a person is asked."""
 
     reason: str = ""
 

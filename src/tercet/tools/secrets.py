@@ -1,10 +1,10 @@
-"""Secrets of the environment: named where a tool is declared, read when it is called, and cut out of what comes back.
+"""Secrets of the environment: named where a tool is declared, read when it is called, and redacted from its results.
 
-A service may echo what it was sent, in an answer or in an error; so everything that leaves an adapter passes `Redaction`.
-It knows a secret as it is, in any case, with any of its signs escaped as in a URL, in JSON or in HTML, with every character
-percent-encoded, in hexadecimal with or without separators, in Base64, also broken into lines, and, where the secret is
-itself Base64, decoded.
-What a service does to it beyond that, such as telling half of it, nobody can find.
+A service may echo what it was sent, in an answer or in an error; so everything that leaves an adapter passes
+`Redaction`. It recognises a secret verbatim, in any letter case, with characters escaped as in a URL, in JSON or in
+HTML, with every character percent-encoded, in hexadecimal with or without separators, in Base64, also broken into
+lines, and, if the secret is itself Base64, decoded. It cannot recognise a secret that a service transforms further,
+such as by truncating it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tercet.contracts.shape import as_list, as_object
 
 REDACTED = "[redacted]"
 MIN_LENGTH = 6
-"""A shorter secret stands in ordinary words, and cutting it out would garble them."""
+"""Shorter values occur in ordinary text, and redacting them would garble it."""
 
 
 _SECRET_NAME = re.compile(
@@ -32,13 +32,13 @@ _SECRET_NAME = re.compile(
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """Return whether the name of a value says that it is secret; a reference to a value is not."""
+    """Return whether the name of a value suggests that it is secret; a reference to a value is not."""
     is_reference = as_object(value) is not None and any(key.startswith("$") for key in as_object(value) or {})
     return _SECRET_NAME.fullmatch(name) is not None and bool(value) and not is_reference
 
 
 def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
-    """A secret by the name of its variable; raises `NotSent`, which names the variable and never its value."""
+    """Return a secret by the name of its variable; raise `NotSent`, which names the variable and never its value."""
     value = environment.get(name, "").strip()
     if len(value) < MIN_LENGTH:
         why = f"has fewer than {MIN_LENGTH} characters" if value else "is not set"
@@ -50,7 +50,7 @@ def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
         )
     if not (value.isascii() and value.isprintable()):
         raise NotSent(
-            f"{tool} is not called: {name} holds what no header can carry",
+            f"{tool} is not called: {name} is not a valid header value",
             code="secret_missing",
             remedy=f"give {name} printable ASCII characters only",
             is_retriable=False,
@@ -59,7 +59,7 @@ def read_secret(environment: Mapping[str, str], name: str, tool: str) -> str:
 
 
 class Redaction:
-    """Cuts secrets out of texts and JSON values."""
+    """Redacts secrets in texts and JSON values."""
 
     def __init__(self, secrets: Iterable[str], *, mark: str = REDACTED) -> None:
         self._mark = mark
@@ -73,11 +73,11 @@ class Redaction:
         self._pattern = re.compile(pattern, re.IGNORECASE) if pattern else None
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
         return text if self._pattern is None else self._pattern.sub(self._mark, text)
 
     def value(self, value: Any) -> Any:
-        """A JSON value without secrets, also in its keys and numbers; the rest is as it was."""
+        """Return a JSON value without secrets, also in its keys and numbers."""
         if self._pattern is None:
             return value
         if (members := as_object(value)) is not None:
@@ -91,7 +91,9 @@ class Redaction:
 
 
 def _base64_forms(plain: str) -> Iterator[str]:
-    """A text in Base64: the middle of it, whatever bytes stand around, such as `user:` in basic authentication."""
+    """Return the Base64 forms of a text: the middle of it, whatever bytes surround it, such as `user:` in basic
+    authentication.
+    """
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for before in range(3):
             shifted = encode(b"\0" * before + plain.encode()).decode().rstrip("=")
@@ -105,7 +107,7 @@ _BETWEEN = f"{SEPARATOR}{{0,{MAX_SEPARATORS}}}"
 
 
 def _wrapped_pattern(packed: str) -> str:
-    """A pattern for Base64 that may be broken into lines anywhere, and whose signs may be escaped."""
+    """Return a pattern for Base64 that may be broken into lines anywhere, with escaped characters."""
     return _BREAK.join(letter if letter.isalnum() else _spelt(letter) for letter in packed)
 
 
@@ -114,7 +116,7 @@ def _in_hexadecimal(plain: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A pattern for a text in which every character may be escaped: errors quote what a service sent as it came."""
+    """Return a pattern for a text in which every character may be escaped: errors quote what a service sent verbatim."""
     return "".join(_lettered(letter) if letter.isalnum() else _spelt(letter) for letter in text)
 
 
@@ -131,7 +133,7 @@ def _spelt(sign: str) -> str:
 
 
 def _decoded(secret: str) -> Iterator[str]:
-    """What a secret says where it is Base64 of a text, such as `user:password`, and the password alone."""
+    """Return the content of a secret that is Base64 of a text, such as `user:password`, and the password alone."""
     try:
         text = base64.b64decode(secret, validate=True).decode()
     except (binascii.Error, ValueError):

@@ -1,15 +1,13 @@
-"""What a function's annotations say about a tool: the JSON Schema of its parameters and of its result.
+"""Derives the JSON Schemas of a tool's parameters and result from a function's annotations, and converts its arguments.
 
-Pydantic derives both, so every type that it can describe may stand in a signature. The parameters become the fields of
-a model under made-up names, each with its real name as alias: a parameter may then be called `schema` or `copy`
-without meeting a method of the model. Titles are left out; a planner reads these schemas, and a title only repeats
+Pydantic derives both, so every type that it can describe may be used in a signature. The parameters become the fields
+of a model under generated names, each with its real name as alias: a parameter may then be called `schema` or `copy`
+without clashing with a method of the model. Titles are omitted; a planner reads these schemas, and a title only repeats
 the name.
 
-From JSON to what a function's annotations ask for.
-
-A plan holds JSON, and so does the journal; a function that says `money: Money` wants a `Money`. What is made of the
-values is made just before the call, so a value that cannot be made is a call that did not happen. Functions that ask
-for nothing but JSON's own types are called as they are.
+A plan and the journal hold JSON; a function with `money: Money` expects a `Money`. Arguments are converted just before
+the call, so a value that cannot be converted is a call that did not happen. Functions that only take JSON types are
+called directly.
 """
 
 from __future__ import annotations
@@ -36,8 +34,9 @@ _SHELLS = (list, dict, Union, UnionType)
 def convert(
     function: Callable[..., Any], model: type[BaseModel], parameters: Mapping[str, inspect.Parameter]
 ) -> Callable[..., Any]:
-    """The function, or one that makes the values of its annotated types first. `model` has a field for each parameter,
-    with the parameter's name as alias."""
+    """Return the function, or a wrapper that converts arguments to the annotated types. `model` has a field for each
+    parameter, with the parameter's name as alias.
+    """
     names = {field: str(info.alias) for field, info in model.model_fields.items()}
     filled = {f for f, name in names.items() if parameters[name].default is inspect.Parameter.empty}
     optional = {field for field, info in model.model_fields.items() if not info.is_required()}
@@ -50,7 +49,7 @@ def convert(
             values = model.model_validate(known)
         except ValidationError as error:
             raise _unmade(error) from error
-        # What neither the plan nor the signature gives comes from the annotation: Annotated[int, Field(default=3)].
+        # A default may also come from the annotation: Annotated[int, Field(default=3)].
         wanted = values.model_fields_set | filled
         return given | {names[field]: getattr(values, field) for field in wanted}
 
@@ -77,7 +76,7 @@ def _wrapped(
 
 
 def _is_json(info: FieldInfo) -> bool:
-    """Whether a parameter is what JSON brings, and nothing checks or changes it that the schema does not tell."""
+    """Return whether a parameter has a JSON type, without validators that the schema does not show."""
     is_plain = all(type(each).__module__ == "annotated_types" for each in info.metadata)
     return is_plain and _is_json_type(info.annotation)
 
@@ -104,7 +103,7 @@ def _unmade(error: ValidationError) -> NotSent:
 
 
 class SignatureError(UsageError):
-    """A function whose signature cannot be a tool's; the message names the function."""
+    """A function whose signature is invalid for a tool; the message names the function."""
 
     default_code = "tool_signature"
 
@@ -117,7 +116,7 @@ class _Untitled(GenerateJsonSchema):
 
 
 def read_parameters(function: Callable[..., Any]) -> tuple[JsonObject, Callable[..., Any]]:
-    """The schema of the parameters that a plan fills, and the function as it is called with JSON.
+    """Return the schema of the parameters that a plan fills, and the function as it is called with JSON.
 
     Raises `SignatureError`.
     """
@@ -152,7 +151,7 @@ def read_look_up(function: Callable[..., Any], parameters: JsonObject) -> Callab
 
 
 def read_result(function: Callable[..., Any]) -> JsonObject | None:
-    """The schema of the result; None where the annotation is missing, None or Any. Raises `SignatureError`."""
+    """Return the schema of the result; None if the annotation is missing, None or Any. Raises `SignatureError`."""
     hint = _hints(function).get("return", Any)
     if hint is Any or hint is type(None):
         return None
@@ -164,12 +163,12 @@ def read_result(function: Callable[..., Any]) -> JsonObject | None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What to call a function in a message."""
+    """Return the name of a function for a message."""
     return getattr(function, "__qualname__", None) or repr(function)
 
 
 def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
-    """The parameters that a plan fills, each proven to be usable."""
+    """Return the parameters that a plan fills, after checking each."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise SignatureError(
@@ -198,7 +197,7 @@ def _parameters(function: Callable[..., Any], hints: dict[str, Any]) -> Iterator
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     if isinstance(function, partial):
-        # Its bound arguments stay in the signature, as defaults that a plan could replace.
+        # Bound arguments remain in the signature, as defaults that a plan could override.
         raise SignatureError(
             "a partial cannot be a tool function",
             remedy="write a function that calls it with what a plan may give",
@@ -209,7 +208,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(inspect.unwrap(annotated), include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError) as error:
         raise SignatureError(
-            f"tool function {name_of(function)} has an annotation that leads nowhere: {error}",
+            f"tool function {name_of(function)} has an annotation that cannot be resolved: {error}",
             remedy="import or define the type at the top of the module, outside of functions and TYPE_CHECKING",
         ) from error
 

@@ -1,11 +1,9 @@
-"""A tool: its declaration together with the code that does it.
+"""A tool: its declaration together with its code.
 
-What tools reach beyond this process: a server, a service.
-
-A pack only says where it is (`Outside`), and loading one opens nothing. Each runtime opens a line of its own to it
-(`Line`), at the first call that needs it, and closes it when the runtime ends: what two runtimes do, perhaps for two
-tenants, never goes over one line. A tool names what it reaches as `Tool.outside`; `Lines.bind` gives it the code that
-calls over the runtime's line.
+Also the connections of tools to servers and services. A pack only declares where something is (`Outside`), and loading
+it opens nothing. Each runtime opens its own connection (`Line`), at the first call that needs it, and closes it when
+the runtime ends: two runtimes, perhaps of two tenants, never share one. A tool names what it connects to as
+`Tool.outside`; `Lines.bind` gives it the code that calls over the runtime's connection.
 """
 
 from __future__ import annotations
@@ -29,51 +27,51 @@ if TYPE_CHECKING:
 
 
 class Line(Protocol):
-    """One runtime's way to something outside. Nothing is open before the first call or look."""
+    """One runtime's connection to something outside. Nothing is open before the first call or check."""
 
     def call_of(self, tool: Tool) -> Callable[..., Any]:
-        """The code of a tool over this line: it takes what `Tool.call` takes, and raises what that may raise."""
+        """Return the code of a tool over this connection: same parameters and exceptions as `Tool.call`."""
         ...
 
     async def find_changes(self) -> tuple[str, ...]:
-        """What differs from what a person has accepted, a sentence for each; empty if nothing does.
+        """Return the differences from what a person has accepted, a sentence for each.
 
-        Calls no tool. Something that cannot be reached has not changed: its calls will say so themselves. Never raises.
+        Calls no tool. An unreachable server is not a change: its calls will report that. Never raises.
         """
         ...
 
     async def aclose(self) -> None:
-        """Ends whatever is open, within a bounded time; a line that was closed can be used again. Never raises."""
+        """Close whatever is open, within a bounded time; a closed line can be used again. Never raises."""
         ...
 
 
 @runtime_checkable
 class Outside(Protocol):
-    """Something outside, as a pack declares it."""
+    """A server or service, as a pack declares it."""
 
     def open(self) -> Line:
-        """A line to it, on which nothing is open yet; raises `UsageError` if this installation has no way to it."""
+        """Return a connection that is not opened yet; raise `UsageError` if this installation does not support it."""
         ...
 
 
 class Lines:
-    """The lines of one runtime: one for each thing outside that its tools name."""
+    """The connections of one runtime: one for each server or service that its tools name."""
 
     def __init__(self) -> None:
         self._lines: dict[int, tuple[Outside, Line]] = {}
 
     def bind(self, tools: Iterable[Tool]) -> dict[str, Tool]:
-        """The tools by name, those that reach outside with the code that calls over these lines."""
+        """Return the tools by name, those with `outside` with the code that calls over these connections."""
         return {tool.name: self._bound(tool) for tool in tools}
 
     async def find_changes(self, tools: Iterable[Tool]) -> tuple[str, ...]:
-        """What differs, of all that these tools reach, from what a person has accepted."""
+        """Return the differences from what a person has accepted, for all connections of these tools."""
         lines = {id(tool.outside): self._line(tool.outside) for tool in tools if tool.outside is not None}
         found = await asyncio.gather(*(line.find_changes() for line in lines.values()))
         return tuple(change for changes in found for change in changes)
 
     async def aclose(self) -> None:
-        """Ends all lines, at the same time."""
+        """Close all connections concurrently."""
         await asyncio.gather(*(line.aclose() for _, line in self._lines.values()), return_exceptions=True)
 
     def _bound(self, tool: Tool) -> Tool:
@@ -82,7 +80,7 @@ class Lines:
         return tool.model_copy(update={"call": self._line(tool.outside).call_of(tool)})
 
     def _line(self, outside: Outside) -> Line:
-        # The thing outside is kept beside its line: so its id cannot become somebody else's.
+        # Keeping the object beside its line guarantees that its id is not reused.
         known = self._lines.get(id(outside))
         if known is None:
             known = self._lines[id(outside)] = (outside, outside.open())
@@ -92,9 +90,9 @@ class Lines:
 class Tool(ToolSpec):
     """A declared tool that can be called.
 
-    `call` takes the parameters by name, and the `ToolContext` under the name of the parameter annotated with it.
-    It may be a plain or an async function. What a plan is judged by is `spec`; the code is part of no hash here, since
-    a function has no stable one: the pack hashes the file that it came from.
+    `call` takes the parameters by name, and the `ToolContext` under the name of the parameter annotated with it. It may
+    be a plain or an async function. A plan is judged by `spec`; the code is not hashed here, since a function has no
+    stable hash: the pack hashes the file that it came from.
     """
 
     call: Callable[..., Any] = Field(exclude=True, repr=False)
@@ -102,10 +100,10 @@ class Tool(ToolSpec):
     """Finds out whether a call of unknown outcome happened: called with the call's parameters and its `ToolContext`, it
     returns `Happened(value)`, `Absent()` or `Unknown(reason)`."""
     definition: JsonObject | None = Field(default=None, exclude=True, repr=False)
-    """What its call does, where `call` is code of Tercet that any tool of its kind has: a program with its arguments, a
-    request. It is part of the pack's hash. None where the function or a hashed file of the pack says it."""
+    """The program or request that `call` makes, if `call` is generic code of Tercet. It is part of the pack's hash.
+    None if the function itself or a hashed file of the pack defines it."""
     outside: InstanceOf[Outside] | None = Field(default=None, exclude=True, repr=False)
-    """What it reaches beyond this process. A runtime then gives it a `call` of its own: see `Lines.bind`."""
+    """What it connects to outside this process. A runtime then replaces `call`: see `Lines.bind`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -132,11 +130,11 @@ class Tool(ToolSpec):
 _DERIVED = {"name", "parameters", "result", "adapter", "reconciles", "reserves"}
 
 SAYABLE = frozenset(ToolSpec.model_fields) - _DERIVED
-"""The fields of `ToolSpec` that a table may hold."""
+"""The fields of `ToolSpec` that a table may contain."""
 
 
 def split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a table says about the tool, and the rest of it."""
+    """Return the declarations of a table about the tool, and the rest of it."""
     said = {key: value for key, value in table.items() if key in SAYABLE}
     if (limits := as_list(said.get("limits"))) is not None:
         said["limits"] = [{"expression": limit} if isinstance(limit, str) else limit for limit in limits]
@@ -144,22 +142,22 @@ def split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def with_trust(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The same where a table that names the untrusted fields, also none of them, says that it trusts the others."""
+    """Return the declarations with trust set, if the table lists untrusted fields (even none): the others are trusted."""
     trust = {"trust": Trust.TRUSTED} if "untrusted" in said and said.get("trust") is None else {}
     return {**said, **trust}
 
 
 def one_line(text: str) -> str:
-    """What a service or a program says, as one line that can be shown."""
+    """Return the text of a service or a program as one printable line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def uncalled() -> None:
-    """Stands in for the call of a tool until the tool that it belongs to is known."""
+    """Placeholder for the call of a tool until it is bound."""
 
 
 def unheard(_done: float, _total: float | None = None, _message: str = "") -> None:
-    """Nobody wants to hear how far a call is."""
+    """Ignore the progress of a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,26 +168,26 @@ class ToolContext:
     run_id: str
     step_id: str
     actor: str
-    """The id of the person or service for whom the run acts."""
+    """The id of the person or service that the run acts for."""
     idempotency_key: str
-    """Names the action itself: another attempt at the same action carries the same key."""
+    """Identifies the action: a retry of the same action has the same key."""
     attempt: int = 1
     deadline: datetime | None = None
-    """When the caller stops waiting, with its time zone; None if it never does."""
+    """When the caller stops waiting, with a time zone; None if it never does."""
     fencing_token: int = 0
-    """Grows whenever another process takes the run over; refuse a call whose token is lower than one already seen."""
+    """Increases whenever another process takes over the run; refuse a call whose token is lower than one already seen."""
     session_id: str = ""
     root_session: str = ""
-    """The session that led to this run through others; empty where nobody did."""
+    """The session at the root of nested runs; empty if this run is not nested."""
     owners: tuple[Actor, ...] = ()
-    """The owner of this run, then those of the runs that it is nested in, from the inside out."""
+    """The owner of this run, then the owners of the enclosing runs, innermost first."""
     depth: int = 0
-    """How many runs this one stands inside of."""
+    """How many runs enclose this one."""
     traceparent: str = ""
-    """The span of this call in the form of W3C, to hand on to whatever is called; empty where nobody traces the run."""
+    """The W3C traceparent of this call, to pass on; empty if the run is not traced."""
     progress: Callable[[float, float | None, str], None] = field(default=unheard, repr=False, compare=False)
-    """Told how far the call is: how much is done, of how much if that is known, and a word for people. It may be called
-    from a thread. What it is told is shown to whoever watches; nothing of it is recorded."""
+    """Reports progress: the amount done, the total if known, and a message. It may be called from a thread. Progress is
+    shown to observers and not recorded."""
 
     def __post_init__(self) -> None:
         if self.deadline is not None and self.deadline.tzinfo is None:

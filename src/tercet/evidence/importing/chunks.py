@@ -1,7 +1,7 @@
-"""Cutting a text into chunks: by headings, then by paragraphs, without overlap, and the same every time.
+"""Splits a text into chunks: by headings, then by paragraphs, without overlap, and deterministically.
 
-A heading begins a chunk. Paragraphs are put together as long as they fit; one that does not fit by itself is cut at the
-end of a sentence, else at a space, else where it must be. Every character that is not space is in exactly one chunk.
+A heading begins a chunk. Paragraphs are combined as long as they fit; one that is too long is split at the end of a
+sentence, else at a space, else anywhere. Every non-space character is in exactly one chunk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MOST = 1_500
-"""A chunk has so many characters at most: a few paragraphs, which a person reads at a glance."""
+"""The maximum length of a chunk: a few paragraphs, which a person reads at a glance."""
 
 _HEADING = re.compile(r" {0,3}(?P<marks>#{1,6})(?:[ \t]+(?P<title>[^\n]*?))?[ \t]*(?:#+[ \t]*)?\n?")
 _FENCE = re.compile(r" {0,3}(?P<marks>`{3,}|~{3,})")
@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"[.!?。](?=\s)|\n")
 
 
 class Chunk(NamedTuple):
-    """A part of a text: its characters, the headings above it, and its bytes in the text's UTF-8."""
+    """A part of a text: its characters, the headings above it, and its byte range in the UTF-8 text."""
 
     text: str
     heading: str
@@ -38,7 +38,7 @@ class _Block(NamedTuple):
 
 
 def split(text: str) -> Iterator[Chunk]:
-    """The chunks of a text, in order."""
+    """Return the chunks of a text, in order."""
     counted = bytes_before = 0
     for first, end, heading in _spans(text):
         chunk = text[first:end].strip()
@@ -52,7 +52,7 @@ def split(text: str) -> Iterator[Chunk]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where each chunk begins and ends, and what heading it stands under."""
+    """Yield where each chunk begins and ends, and its heading."""
     begun: _Block | None = None
     end, has_body = 0, False
     for block in _blocks(text):
@@ -70,7 +70,7 @@ def _spans(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _cut(text: str, start: int, end: int, heading: str) -> Iterator[tuple[int, int, str]]:
-    """A span in pieces that are not too long."""
+    """Yield a span in pieces of limited length."""
     while end - start > MOST:
         stop = _last_break(text, start, start + MOST)
         yield start, stop, heading
@@ -79,7 +79,7 @@ def _cut(text: str, start: int, end: int, heading: str) -> Iterator[tuple[int, i
 
 
 def _last_break(text: str, start: int, end: int) -> int:
-    """The best place to cut before `end`: behind a sentence in the second half, else behind a space, else at `end`."""
+    """Return the best place to split before `end`: after a sentence in the second half, else after a space, else `end`."""
     half = (start + end) // 2
     ends = [match.end() for match in _SENTENCE.finditer(text, half, end)]
     if ends:

@@ -1,8 +1,8 @@
-"""Files and folders as changes of a draft.
+"""Reads files and folders as changes of a draft.
 
-A document is named by its path as it was given, so that importing it again replaces what it said before. Folders are read
-in the order of their names; what begins with a dot and links to folders are left out, and a link to a file outside of the
-folder is refused: write access to a folder must not decide which other files are read.
+A document is named by its path as given, so that importing it again replaces its facts. Folders are read in order of
+file names; hidden files and links to folders are skipped, and a link to a file outside the folder is refused: write
+access to a folder must not decide which other files are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tercet.evidence.importing.texts import Unreadable, decode, html_text, page_
 from tercet.evidence.store import Change, NewDocument, NewFact
 
 MAX_DOCUMENT = 64_000_000
-"""A text of more bytes is not read; a table or a file of lines may be of any size."""
+"""The largest text document; a table or a file of lines may be of any size."""
 
 _TEXTS = {".md": "text/markdown", ".markdown": "text/markdown", ".txt": "text/plain", ".html": "text/html",
           ".htm": "text/html", ".pdf": "application/pdf"}  # fmt: skip
@@ -35,7 +35,7 @@ _UNFIT = re.compile(r"[#\s%\x00-\x1f]")
 
 
 class File(NamedTuple):
-    """A file to be imported, and what it is called in the store."""
+    """A file to import, and its name in the store."""
 
     path: Path
     name: str
@@ -43,7 +43,7 @@ class File(NamedTuple):
 
 
 def find_files(paths: Sequence[Path], report: Report) -> list[File]:
-    """All files that were named, and those in folders that were; each once. Problems go to the report."""
+    """Return all named files, and those in named folders, each once. Problems go to the report."""
     found: dict[str, File] = {}
     for path in paths:
         for each in _expand(path, report):
@@ -54,13 +54,13 @@ def find_files(paths: Sequence[Path], report: Report) -> list[File]:
 
 
 def document_name(path: Path) -> str:
-    """What a file is called: its path as it was given, with what an id cannot hold written as %20."""
+    """Return the name of a file: its path as given, with characters that an id cannot have written as %20."""
     given = os.path.normpath(storable(str(path))).replace(os.sep, "/").lstrip("/")
     return _UNFIT.sub(lambda match: quote(match.group()), given)
 
 
 def _expand(path: Path, report: Report) -> Iterator[Path]:
-    """The files below a folder, or the file itself."""
+    """Yield the files below a folder, or the file itself."""
     if not path.is_dir():
         yield path
         return
@@ -79,7 +79,7 @@ def _expand(path: Path, report: Report) -> Iterator[Path]:
 
 
 def _leads_outside(root: Path, path: Path, report: Report) -> bool:
-    """Whether a file of a folder is a link that leads out of it, which is noted."""
+    """Return whether a file of a folder is a link that leads out of it, which is noted."""
     if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
         return False
     report.note(
@@ -98,11 +98,11 @@ def _file(path: Path, name: str, report: Report) -> File | None:
         _note_error(path, error, report)
         return None
     if not stat.S_ISREG(found.st_mode):
-        report.note("not_a_file", "it is no file", "name a file or a folder", file=storable(str(path)))
+        report.note("not_a_file", "it is not a file", "name a file or a folder", file=storable(str(path)))
     elif path.suffix.lower() not in KINDS:
         report.note(
             "unknown_kind",
-            f"{path.suffix or 'a name without an ending'} is no kind of document",
+            f"{path.suffix or 'a name without a suffix'} is not a supported kind of document",
             f"use one of {', '.join(sorted(KINDS))}",
             file=storable(str(path)),
         )
@@ -119,7 +119,7 @@ def _note_error(path: Path, error: OSError | ValueError, report: Report) -> None
 
 
 def read_changes(files: Sequence[File], labels: Labels, report: Report) -> Iterator[Change]:
-    """The changes that the files make; raises `BadFiles` at the end if some of them are bad and must not be."""
+    """Yield the changes that the files make; raise `BadFiles` at the end if some are bad and must not be skipped."""
     for file in files:
         try:
             yield from _read(file, labels, report)
@@ -211,7 +211,9 @@ def _html(data: bytes) -> Iterator[chunks.Chunk]:
 
 
 def _pdf(data: bytes) -> Iterator[chunks.Chunk]:
-    """Chunks end with their page, and are told by its number. Their bytes are those of all pages, one after the other."""
+    """Yield the chunks of a PDF, which end with their page and are labelled with its number. Their byte ranges count
+    over all pages.
+    """
     before = 0
     for number, text in enumerate(page_texts(data), start=1):
         for chunk in chunks.split(text):

@@ -1,6 +1,6 @@
-"""Files in which every row or line is a fact: CSV with a header, and JSON lines; the labels and the report of an import.
+"""Reads files in which every row or line is a fact: CSV with a header, and JSON lines; with labels and a report.
 
-Lines are read one by one and have a limit, so that a file of one endless line is answered and not swallowed.
+Lines are read one by one with a limit, so that a file of one endless line is reported instead of loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tercet.evidence.store import NewFact
 from tercet.tools.strict_json import JsonFault, read_strictly
 
 MOST_PROBLEMS = 100
-"""So many problems are listed; a file made by a script has all of them wrong in the same way."""
+"""The limit on listed problems: generated files often have the same problem in every line."""
 
 
 def _unheard(count: int) -> None:
@@ -31,34 +31,36 @@ def _unheard(count: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """What the facts of an import are labelled with, and which fields of a record say it instead."""
+    """The labels of imported facts, and the record fields that override them."""
 
     classification: str
     trust: Trust = Trust.UNTRUSTED
     source: str = ""
-    """Where the files came from; the name of the file if it is empty."""
+    """The source of the files; the file name if empty."""
     expires_at: datetime | None = None
     id_field: str = "id"
     class_field: str = ""
     trust_field: str = ""
-    """A record may say that it is trusted less than its file, never more."""
+    """The field with a record's trust, which can lower that of its file but never raise it."""
     expires_field: str = ""
 
 
 @dataclass(kw_only=True)
 class Report:
-    """What an import has met so far. `on_bytes` is told of bytes that were read, perhaps in another thread."""
+    """The progress and problems of an import. `on_bytes` is called with the number of bytes read, perhaps in another
+    thread.
+    """
 
     skips_bad: bool = False
     on_bytes: Callable[[int], None] = _unheard
     problems: list[Problem] = field(default_factory=list[Problem])
     files: int = 0
     ignored: list[str] = field(default_factory=list[str])
-    """Files of a folder that are of no known kind, and links that are not followed."""
+    """Files of unknown kinds, and links that are not followed."""
     ids: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def note(self, code: str, message: str, remedy: str, *, file: str, row: int | None = None) -> None:
-        """Keep a problem; raises `BadFiles` once there are too many to go on."""
+        """Record a problem; raise `BadFiles` once there are too many to continue."""
         severity = "warning" if self.skips_bad else "error"
         self.problems.append(
             Problem(code=code, message=message, remedy=remedy, file=file, row=row, severity=severity)
@@ -67,7 +69,7 @@ class Report:
             raise BadFiles(self.problems)
 
     def settle(self) -> None:
-        """Raise `BadFiles` if anything was wrong and nobody said that it may be."""
+        """Raise `BadFiles` if there were problems and bad files must not be skipped."""
         if self.problems and not self.skips_bad:
             raise BadFiles(self.problems)
 
@@ -76,7 +78,7 @@ MAX_LINE = MAX_FACT_BYTES
 
 
 class _Line(NamedTuple):
-    """A line of a file, with its number from 1 and its bytes; `fault` says why its text cannot be had."""
+    """A line of a file, with its number from 1 and its byte length; `fault` says why its text cannot be read."""
 
     number: int
     text: str
@@ -86,7 +88,7 @@ class _Line(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """A row of fields, with the line that it begins on and its bytes."""
+    """A row of fields, with its first line and its byte range."""
 
     fields: dict[str, Any]
     line: int
@@ -95,7 +97,7 @@ class _Record(NamedTuple):
 
 
 def read_json_lines(stream: BinaryIO, name: str, labels: Labels, report: Report) -> Iterator[NewFact]:
-    """The facts of a file with one JSON object a line."""
+    """Yield the facts of a file with one JSON object per line."""
     for line in _lines(stream, report):
         if line.fault is not None:
             report.note(
@@ -119,7 +121,7 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
     if fields is None:
         report.note(
             "not_an_object",
-            "the line is JSON, but no object",
+            "the line is JSON, but not an object",
             'write {"field": …}',
             file=name,
             row=line.number,
@@ -131,7 +133,7 @@ def _object(line: _Line, name: str, report: Report) -> _Record | None:
 def read_table(
     stream: BinaryIO, name: str, labels: Labels, report: Report, *, delimiter: str
 ) -> Iterator[NewFact]:
-    """The facts of a table whose first row names the columns."""
+    """Yield the facts of a table whose first row names the columns."""
     header: list[str] | None = None
     for row, first, start, end in _rows(stream, name, report, delimiter):
         if header is None:
@@ -167,7 +169,7 @@ def _is_header(row: list[str], name: str, report: Report) -> bool:
 def _rows(
     stream: BinaryIO, name: str, report: Report, delimiter: str
 ) -> Iterator[tuple[list[str], int, int, int]]:
-    """The rows with the line they begin on and their bytes; a row may have several lines."""
+    """Yield the rows with their first line and byte range; a row may span several lines."""
     taken: list[_Line] = []
 
     def texts() -> Iterator[str]:
@@ -194,7 +196,7 @@ def _rows(
             message = error.message if isinstance(error, Unreadable) else f"not CSV: {error}"
             report.note(code, message, remedy or "", file=name, row=taken[0].number if taken else None)
             if isinstance(error, Unreadable):
-                return  # the feed has ended with it
+                return  # the end of the file
             continue
         if row:
             yield row, taken[0].number, taken[0].start, taken[-1].end
@@ -227,7 +229,7 @@ def _too_long() -> Unreadable:
 
 
 def _skip_line(stream: BinaryIO, report: Report) -> int:
-    """Read to the end of a line without keeping it; how many bytes that were."""
+    """Read to the end of a line without keeping it; return the number of bytes."""
     skipped = 0
     while data := stream.readline(MAX_LINE):
         skipped += len(data)
@@ -238,7 +240,7 @@ def _skip_line(stream: BinaryIO, report: Report) -> int:
 
 
 def _facts(record: _Record, name: str, labels: Labels, report: Report) -> Iterator[NewFact]:
-    """The fact of a record, or none, and the report says why."""
+    """Yield the fact of a record, or note why there is none."""
     try:
         fact = _fact(record, name, labels)
     except Unreadable as error:
@@ -285,7 +287,7 @@ def _fact(record: _Record, name: str, labels: Labels) -> NewFact:
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
-    """What a field says, as text; empty where there is no such field."""
+    """Return a field as text; empty if it is absent."""
     value = fields.get(name) if name else None
     if isinstance(value, str):
         return value.strip()
@@ -293,22 +295,22 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _label(fields: dict[str, Any], name: str, code: str, remedy: str) -> str:
-    """What a field says that makes a fact count for less: what cannot be read there is not passed over."""
+    """Return the text of a field that lowers a fact's standing; an unreadable value is an error, never ignored."""
     value = fields.get(name) if name else None
     if value is not None and not isinstance(value, str):
         raise Unreadable(
-            f"{name[:60]!r} holds {str(value)[:60]!r}, which is no text", code=code, remedy=remedy
+            f"{name[:60]!r} holds {str(value)[:60]!r}, which is not text", code=code, remedy=remedy
         )
     return _text(fields, name)
 
 
 def _lower(trust: Trust, said: str) -> Trust:
-    """The lower of two trusts: a record must not speak for itself."""
+    """Return the lower of two trusts: a record cannot raise its own."""
     try:
         return min(trust, Trust(said), key=list(Trust).index)
     except ValueError as error:
         raise Unreadable(
-            f"{said[:60]!r} is no trust", code="bad_trust", remedy="write trusted or untrusted"
+            f"unknown trust label {said[:60]!r}", code="bad_trust", remedy="write trusted or untrusted"
         ) from error
 
 
@@ -318,11 +320,11 @@ def _moment(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
         is_usable = moment.tzinfo is not None and bool(moment.astimezone(UTC))
-    except (ValueError, OverflowError):  # the latter for one that is none in UTC
+    except (ValueError, OverflowError):  # OverflowError: out of range in UTC
         moment, is_usable = None, False
     if not is_usable:
         raise Unreadable(
-            f"{text[:60]!r} is no time with a zone",
+            f"{text[:60]!r} is not a time with a zone",
             code="bad_expiry",
             remedy="write it as 2027-01-31T00:00:00Z",
         )

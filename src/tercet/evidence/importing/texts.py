@@ -1,4 +1,4 @@
-"""Documents as text: what is decoded as it is, what HTML shows, and the pages of a PDF (by the extra `tercet[documents]`)."""
+"""Extracts the text of documents: plain text, HTML pages, and PDF (the extra `tercet[documents]`)."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ _SECTION = re.compile(r"<!\[[^>]*>?")
 _SPACE = re.compile(r"[ \t\r\f\n]+")
 
 
-class Unreadable(UsageError):  # noqa: N818 - named by what is so
-    """A file that is not what its name says."""
+class Unreadable(UsageError):  # noqa: N818 - named after the state
+    """A file whose content does not match its suffix."""
 
     default_code = "file_unreadable"
 
 
 def decode(data: bytes) -> str:
-    """Bytes as text; raises `Unreadable` for what is none. A mark at the beginning of the file is left where it is."""
+    """Return bytes as text; raise `Unreadable` if they are not text. A byte order mark is kept."""
     if b"\0" in data:
         raise Unreadable(
-            "it holds NUL bytes, so it is no text", code="not_text", remedy="give it the ending of what it is"
+            "it contains NUL bytes, so it is not text",
+            code="not_text",
+            remedy="use the suffix of its real format",
         )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Unreadable(
-            f"byte {error.start:,} is no UTF-8", code="not_utf8", remedy="save it as UTF-8"
+            f"byte {error.start:,} is not UTF-8", code="not_utf8", remedy="save it as UTF-8"
         ) from error
 
 
 def html_text(markup: str) -> str:
-    """What a page says, its headings marked as in Markdown; scripts and styles say nothing."""
+    """Return the text of a page, with headings marked as in Markdown, without scripts and styles."""
     reader = _Page()
     reader.feed(_SECTION.sub(" ", markup))
     reader.close()
@@ -51,7 +53,7 @@ def html_text(markup: str) -> str:
 
 
 class _Page(HTMLParser):
-    """Gathers the text of a page, block by block."""
+    """Collects the text of a page, block by block."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -61,12 +63,12 @@ class _Page(HTMLParser):
         self._silent: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A heading, a block or a break begins something new."""
+        """Start a new block at a heading, a block element or a line break."""
         del attrs
         if tag in _SILENT:
             self._silent.append(tag)
         elif tag == "body":
-            self._silent.clear()  # a head that was never closed ends here
+            self._silent.clear()  # an unclosed head ends here
         elif tag == "br":
             self._words.append("\n")
         elif tag in ("td", "th"):
@@ -76,12 +78,12 @@ class _Page(HTMLParser):
             self._mark = _HEADINGS.get(tag, "")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A tag that closes itself holds nothing."""
+        """Ignore a self-closing tag."""
         if tag not in _SILENT:
             self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
-        """What a block said is complete."""
+        """Finish a block."""
         if tag in self._silent:
             while self._silent and self._silent.pop() != tag:
                 continue
@@ -89,12 +91,12 @@ class _Page(HTMLParser):
             self._end_block()
 
     def handle_data(self, data: str) -> None:
-        """Words, unless they are those of a script."""
+        """Collect text outside of scripts."""
         if not self._silent:
             self._words.append(data)
 
     def text(self) -> str:
-        """Everything, with an empty line between blocks."""
+        """Return everything, with an empty line between blocks."""
         self._end_block()
         return "\n\n".join(self._blocks)
 
@@ -108,13 +110,13 @@ class _Page(HTMLParser):
 
 
 def page_texts(data: bytes) -> list[str]:
-    """The texts of the pages; raises `Unreadable` for a file that is no PDF, is encrypted, or holds no text."""
+    """Return the texts of the pages; raise `Unreadable` for a file that is not a PDF, is encrypted, or has no text."""
     try:
         import pypdf  # noqa: PLC0415 - an optional dependency
         from pypdf.errors import FileNotDecryptedError  # noqa: PLC0415 - an optional dependency
     except ModuleNotFoundError as error:
         raise extra_missing("reading PDF", "pypdf", "documents") from error
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it has to say, it raises
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # errors are raised, warnings are not needed
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -125,9 +127,9 @@ def page_texts(data: bytes) -> list[str]:
         is_closed, texts = True, []
     except Exception as error:
         raise Unreadable(
-            f"it is no PDF that can be read ({f'{type(error).__name__}: {error}'[:200]})",
+            f"it is not a readable PDF ({f'{type(error).__name__}: {error}'[:200]})",
             code="pdf_unreadable",
-            remedy="open it in a viewer and save it anew",
+            remedy="open it in a viewer and save it again",
         ) from error
     if is_closed:
         raise Unreadable(
@@ -135,7 +137,7 @@ def page_texts(data: bytes) -> list[str]:
         )
     if not any(text.strip() for text in texts):
         raise Unreadable(
-            "it holds no text, only pictures of it",
+            "it contains no text, only images",
             code="pdf_without_text",
             remedy="run it through text recognition first",
         )
@@ -143,7 +145,7 @@ def page_texts(data: bytes) -> list[str]:
 
 
 def _storable(text: str) -> str:
-    """A text without what no store keeps: fonts may map to lone surrogates and to NUL."""
+    """Return a text without characters that no store accepts: fonts may map to lone surrogates and to NUL."""
     return "".join(
         "\ufffd" if "\ud800" <= letter <= "\udfff" or letter == "\0" else letter for letter in text
     )

@@ -1,3 +1,3 @@
-"""Evidence on a PostgreSQL server, for many machines. Its full text index says which facts have a word."""
+"""Evidence on a PostgreSQL server, for many machines, with its full-text index."""
 
 from tercet.evidence.postgres.store import PostgresEvidence as PostgresEvidence

@@ -1,4 +1,4 @@
-"""Writing changes into a draft, with their words, and removing facts. Each runs in one transaction."""
+"""Writes changes into a draft, with their words, and removes facts. Each runs in one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAGE = 10_000
 
 
 class Filling:
-    """One `put`: changes on their way into a draft, which is locked meanwhile."""
+    """One `put`: writes changes into a draft, which is locked meanwhile."""
 
     def __init__(self, session: PostgresSession, draft: SnapshotRow) -> None:
         self._session = session
@@ -93,7 +93,7 @@ class Filling:
 
 
 def _words(rows: Iterable[Row], tenant_id: int) -> tuple[list[str], list[str | None], list[int]]:
-    """The words of facts as the server's type has them, how often some are repeated, and how many there are."""
+    """Return the words of facts in the server's type, how often some are repeated, and their number."""
     texts: list[str] = []
     repeats: list[str | None] = []
     lengths: list[int] = []
@@ -118,7 +118,7 @@ async def remove_facts(session: PostgresSession, facts: list[int]) -> None:
 async def add_removals(
     session: PostgresSession, draft: SnapshotRow, names: Sequence[tuple[str, str]]
 ) -> None:
-    """Let a draft remove facts, by class and key."""
+    """Add removals of facts to a draft, by class and key."""
     count = len(names)
     if not count:
         return

@@ -28,13 +28,13 @@ class PostgresEvidence(DatabaseEvidence[PostgresSession]):
         return cls(pool)
 
     async def _fill(self, session: PostgresSession, draft: SnapshotRow, spool: Spool, stop: Stop) -> Added:
-        del stop  # a cancelled transaction ends by itself
+        del stop  # a cancelled transaction is rolled back
         return await drafts.Filling(session, draft).run(spool)
 
     async def _freeze(
         self, tenant: str, draft: str, name: str, now_ms: int, progress: Progress
     ) -> SnapshotHead:
-        """Make a snapshot of a draft. Drafts of one tenant are frozen one after the other."""
+        """Make a snapshot of a draft. Drafts of one tenant are frozen one at a time."""
 
         async def act(session: PostgresSession) -> SnapshotHead:
             await session.fetch_value("lock_tenant", tenant)
@@ -43,7 +43,7 @@ class PostgresEvidence(DatabaseEvidence[PostgresSession]):
             return await self._number_draft(session, tenant, row, name, now_ms)
 
         head = await self._connections.write(act)
-        with suppress(StoreError):  # only the owner of the index may; the server does it by itself some time
+        with suppress(StoreError):  # only the owner of the index may; otherwise the server does it later
             await self._connections.write(lambda session: session.execute("sort_words"))
         progress(head.facts)
         return head

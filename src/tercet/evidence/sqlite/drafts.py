@@ -1,7 +1,7 @@
-"""Writing changes into a draft, indexing their words, and removing facts. Each runs in one transaction.
+"""Writes changes into a draft, indexes their words, and removes facts. Each runs in one transaction.
 
-Freezing has two parts. First the words of the new facts go into the index, some at a time: nobody finds a fact before its
-snapshot is frozen, so this may be interrupted, and others may write in between. Then the facts begin to stand, all at
+Freezing has two parts. First the words of the new facts are indexed, in batches: no search finds a fact before its
+snapshot is frozen, so this may be interrupted, and others may write in between. Then the facts become visible, all at
 once: that changes small rows only.
 """
 
@@ -23,13 +23,13 @@ from tercet.evidence.store import Added, NewDocument
 SCHEMA = read_schema("tercet.evidence.sqlite", EVIDENCE, pragmas=("PRAGMA cache_size = -32000",))
 QUERIES = SCHEMA.queries
 INDEX_BATCH = 2_000
-"""So many facts are indexed in one go: a fraction of a second, so that others need not wait long."""
+"""The batch size of indexing: a fraction of a second, so that others need not wait long."""
 IDLE = -1
-"""In place of the length: this change changed nothing when the index was made, so that its words are not in it."""
+"""Replaces the length: the change had no effect when the index was made, so its words are not in it."""
 
 
 class Filling:
-    """One `put`: changes on their way into a draft."""
+    """One `put`: writes changes into a draft."""
 
     def __init__(self, connection: sqlite3.Connection, draft: SnapshotRow) -> None:
         self._connection = connection
@@ -37,7 +37,7 @@ class Filling:
         (self._last,) = connection.execute(QUERIES["last_fact"]).fetchone()
         (already,) = connection.execute(QUERIES["count_changes"], (self._draft.id,)).fetchone()
         self._names: set[tuple[str, str]] | None = None if already else set()
-        """The facts of the draft as long as they are known; None where the table has to be asked."""
+        """The cached facts of the draft; None if the table has to be queried."""
         self._documents: dict[str, int] = {}
         self._facts: list[tuple[object, ...]] = []
         self._versions: list[tuple[object, ...]] = []
@@ -106,7 +106,7 @@ class Filling:
 
 
 def index_some(connection: sqlite3.Connection, draft: SnapshotRow, after: int) -> tuple[int, int]:
-    """Put the words of some facts of a draft into the index; return how many there were, and the last of them."""
+    """Index the words of some facts of a draft; return their number, and the last of them."""
     if not after:
         connection.executemany(QUERIES["set_length"], ((IDLE, fact) for fact in _idle(connection, draft)))
     found = connection.execute(QUERIES["unindexed"], (draft.id, after, INDEX_BATCH)).fetchall()
@@ -119,14 +119,14 @@ def index_some(connection: sqlite3.Connection, draft: SnapshotRow, after: int) -
 
 
 def mark_unindexed(connection: sqlite3.Connection, draft: SnapshotRow) -> bool:
-    """Mark the changes of a draft whose words have to be indexed after all; return whether there are any."""
+    """Mark the changes of a draft whose words must be indexed after all; return whether there are any."""
     changeless = msgspec.json.encode(_idle(connection, draft)).decode()
     connection.execute(QUERIES["wake"], (draft.id, IDLE, changeless))
     return connection.execute(QUERIES["unindexed"], (draft.id, 0, 1)).fetchone() is not None
 
 
 def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:
-    """Remove facts, and their words from the index. A table without contents must be told which words those were."""
+    """Remove facts, and their words from the index. A contentless table needs the removed words."""
     for fact in facts:
         tenant_id, content, length = connection.execute(QUERIES["read_words"], (fact,)).fetchone()
         if length is not None and length != IDLE:
@@ -139,7 +139,7 @@ def remove_facts(connection: sqlite3.Connection, facts: Iterable[int]) -> None:
 def add_removals(
     connection: sqlite3.Connection, draft: SnapshotRow, names: Sequence[tuple[str, str]]
 ) -> None:
-    """Let a draft remove facts, by class and key."""
+    """Add removals of facts to a draft, by class and key."""
     (last,) = connection.execute(QUERIES["last_fact"]).fetchone()
     for fact, (classification, key) in enumerate(names, start=last + 1):
         connection.execute(QUERIES["add_fact"], (fact, None, b"", "", "", None, None, None, None))
@@ -148,11 +148,11 @@ def add_removals(
 
 
 def _idle(connection: sqlite3.Connection, draft: SnapshotRow) -> list[int]:
-    """Return the changes of a draft that change nothing."""
+    """Return the changes of a draft that have no effect."""
     return [fact for (fact,) in connection.execute(QUERIES["idle"], (draft.id, OPEN))]
 
 
 def _marked(tenant_id: int, words: list[str]) -> str:
-    """The words as they are indexed: with the number of their tenant."""
+    """Return the words as they are indexed: with the number of their tenant."""
     mark = f"{tenant_id}x"
     return " ".join([f"{mark}{word}" for word in words])

@@ -34,7 +34,7 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
 
     @classmethod
     def in_memory(cls) -> SqliteEvidence:
-        """Make a store that is gone with the process."""
+        """Create a store in memory."""
         return cls(MemoryConnection())
 
     async def _fill(self, session: SqliteSession, draft: SnapshotRow, spool: Spool, stop: Stop) -> Added:
@@ -43,10 +43,10 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
     async def _freeze(
         self, tenant: str, draft: str, name: str, now_ms: int, progress: Progress
     ) -> SnapshotHead:
-        """Index the words of a draft some at a time, then make a snapshot of it."""
+        """Index the words of a draft in batches, then make a snapshot of it."""
 
         async def check(session: SqliteSession) -> None:
-            # At once what would be said in the end, when the words are indexed.
+            # Fail early, before the words are indexed.
             await find_draft(session, tenant, draft)
             await demand_free(session, tenant, draft, name)
 
@@ -61,7 +61,7 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
         done = 0
         while True:
             done = await self._index(tenant, draft, done, progress)
-            # Another writer may have added to the draft since its words were indexed; then it is done again.
+            # If another writer has added to the draft since its words were indexed, it is repeated.
             if (head := await self._connections.write(act)) is not None:
                 return head
 
@@ -94,11 +94,12 @@ class SqliteEvidence(DatabaseEvidence[SqliteSession]):
 
 
 class MemoryConnection:
-    """One connection to a database in memory, used in the thread of the event loop. Nothing waits in a transaction on
-    SQLite, so each of them is atomic."""
+    """One connection to a database in memory, used in the thread of the event loop. Transactions never wait, so each is
+    atomic.
+    """
 
     def __init__(self) -> None:
-        # Another thread may be the one that collects a store which nobody has closed.
+        # An unclosed store may be garbage-collected in another thread.
         self._connection: sqlite3.Connection | None = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
         )
@@ -107,7 +108,7 @@ class MemoryConnection:
     async def write(
         self, act: Callable[[SqliteSession], Coroutine[Any, Any, T]], *, is_repeatable: bool = False
     ) -> T:
-        """Run something in one transaction."""
+        """Run a function in one transaction."""
         del is_repeatable
         if self._connection is None:
             raise drafts.SCHEMA.kind.closed()
@@ -119,11 +120,11 @@ class MemoryConnection:
         return await self.write(act)
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close the connection."""
         self._close()
 
     def __del__(self) -> None:
-        self._close()  # nothing is lost with a store that nobody closes, so Python need not warn
+        self._close()  # an unclosed store in memory loses nothing, so no warning is needed
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,10 +1,10 @@
-"""What `check` looks for, one small function per question.
+"""The checks of `check`, one small function per question.
 
-A check takes the parts of a pack and yields a problem for each defect. It is pure, and it keeps quiet where a file
-could not be read and it cannot know.
+A check takes the parts of a pack and yields a problem for each defect. It is pure, and reports nothing about files that
+could not be read.
 
-Here are the types of a check and what several checks share: problems of names that lead to nothing, and what a JSON
-Schema says about the fields of a value, where None means that it leaves the question open.
+This module has the types of a check and shared helpers: problems of unknown names, and what a JSON Schema says about
+the fields of a value, where None means that it leaves the question open.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Check: TypeAlias = Callable[[Parts], Problems]
 
 
 def offers(decision: DecisionSpec, tool: str) -> bool:
-    """Whether a decision may use a tool."""
+    """Return whether a decision may use a tool."""
     return (decision.tools is None or tool in decision.tools) and tool not in decision.prohibited_tools
 
 
 def unknown_gate(parts: Parts, place: str, name: str) -> Problem:
-    """The problem of a gate that is named and not there."""
+    """Return the problem of a gate that does not exist."""
     remedy = did_you_mean(name, parts.gate) or "declare it in gates.toml, or name another"
     return parts.problem("unknown_gate", place, f"there is no gate {name}", remedy)
 
 
 def unknown_tool(parts: Parts, place: str, name: str) -> Problem:
-    """The problem of a tool that is named and not there."""
+    """Return the problem of a tool that does not exist."""
     remedy = did_you_mean(name, parts.tool) or f"this pack has {', '.join(sorted(parts.tool)) or 'no tools'}"
     return parts.problem("unknown_tool", place, f"there is no tool {name}", remedy)
 
 
 def unknown_parameter(parts: Parts, code: str, place: str, name: str, known: Iterable[str]) -> Problem:
-    """The problem of a parameter that is named and not there."""
+    """Return the problem of a parameter that does not exist."""
     names = list(known)
     remedy = did_you_mean(name, names) or f"it takes {', '.join(names) or 'none'}"
     return parts.problem(code, place, f"there is no parameter {name}", remedy)
@@ -56,7 +56,7 @@ def unknown_fact(
     *,
     severity: Literal["error", "warning"] = "error",
 ) -> Problem:
-    """The problem of a member of evidence that is named and not there."""
+    """Return the problem of a member of evidence that does not exist."""
     names = list(known)
     remedy = (
         did_you_mean(name, names) or f"name one of {', '.join(names[:12]) or 'those that the evidence has'}"
@@ -65,7 +65,7 @@ def unknown_fact(
 
 
 def did_you_mean(name: str, known: Iterable[str], words: str = "did you mean {}?") -> str | None:
-    """Words about the known name that is nearest to this one; None if none is near."""
+    """Return a suggestion of the most similar known name; None if none is similar."""
     near = get_close_matches(name, list(known), n=1)
     return words.format(near[0]) if near else None
 
@@ -77,7 +77,7 @@ ANY_ITEM = "*"
 
 
 def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
-    """The fields that an object of this schema has; None if the schema does not list them all in one place."""
+    """Return the fields of an object of this schema; None if the schema does not list all of them in one place."""
     found = dereferenced(schema, schema)
     if found is None or any(word in found for word in _OPEN) or _takes_more(found):
         return None
@@ -85,14 +85,14 @@ def fields_of(schema: JsonObject) -> tuple[str, ...] | None:
 
 
 def named_fields(schema: JsonObject) -> tuple[str, ...] | None:
-    """The fields that a schema names; None also where it names none and forbids none, which says nothing."""
+    """Return the fields that a schema names; None also if it names none and forbids none, which is inconclusive."""
     found = dereferenced(schema, schema) or {}
     is_silent = "properties" not in found and found.get("additionalProperties") is None
     return None if is_silent else fields_of(schema)
 
 
 def missing_field(schema: JsonObject, where: str) -> str | None:
-    """The first field on the way of a pointer that a value of this schema cannot have; None if it may have all."""
+    """Return the first field of a pointer that a value of this schema cannot have; None if it may have all."""
     current: JsonObject | None = schema
     for token in pointer.parts(where):
         current = dereferenced(schema, current)
@@ -111,12 +111,14 @@ def missing_field(schema: JsonObject, where: str) -> str | None:
 
 
 def _takes_more(schema: JsonObject) -> bool:
-    """Whether a schema says that there may be other fields; by silence, JSON Schema allows them and authors do not."""
+    """Return whether a schema allows additional fields explicitly; JSON Schema allows them by default, authors rarely
+    mean it.
+    """
     return schema.get("additionalProperties") not in (None, False)
 
 
 def dereferenced(root: JsonObject, schema: JsonObject | None) -> JsonObject | None:
-    """The schema behind local references; None where it cannot be told."""
+    """Return the schema behind local references; None if it cannot be determined."""
     for _ in range(_MAX_HOPS):
         if schema is None or "$ref" not in schema:
             return schema

@@ -1,4 +1,4 @@
-"""Relations, kinds, and what unbound values lead to: they name things that the pack has, and authority has a relation."""
+"""Checks relations, kinds and unbound values: they name things in the pack, and authority has a relation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tercet.packs.parts import Parts
 
 
 def authority_is_related(parts: Parts) -> Problems:
-    """A decision whose tools carry authority says how its sources relate to the request."""
+    """A decision whose tools carry authority declares how its sources relate to the request."""
     if parts.is_partial("tool") or parts.is_partial("decision"):
         return
     for decision in parts.decisions:
@@ -78,7 +78,7 @@ def unbound_values_can_be_asked_about(parts: Parts) -> Problems:
 
 
 def kinds_name_known_fields(parts: Parts) -> Problems:
-    """Kinds of results are those of fields that the result can have."""
+    """Declared kinds of results belong to fields that the result can have."""
     for tool in parts.tools:
         for name in tool.result_kinds if tool.result is not None else ():
             where = name if name.startswith("/") else f"/{name}"
@@ -122,7 +122,7 @@ def _carries_authority(tool: ToolSpec) -> bool:
 
 
 def _has_other_sources(parts: Parts, tools: list[ToolSpec]) -> bool:
-    """Return whether authority can come from elsewhere than the request: from evidence, or from a trusted look-up."""
+    """Return whether authority can come from other sources than the request: evidence, or a trusted look-up."""
     is_looked_up = any(
         tool.mode is ApprovalMode.READ_ONLY and tool.result_trust is Trust.TRUSTED and tool.parameter_names
         for tool in tools

@@ -1,4 +1,4 @@
-"""Decisions and goals: what they may use, what they must produce, and who asks for them."""
+"""Checks decisions and goals: their tools, their outputs, and their intents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tercet.packs.parts import PACK, Parts
 
 
 def there_is_something_to_ask_for(parts: Parts) -> Problems:
-    """A pack without a decision can answer no request; one without a tool can do nothing."""
+    """A pack has a decision, else it can answer no request, and a tool, else it can do nothing."""
     if not parts.decisions and not parts.is_partial("decision"):
         yield parts.problem(
             "no_decisions",
@@ -56,7 +56,7 @@ def decisions_name_tools(parts: Parts) -> Problems:
 
 
 def outputs_are_described(parts: Parts) -> Problems:
-    """Each required output is one that the outputs' schema knows."""
+    """Each required output is in the outputs' schema."""
     for decision in parts.decisions:
         known = None if decision.outputs_schema is None else fields_of(decision.outputs_schema)
         for name in decision.required_outputs:
@@ -70,7 +70,7 @@ def outputs_are_described(parts: Parts) -> Problems:
 
 
 def intents_are_unambiguous(parts: Parts) -> Problems:
-    """One intent asks for one decision."""
+    """Each intent maps to one decision."""
     claims: defaultdict[str, list[DecisionSpec]] = defaultdict(list)
     for decision in parts.decisions:
         for intent in dict.fromkeys((decision.id, *decision.intents)):
@@ -80,13 +80,13 @@ def intents_are_unambiguous(parts: Parts) -> Problems:
             yield parts.problem(
                 "intent_claimed_twice",
                 f"decision {decision.id}, intents",
-                f"the intent {intent} already asks for decision {decisions[0].id}",
-                "let one of them go by another intent",
+                f"the intent {intent} already belongs to decision {decisions[0].id}",
+                "give one of them another intent",
             )
 
 
 def evidence_can_be_found(parts: Parts) -> Problems:
-    """The evidence classes that are required are in the pack's files, or a tool or a query of a template brings them."""
+    """Required evidence classes are in the pack's files, or a tool or a query of a template provides them."""
     if parts.is_partial("evidence") or parts.is_partial("tool"):
         return
     classes = {fact.classification for fact in parts.evidence}
@@ -115,7 +115,7 @@ def evidence_can_be_found(parts: Parts) -> Problems:
 
 
 def untrusted_inputs_are_places(parts: Parts) -> Problems:
-    """Every marked request field can be one: a mark that no field can match protects nothing."""
+    """Every marked request field can exist: a mark that no field can match protects nothing."""
     for decision in parts.decisions:
         for name in decision.untrusted_inputs:
             steps = name[1:].split("/") if name.startswith("/") else name.split(".")
@@ -129,7 +129,7 @@ def untrusted_inputs_are_places(parts: Parts) -> Problems:
 
 
 def untrusted_evidence_is_required(parts: Parts) -> Problems:
-    """A class that untrusted facts may satisfy is one that the decision, a tool or a template requires."""
+    """A class that untrusted facts may satisfy is required by the decision, a tool or a template."""
     if parts.is_partial("tool"):
         return
     by_calls = [name for tool in parts.tools for name in tool.requires_evidence]
@@ -161,7 +161,7 @@ def thresholds_are_distinct(parts: Parts) -> Problems:
 
 
 def replans_have_a_reason(parts: Parts) -> Problems:
-    """More than two re-plans are allowed only where the pack says why."""
+    """More than two re-plans are allowed only if the pack says why."""
     if parts.budget.max_replans > USUAL_REPLANS and not parts.budget.replans_rationale.strip():
         yield parts.problem(
             "replans_unexplained",
@@ -187,7 +187,7 @@ DECISION_CHECKS: tuple[Check, ...] = (
 
 
 def goals_are_asked_for(parts: Parts) -> Problems:
-    """The intent of each goal is one that some decision answers, and the goal produces what that requires."""
+    """The intent of each goal belongs to a decision, and the goal produces the outputs that it requires."""
     if parts.is_partial("decision"):
         return
     for goal in parts.library.goals:
@@ -202,7 +202,7 @@ def goals_are_asked_for(parts: Parts) -> Problems:
 
 
 def tasks_fit_their_tools(parts: Parts) -> Problems:
-    """What a primitive task hands to its tool, waits for and pins is such as there is."""
+    """A primitive task's parameters, evidence and dependencies fit its tool."""
     for task in parts.library.tasks:
         place = f"task {task.name}, params"
         if task.tool is not None:
@@ -213,7 +213,7 @@ def tasks_fit_their_tools(parts: Parts) -> Problems:
 
 
 def results_are_described(parts: Parts) -> Problems:
-    """What goals and subtasks read of results are fields that the tools behind them describe."""
+    """The result fields that goals and subtasks read are described by the tools behind them."""
     for goal in parts.library.goals:
         tools = {goal.task: _tool_behind(parts, goal.task)}
         for item in references.scan(dict(goal.outputs)):
@@ -228,7 +228,7 @@ def results_are_described(parts: Parts) -> Problems:
 
 
 def _tool_behind(parts: Parts, name: str, seen: frozenset[str] = frozenset()) -> ToolSpec | None:
-    """The tool whose result is that of a task; None where that is not one and the same by every method."""
+    """Return the tool that produces the result of a task; None if it depends on the method."""
     task = parts.library.task.get(name)
     if task is None or name in seen:
         return None

@@ -1,4 +1,4 @@
-"""Values and documents: what outputs may state has a source, and every slot names a value in its role."""
+"""Checks values and documents: every value has a source, and every slot names a value in its role."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REQUEST = "request"
 
 
 def values_have_sources(parts: Parts) -> Problems:
-    """A value is a member that evidence of the pack has, or that a step or the request may bring."""
+    """The source of a value is in the evidence of the pack, or a step or the request may provide it."""
     for decision, rules in judged(parts):
         for number, value in enumerate(rules.values):
             place = f"decision {decision.id}, quality.values.{number}"
@@ -61,7 +61,7 @@ def _source_problems(parts: Parts, decision: DecisionSpec, ref: str, place: str)
 
 
 def _pointers(content: object) -> Iterator[str]:
-    """Where the members of an object stand, those inside of others too."""
+    """Yield the pointers of an object's members, including nested ones."""
     for name, member in (as_object(content) or {}).items():
         yield pointer.join((name,))
         yield from (f"{pointer.join((name,))}{inner}" for inner in _pointers(member))
@@ -80,7 +80,7 @@ def _label_problems(parts: Parts, rules: QualityRules, value: DocumentValue, pla
 
 
 def expressions_compile(parts: Parts) -> Problems:
-    """A computed value is an expression that can be evaluated."""
+    """The expression of a computed value compiles."""
     for decision, rules in judged(parts):
         for number, value in enumerate(rules.values):
             if value.cel is not None and (fault := _fault_of(value.cel)):
@@ -89,7 +89,7 @@ def expressions_compile(parts: Parts) -> Problems:
 
 
 def _fault_of(text: str) -> str:
-    """Why an expression cannot be evaluated; empty if it can."""
+    """Return why an expression cannot be evaluated; empty if it can."""
     try:
         names = frozenset(name for found in scan({"cel": {"$cel": text}}) for name in _names(found))
         compile_planner(text, names)
@@ -103,7 +103,7 @@ def _names(found: Found) -> tuple[str, ...]:
 
 
 def documents_are_outputs(parts: Parts) -> Problems:
-    """A document is rendered into an output that the decision has."""
+    """A document is rendered into an output of the decision."""
     for decision, rules in judged(parts):
         described = None if decision.outputs_schema is None else fields_of(decision.outputs_schema)
         known = {*decision.required_outputs, *(described or ())}
@@ -118,7 +118,7 @@ def documents_are_outputs(parts: Parts) -> Problems:
 
 
 def slots_name_values(parts: Parts) -> Problems:
-    """Every slot of a template or a section names a declared value, in its own role; required values are declared."""
+    """Every slot of a template or a section names a declared value in its own role; required values are declared."""
     for decision, rules in judged(parts):
         start = f"decision {decision.id}, quality"
         for number, each in enumerate(rules.documents):
@@ -149,7 +149,7 @@ def _slot_problems(parts: Parts, rules: QualityRules, text: str, place: str) -> 
             yield parts.problem("slot_unknown", place, f"no value is called {slot.name}", remedy)
         elif slot.role and slot.role not in (value.type, value.unit, value.currency):
             known = ", ".join(filter(None, (value.type, value.unit, value.currency)))
-            told = f"{slot.name} is no {slot.role}"
+            told = f"{slot.name} does not have the role {slot.role}"
             yield parts.problem("slot_role_mismatch", place, told, f"name its own role: {known}")
 
 

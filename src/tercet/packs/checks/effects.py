@@ -1,4 +1,4 @@
-"""Tools that change something: who must approve them, and how they are taken back."""
+"""Checks tools with effects: who must approve them, and how they are compensated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tercet.policy.expressions import ExpressionError, compile_planner, return_t
 
 
 def effects_are_gated(parts: Parts) -> Problems:
-    """A destructive or irreversible tool waits for a gate that no condition lifts, in every decision that offers it."""
+    """A destructive or irreversible tool waits for a gate without a condition, in every decision that offers it."""
     for tool in parts.tools:
         is_irreversible = tool.effective_reversibility is Reversibility.IRREVERSIBLE
         if tool.mode is not ApprovalMode.DESTRUCTIVE and not is_irreversible:
@@ -38,12 +38,12 @@ def effects_are_gated(parts: Parts) -> Problems:
 
 
 def _holds_back(parts: Parts, gates: tuple[str, ...]) -> bool:
-    """Whether one of these gates has no condition; one that does not exist is another check's business."""
+    """Return whether one of these gates has no condition; a missing gate is reported by another check."""
     return any(name not in parts.gate or parts.gate[name].when is None for name in gates)
 
 
 def _decisions_hold_back(parts: Parts, tool: ToolSpec) -> bool:
-    """Whether every decision that offers a tool gates it; the gates of a decision spare what only reads."""
+    """Return whether every decision that offers a tool gates it; gates of a decision do not apply to read_only tools."""
     offering = [decision for decision in parts.decisions if offers(decision, tool.name)]
     if tool.mode is ApprovalMode.READ_ONLY or not offering:
         return False
@@ -51,7 +51,7 @@ def _decisions_hold_back(parts: Parts, tool: ToolSpec) -> bool:
 
 
 def compensations_are_recorded(parts: Parts) -> Problems:
-    """A tool that changes something says how that is taken back, or that it cannot be."""
+    """A tool with an effect declares its compensation, or that there is none."""
     for tool in parts.tools:
         place = f"tool {tool.name}, compensate"
         is_pure = tool.effective_reversibility is Reversibility.PURE
@@ -59,7 +59,7 @@ def compensations_are_recorded(parts: Parts) -> Problems:
             yield parts.problem(
                 "compensation_missing",
                 place,
-                f"it is {tool.effective_reversibility} and says nothing about taking its effect back",
+                f"it is {tool.effective_reversibility} and does not say how its effect is compensated",
                 'give compensate={"tool": …, "params": …}, or no_compensation="why there is none"',
             )
         if tool.compensate is not None and tool.no_compensation.strip():
@@ -72,7 +72,7 @@ def compensations_are_recorded(parts: Parts) -> Problems:
 
 
 def compensations_fit(parts: Parts) -> Problems:
-    """The call that takes an effect back exists, and gets the parameters that it takes."""
+    """The compensating tool exists, and gets the parameters that it takes."""
     for tool in parts.tools:
         if tool.compensate is None:
             continue
@@ -123,7 +123,7 @@ _VISIBLE = frozenset({references.SELF, references.PARAMS, references.REQUEST, re
 
 
 def _references_fit(tool: ToolSpec, compensation: Compensation) -> Iterator[str]:
-    """Why references of a compensation lead nowhere. A tool knows no plan, so it can name none of its steps."""
+    """Yield why references of a compensation cannot be resolved. A tool knows no plan, so it can refer to no steps."""
     for found in references.scan(compensation.params):
         if isinstance(found, Malformed):
             yield found.message
@@ -156,7 +156,7 @@ def _pointer_fits(tool: ToolSpec, found: Reference) -> Iterator[str]:
 
 
 def irreversible_steps_come_last(parts: Parts) -> Problems:
-    """No irreversible step of a template may run before another one of its steps is denied at a gate."""
+    """No irreversible step of a template may run before another of its steps is denied at a gate."""
     sequences = [gate.name for gate in parts.gates if gate.covers == "sequence"]
     for plan in parts.templates:
         decision = decision_of(parts, plan.intent)

@@ -1,4 +1,4 @@
-"""CEL that compiles and type-checks, schemas that are schemas, and declarations that can be hashed."""
+"""Checks that CEL compiles, schemas are valid, and declarations can be hashed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def limits_compile(parts: Parts) -> Problems:
 
 
 def schemas_are_schemas(parts: Parts) -> Problems:
-    """Parameters, results and outputs are described by JSON Schemas that need nothing from outside."""
+    """Parameters, results and outputs are described by valid JSON Schemas without external references."""
     for tool in parts.tools:
         yield from _schema(parts, f"tool {tool.name}, parameters", tool.parameters, is_object=True)
         if tool.result is not None:
@@ -60,8 +60,8 @@ def schemas_are_schemas(parts: Parts) -> Problems:
 
 
 def declarations_can_be_hashed(parts: Parts) -> Problems:
-    """No declaration holds what canonical JSON does not have: unpaired surrogates, NaN, integers beyond 2^53."""
-    # What the checks above have compiled needs no second objection.
+    """Every declaration has canonical JSON: no unpaired surrogates, NaN, or integers beyond 2^53."""
+    # Expressions and schemas are already covered by the checks above.
     elsewhere: Any = {
         **dict.fromkeys(("parameters", "result", "outputs_schema", "expression", "when"), True),
         "limits": {"__all__": {"expression"}},
@@ -84,7 +84,7 @@ def declarations_can_be_hashed(parts: Parts) -> Problems:
     for place, declaration in declared.items():
         try:
             digest(declaration.model_dump(mode="json", exclude_defaults=True, exclude=elsewhere))
-        except (UsageError, ValueError) as error:  # ValueError: Pydantic cannot even dump it
+        except (UsageError, ValueError) as error:  # ValueError: Pydantic cannot dump it
             why = error.message if isinstance(error, UsageError) else str(error)
             yield parts.problem(
                 "not_canonical",
@@ -105,7 +105,7 @@ LOADING_CHECKS: tuple[Check, ...] = (
     controls_are_stable,
     *METHOD_CHECKS,
 )
-"""The checks that loading a pack includes: what they refuse could not be judged by, not be pinned, or means two things."""
+"""The checks that loading a pack includes: without them rules could not be evaluated or pinned, or would be ambiguous."""
 
 
 def _compiled(
@@ -132,7 +132,7 @@ def _invalid(parts: Parts, place: str, text: str, scope: Scope, error: Expressio
 
 
 def _nearest(error: ExpressionError, scope: Scope) -> str | None:
-    """The variable that an unknown name is nearest to."""
+    """Return the variable that is most similar to an unknown name."""
     unknown = _UNDECLARED.search(error.message)
     return did_you_mean(unknown[1], scope.variables) if unknown else None
 
@@ -141,7 +141,7 @@ _UNDECLARED = re.compile(r"undeclared reference to '([^']+)'")
 
 
 def _typed_parameters(tool: ToolSpec) -> Mapping[str, Any] | None:
-    """The schema of each parameter; None if the tool's schema does not list them in one place."""
+    """Return the schema of each parameter; None if the tool's schema does not list them in one place."""
     if fields_of(tool.parameters) is None:
         return None
     return as_object(tool.parameters.get("properties", {})) or {}

@@ -1,4 +1,4 @@
-"""Gates and tools that the pack's actors can approve and use, and policies that lead to gates."""
+"""Checks gates, roles and policies: gates can be approved, roles are held, and policies name gates where they need one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tercet.packs.parts import Parts
 
 
 def gates_can_be_approved(parts: Parts) -> Problems:
-    """Enough of the pack's actors hold a role that each gate asks for."""
+    """Enough actors of the pack hold a role of each gate."""
     if parts.is_partial("actor"):
         return
     for gate in parts.gates:
@@ -21,13 +21,13 @@ def gates_can_be_approved(parts: Parts) -> Problems:
 
 
 def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
-    """Why nobody can approve a gate, and what to do about it."""
+    """Return why a gate cannot be approved, and the remedy."""
     if not gate.roles:
-        return "it names no role, so nobody can approve it", 'add roles = ["…"]'
+        return "it names no role, so no one can approve it", 'add roles = ["…"]'
     holders = [actor.id for actor in parts.actors if set(actor.roles).intersection(gate.roles)]
     roles = " or ".join(gate.roles)
     if not holders:
-        who = "no actor holds" if parts.actors else "the pack has no actors, so nobody holds"
+        who = "no actor holds" if parts.actors else "the pack has no actors, so none holds"
         return f"{who} the role {roles}", "give the role to an actor in actors.toml"
     if len(holders) < gate.quorum:
         return (
@@ -38,7 +38,7 @@ def _obstacle(parts: Parts, gate: Gate) -> tuple[str, str] | None:
 
 
 def gates_named(parts: Parts) -> Iterator[tuple[str, str]]:
-    """The gates that are named somewhere in a pack, with the places; the gate of outputs is looked at elsewhere."""
+    """Return the gates that a pack refers to, with the places; the gate of outputs is checked elsewhere."""
     for tool in parts.tools:
         yield from ((f"tool {tool.name}, gates", name) for name in tool.gates)
         if tool.once_per is not None and tool.once_per.gate is not None:
@@ -63,7 +63,7 @@ def gates_exist(parts: Parts) -> Problems:
 
 
 def policies_lead_to_gates(parts: Parts) -> Problems:
-    """A policy has a gate where its effect is one, and else none."""
+    """A policy names a gate if its effect is a gate, and none otherwise."""
     for policy in parts.policies:
         place = f"policy {policy.name}, gate"
         if policy.effect == "gate" and policy.gate is None:
@@ -84,7 +84,7 @@ def policies_lead_to_gates(parts: Parts) -> Problems:
 
 
 def grants_are_for_steps(parts: Parts) -> Problems:
-    """A policy that grants looks at one step at a time, and stands for no gate."""
+    """A policy that grants has the scope step and names no gate."""
     for policy in parts.policies:
         if policy.effect != "grant":
             continue
@@ -105,7 +105,7 @@ def grants_are_for_steps(parts: Parts) -> Problems:
 
 
 def os_users_are_distinct(parts: Parts) -> Problems:
-    """A user of the operating system is one actor."""
+    """Each operating system user is one actor."""
     first: dict[str, str] = {}
     for actor in parts.actors:
         if actor.os_user is None:
@@ -115,19 +115,19 @@ def os_users_are_distinct(parts: Parts) -> Problems:
             yield parts.problem(
                 "duplicate_os_user",
                 f"actor {actor.id}, os_user",
-                f"the user {actor.os_user} is {holder} already",
-                "let each os_user stand at one actor; an actor may hold several roles",
+                f"the user {actor.os_user} already belongs to {holder}",
+                "list each os_user at one actor; an actor may hold several roles",
             )
 
 
 def tool_roles_are_held(parts: Parts) -> Problems:
-    """Some actor holds a role of each tool that asks for one."""
+    """At least one actor holds a role of each tool that requires one."""
     if parts.is_partial("actor"):
         return
     held = {role for actor in parts.actors for role in actor.roles}
     for tool in parts.tools:
         if tool.roles and held.isdisjoint(tool.roles):
-            who = "no actor holds" if parts.actors else "the pack has no actors, so nobody holds"
+            who = "no actor holds" if parts.actors else "the pack has no actors, so none holds"
             yield parts.problem(
                 "tool_unusable",
                 f"tool {tool.name}, roles",

@@ -1,4 +1,4 @@
-"""Limits that a run can live with: token limits of contexts, times of sessions and roles, and gains of controllers."""
+"""Checks limits: token limits of contexts, times of sessions and roles, and gains of controllers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tercet.quality.control import character_of, is_stable, kp_bound, noise_floo
 
 
 def instructions_fit(parts: Parts) -> Problems:
-    """What a planner must be told of each decision fits into its bucket."""
+    """What a planner must see of each decision fits into its token limit."""
     limit = parts.context.tokens.instructions
     if limit is None:
         return
@@ -30,7 +30,7 @@ def instructions_fit(parts: Parts) -> Problems:
 
 
 def tools_fit(parts: Parts) -> Problems:
-    """The tools of each decision fit into their bucket together."""
+    """The tools of each decision fit into their token limit together."""
     limit = parts.context.tokens.tools
     if limit is None:
         return
@@ -52,11 +52,11 @@ def _may_use(parts: Parts, decision: DecisionSpec, tool: ToolSpec) -> bool:
 
 SENSIBLE_PLANNER_MS = range(5_000, 30_001)
 _SLOW = "local"
-"""A model that runs on this machine takes as long as the machine does."""
+"""The time of a local model depends on the machine."""
 
 
 def planner_has_sensible_time(parts: Parts) -> Problems:
-    """A planner gets long enough to answer, and not so long that nobody would wait."""
+    """A planner has enough time to answer, but not unreasonably much."""
     limit = parts.limits.get("planner")
     if limit is None or limit.timeout_ms is None or limit.timeout_ms in SENSIBLE_PLANNER_MS:
         return
@@ -73,13 +73,13 @@ def planner_has_sensible_time(parts: Parts) -> Problems:
 
 
 def heartbeats_fit_into_sessions(parts: Parts) -> Problems:
-    """A session lives longer than the time between two signs of life."""
+    """The lifetime of a session is longer than its heartbeat interval."""
     rules = parts.session
     if rules.heartbeat_interval_ms >= rules.ttl_ms:
         yield parts.problem(
             "heartbeat_too_slow",
             f"{PACK}, session.heartbeat_interval_ms",
-            f"a session ends after {rules.ttl_ms:,} ms, before its first sign of life is due",
+            f"a session ends after {rules.ttl_ms:,} ms, before its first heartbeat is due",
             "lower heartbeat_interval_ms, or raise ttl_ms",
         )
 
@@ -88,7 +88,7 @@ SESSION_CHECKS: tuple[Check, ...] = (planner_has_sensible_time, heartbeats_fit_i
 
 
 def controls_are_stable(parts: Parts) -> Problems:
-    """The error of every controller dies away: an unstable one would repair for ever, or until its budget is gone."""
+    """Every controller is stable: an unstable one would repair until its budget is used up."""
     for name, spec in parts.control.items():
         if not is_stable(spec):
             message, remedy = _instability(spec)
@@ -96,7 +96,7 @@ def controls_are_stable(parts: Parts) -> Problems:
 
 
 def _place(name: str, spec: ControlSpec, key: str) -> str:
-    """Where a key stands; where it is not written, the table that it would stand in."""
+    """Return the place of a key; of its table if the key is not written."""
     table = f"{PACK}, control.{name}"
     return f"{table}.{key}" if key in spec.model_fields_set else table
 
@@ -118,7 +118,7 @@ def _instability(spec: ControlSpec) -> tuple[str, str]:
 
 
 def controls_are_calm(parts: Parts) -> Problems:
-    """No controller repairs too much and then too little."""
+    """No controller oscillates around its setpoint."""
     for name, spec in parts.control.items():
         if character_of(spec) == "oscillating":
             yield parts.problem(
@@ -131,7 +131,7 @@ def controls_are_calm(parts: Parts) -> Problems:
 
 
 def controls_can_reach(parts: Parts) -> Problems:
-    """Noise lets every controller come as near to its setpoint as it has to."""
+    """Noise does not keep a controller from its setpoint."""
     for name, spec in parts.control.items():
         floor = noise_floor(spec)
         if floor is not None and floor.is_above_epsilon:

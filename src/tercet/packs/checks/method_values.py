@@ -1,4 +1,4 @@
-"""The values and expressions of a method library: references that lead somewhere, rules that compile."""
+"""Checks the values and expressions of a method library: references resolve, and expressions compile."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from tercet.policy.expressions import (
 OUTSIDE = frozenset({references.REQUEST, references.EVIDENCE})
 WAY_BACK = frozenset({references.SELF, references.PARAMS})
 NO_LABELS = OUTSIDE | WAY_BACK | {ARGS}
-"""Names that mean something else."""
+"""Reserved names."""
 
 
 def names_read(subtask: MethodTask) -> set[str]:
-    """The names that a subtask reads in its arguments and its condition."""
+    """Return the names that a subtask reads in its arguments and its condition."""
     found = references.scan(bound(dict(subtask.args)))
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     return named if subtask.when is None else named | set(references.names(subtask.when))
 
 
 class _Whatever(dict[str, Any]):
-    """Arguments of which nothing is known but that they will be there."""
+    """Placeholder arguments, of which only the existence is known."""
 
     def __missing__(self, key: str) -> Any:
         return {"$from": references.REQUEST}
 
 
 def bound(value: Any, args: tuple[str, ...] = ()) -> Any:
-    """A value with references in the place of the task's arguments."""
+    """Return a value with references in place of the task's arguments."""
     stand_in = _Whatever({name: {"$from": references.REQUEST} for name in args})
     try:
         return bind(value, stand_in, {})
     except PlanningError:
-        return value  # nested too deep, which the scan reports
+        return value  # nested too deep, which another check reports
 
 
 def values_lead_somewhere(parts: Parts) -> Problems:
-    """References are well-formed, and lead to the request, to evidence or to a subtask with a result."""
+    """References are well-formed, and refer to the request, to evidence or to a subtask with a result."""
     for fact in parts.library.facts:
         yield from _value(parts, f"fact {fact.name}, value", fact.value, (), OUTSIDE)
     for task in parts.library.tasks:
@@ -87,7 +87,7 @@ def _subtask_values(parts: Parts, method: Method) -> Problems:
 
 
 def _result(parts: Parts, place: str, name: str) -> Problems:
-    """A result that is read must be that of one step, whatever way the task is done."""
+    """A result that is read comes from one step, whichever method is chosen."""
     task = parts.library.task.get(name)
     if task is None or task.is_primitive:
         return
@@ -127,7 +127,7 @@ def _reference(parts: Parts, place: str, item: references.Reference, names: froz
 
 
 def method_rules_compile(parts: Parts) -> Problems:
-    """Conditions and costs compile, type-check, and read what they may."""
+    """Conditions and costs compile, type-check, and read only what they may."""
     scope = scope_of(parts.library)
     for method in parts.library.methods:
         task = parts.library.task.get(method.task)
@@ -153,7 +153,7 @@ def method_rules_compile(parts: Parts) -> Problems:
 def _observed(
     parts: Parts, place: str, text: str, args: Mapping[str, Any], names: frozenset[str]
 ) -> Problems:
-    """A condition that is asked when the plan runs."""
+    """A condition that is evaluated when the plan runs."""
     written = express(text, args, {})
     read = references.names(written)
     strange = [name for name in read if name not in names]

@@ -1,4 +1,4 @@
-"""The method library: names that lead somewhere, arguments that fit, orders that can be followed, tasks that end."""
+"""Checks the method library: names exist, arguments fit, orders are acyclic, and tasks terminate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tercet.planner.knowledge import ordering_of, sorted_by
 
 
 def tasks_are_whole(parts: Parts) -> Problems:
-    """A task has a tool or methods, and not both."""
+    """A task has either a tool or methods."""
     methods = parts.library.methods_of
     for task in parts.library.tasks:
         place = f"task {task.name}"
@@ -26,9 +26,7 @@ def tasks_are_whole(parts: Parts) -> Problems:
                 "task_kind", place, "it has a tool, and methods as well", "drop the tool, or the methods"
             )
         if not task.is_primitive and (task.params or task.compensate is not None):
-            yield parts.problem(
-                "task_kind", place, "it has no tool, so nobody takes its parameters", "name a tool"
-            )
+            yield parts.problem("task_kind", place, "it has no tool that takes its parameters", "name a tool")
         if not task.is_primitive and not methods.get(task.name) and not parts.is_partial("method"):
             yield parts.problem(
                 "task_without_method",
@@ -39,7 +37,7 @@ def tasks_are_whole(parts: Parts) -> Problems:
 
 
 def tasks_exist(parts: Parts) -> Problems:
-    """Goals, methods and subtasks name tasks that are there."""
+    """Goals, methods and subtasks name existing tasks."""
     if parts.is_partial("task"):
         return
     for place, name in _named(parts):
@@ -60,7 +58,7 @@ def _named(parts: Parts) -> Iterator[tuple[str, str]]:
 
 
 def subtasks_have_names(parts: Parts) -> Problems:
-    """Within a method each subtask has a name of its own, and what names a subtask finds it."""
+    """Within a method each subtask has a unique name, and references to subtasks resolve."""
     for method in parts.library.methods:
         place = f"method {method.name}, subtasks"
         labels = [subtask.label for subtask in method.subtasks]
@@ -81,7 +79,7 @@ def subtasks_have_names(parts: Parts) -> Problems:
 
 
 def subtasks_can_be_ordered(parts: Parts) -> Problems:
-    """The order of a method, and what its subtasks need of each other, close no circle."""
+    """The order of a method and the dependencies of its subtasks have no cycle."""
     for method in parts.library.methods:
         place = f"method {method.name}, subtasks"
         if method.ordering == "total" and any(subtask.after for subtask in method.subtasks):
@@ -104,7 +102,7 @@ def subtasks_can_be_ordered(parts: Parts) -> Problems:
 
 
 def arguments_fit(parts: Parts) -> Problems:
-    """Each task gets the arguments that it takes, and reads no other."""
+    """Each task gets exactly the arguments that it takes, and reads no others."""
     tasks = parts.library.task
     for goal in parts.library.goals:
         if goal.task in tasks:
@@ -140,7 +138,7 @@ def _taken(parts: Parts, place: str, task: Task, values: list[Any]) -> Problems:
 
 
 def _arguments(value: Any) -> Iterator[str]:
-    """The arguments that a value names, wherever they stand in it."""
+    """Return the arguments that a value names, at any depth."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -154,7 +152,7 @@ def _arguments(value: Any) -> Iterator[str]:
 
 
 def tasks_end(parts: Parts) -> Problems:
-    """Every task can be broken down to primitive ones: none leads back to itself whatever method is taken."""
+    """Every task can be broken down to primitive ones without a cycle."""
     methods = parts.library.methods_of
     ending = {task.name for task in parts.library.tasks if task.is_primitive}
     ending |= {
@@ -184,7 +182,7 @@ def _ends(method: Method, ending: set[str]) -> bool:
 
 
 def _cycle(name: str, methods: Mapping[str, tuple[Method, ...]], ending: set[str]) -> list[str]:
-    """The tasks of a circle that is reached from a task without an end."""
+    """Return the tasks of a cycle that is reached from a task without an end."""
     path: list[str] = []
     while name not in path:
         path.append(name)

@@ -1,4 +1,4 @@
-"""The quality loop: everything that outputs are held to is measured by something, and whoever measures it is there."""
+"""Checks the quality loop: every threshold is measured, and the models and tools that measure it exist."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tercet.packs.checks.trials import TRIAL_CHECKS, judged
 from tercet.packs.parts import PACK, Parts
 
 _ALWAYS: frozenset[ThresholdName] = frozenset({"schema", "policy", "safety"})
-"""What is measured of every run."""
+"""Measurements of every run."""
 
 
 def output_gates_exist(parts: Parts) -> Problems:
-    """The gate at which outputs are accepted is one of the pack."""
+    """The gate at which outputs are accepted exists."""
     for decision in parts.decisions:
         name = decision.output_gate
         if name is not None and parts.lacks_gate(name):
@@ -28,7 +28,7 @@ def output_gates_exist(parts: Parts) -> Problems:
 
 
 def models_can_be_asked(parts: Parts) -> Problems:
-    """Where a language model judges, the pack names one."""
+    """If a language model judges, the pack names one."""
     if parts.models.critic or f"{PACK}, models" in parts.broken:
         return
     remedy = 'add critic = ["…"] under [models] in pack.toml'
@@ -52,7 +52,7 @@ def models_can_be_asked(parts: Parts) -> Problems:
 
 
 def thresholds_are_measured(parts: Parts) -> Problems:
-    """Something measures what each threshold asks for: one that nobody measures is always missed."""
+    """Each threshold has a measurement: one without is always missed."""
     for decision in parts.decisions:
         measured = _measured_by(decision)
         for number, threshold in enumerate(decision.thresholds):
@@ -85,13 +85,13 @@ def _measured_by(decision: DecisionSpec) -> frozenset[str]:
 
 
 def _threshold_place(parts: Parts, decision: DecisionSpec, number: int) -> str:
-    """Where a threshold stands; one that nobody wrote comes with the quality loop."""
+    """Return the place of a threshold; default thresholds belong to the quality table."""
     written = f"decision {decision.id}, thresholds.{number}"
     return written if written in parts.spots or not parts.spots else f"decision {decision.id}, quality"
 
 
 def samples_count(parts: Parts) -> Problems:
-    """What samples agree on is held against a limit: otherwise outputs are committed however much they differ."""
+    """The agreement of samples has a threshold: otherwise outputs are committed however much they differ."""
     for decision, rules in judged(parts):
         names = {threshold.name for threshold in decision.thresholds}
         if rules.consistency is not None and "self_consistency" not in names:
@@ -105,7 +105,7 @@ def samples_count(parts: Parts) -> Problems:
 
 
 def confidence_is_measured(parts: Parts) -> Problems:
-    """Where confidence leads somewhere, it is measured."""
+    """A decision with confidence bands measures confidence."""
     for decision in parts.decisions:
         if decision.confidence is None or decision.quality is not None:
             continue
@@ -121,7 +121,7 @@ def confidence_is_measured(parts: Parts) -> Problems:
 
 
 def samples_are_produced(parts: Parts) -> Problems:
-    """Every plan produces the samples that are compared, or the output that is drawn again."""
+    """Every plan produces the samples that are compared, or the output that is sampled again."""
     for decision, rules in judged(parts):
         wanted = rules.consistency
         if wanted is None:
@@ -138,7 +138,7 @@ def samples_are_produced(parts: Parts) -> Problems:
 
 
 def samples_can_be_drawn(parts: Parts) -> Problems:
-    """Where a template says which step brings the output that is drawn again, that step changes nothing."""
+    """If a template says which step produces the output that is sampled again, that step is read_only."""
     for decision, rules in judged(parts):
         wanted = rules.consistency
         for template in parts.templates if wanted is not None and wanted.draws else ():
@@ -154,14 +154,14 @@ def samples_can_be_drawn(parts: Parts) -> Problems:
 
 
 def _brought_by(template: Plan, output: str) -> str:
-    """The tool of the step that an output of a template is read from; empty where it is computed."""
+    """Return the tool of the step that an output of a template is read from; empty if it is computed."""
     read = [found for found in scan(template.outputs.get(output)) if isinstance(found, Reference)]
     names = {found.target for found in read if found.kind == "from"}
     return next((step.tool or "" for step in template.steps if step.id in names), "")
 
 
 def task_classes_are_used(parts: Parts) -> Problems:
-    """Each controller steers the repairs of some decision."""
+    """Each controller belongs to the task class of some decision."""
     if parts.is_partial("decision"):
         return
     used = {rules.task_class for _, rules in judged(parts)}
@@ -177,7 +177,7 @@ def task_classes_are_used(parts: Parts) -> Problems:
 
 
 def setpoints_are_measured(parts: Parts) -> Problems:
-    """A controller that aims at several dimensions aims at such as the rubric of its decisions has."""
+    """A controller with several setpoints uses dimensions of its decisions' rubrics."""
     for decision, rules in judged(parts):
         name = rules.task_class if rules.task_class in parts.control else ANY_CLASS
         spec = parts.control.get(name)
@@ -194,7 +194,7 @@ def setpoints_are_measured(parts: Parts) -> Problems:
 
 
 def sections_are_required(parts: Parts) -> Problems:
-    """The words for a missing section are for one that is required, or that somebody who looks at outputs may ask for."""
+    """A text for a missing section belongs to one that is required, or that a critic of outputs may ask for."""
     for decision, rules in judged(parts):
         has_words = {each.heading.casefold() for each in rules.repair.sections}
         bare = [each for each in rules.required_sections if each.casefold() not in has_words]
@@ -213,7 +213,7 @@ def sections_are_required(parts: Parts) -> Problems:
 
 
 def _is_looked_at(decision: DecisionSpec, rules: QualityRules) -> bool:
-    """Whether somebody other than the rules looks at outputs, and may ask for more than they do."""
+    """Return whether anyone besides the rules judges outputs, and may ask for more than they do."""
     is_scored = any(each.scorer == "model" for each in rules.rubric.dimensions)
     is_shown = decision.requires_human_approval or decision.confidence is not None or not rules.documents
     return is_shown or is_scored or rules.judge == "model"

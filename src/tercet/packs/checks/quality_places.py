@@ -1,4 +1,4 @@
-"""The quality loop: what its rules point at is there, in outputs and in results of tests."""
+"""Checks that the pointers of the quality loop exist in outputs and in results of tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTPUT = "$output"
 
 
 def tests_read_what_is_there(parts: Parts) -> Problems:
-    """Test commands are given outputs that there are, mend such, and report where their result can have a report."""
+    """Test commands read and repair existing outputs, and their results can have the report they point to."""
     for decision in parts.decisions:
         for number, command in enumerate(decision.quality.tests if decision.quality else ()):
             place = f"decision {decision.id}, quality.tests.{number}"
@@ -28,7 +28,7 @@ def tests_read_what_is_there(parts: Parts) -> Problems:
 
 
 def _outputs_read(params: Any) -> Iterator[str]:
-    """The pointers of `{"$output": …}` in parameters, however deep."""
+    """Yield the pointers of `{"$output": …}` in parameters, at any depth."""
     if (members := as_object(params)) is not None:
         if set(members) == {_OUTPUT}:
             yield str(members[_OUTPUT])
@@ -56,7 +56,7 @@ def _lacks_output(parts: Parts, decision: DecisionSpec, place: str, where: str) 
 
 
 def _outputs(decision: DecisionSpec) -> tuple[str, ...] | None:
-    """The outputs that a decision says it has; None where it says nothing, or leaves it open."""
+    """Return the declared outputs of a decision; None if it declares none, or leaves them open."""
     described = () if decision.outputs_schema is None else fields_of(decision.outputs_schema)
     if described is None:
         return None
@@ -90,14 +90,14 @@ def _pointers(names: tuple[str, ...]) -> str:
 
 
 def bands_are_in_order(parts: Parts) -> Problems:
-    """Between rejecting and committing by itself, there is room to ask a person."""
+    """Between rejecting and committing automatically there is room to ask a person."""
     for decision in parts.decisions:
         bands = decision.confidence
         if bands is not None and bands.auto_commit < bands.human_review:
             yield parts.problem(
                 "confidence_bands_crossed",
                 f"decision {decision.id}, confidence",
-                f"auto_commit {bands.auto_commit:g} is below human_review {bands.human_review:g}: nobody is ever asked, and what is between them is rejected",
+                f"auto_commit {bands.auto_commit:g} is below human_review {bands.human_review:g}: no person is ever asked, and scores between them are rejected",
                 "let auto_commit be the larger of the two",
             )
 

@@ -1,7 +1,7 @@
-"""Fields that rules read: a policy, a gate's condition or a limit over one that nothing has fails for every plan.
+"""Checks the fields that rules read: a rule over a field that does not exist fails for every plan.
 
-CEL types what has a name of its own, such as `step.tool`. Inside `plan.steps.all(s, …)` and of `args` and `params` it
-takes any field, so those are looked at here.
+CEL types variables such as `step.tool`. Inside `plan.steps.all(s, …)` and of `args` and `params` it accepts any field,
+so those are checked here.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def conditions_read_parameters(parts: Parts) -> Problems:
 
 
 def limits_read_parameters(parts: Parts) -> Problems:
-    """A limit reads parameters of its tool, also where it reads them in brackets, which compiling does not look at."""
+    """A limit reads parameters of its tool, also in brackets, which compiling does not check."""
     for tool in parts.tools:
         known = named_fields(tool.parameters)
         for limit in tool.limits:
-            for name in _args_read(limit.expression) if _is_untold(limit.expression) else ():
+            for name in _args_read(limit.expression) if _is_undetermined(limit.expression) else ():
                 if known is not None and name not in known:
                     place = f"tool {tool.name}, limits"
                     yield _unknown(parts, place, f"there is no parameter {name}", name, known)
@@ -69,7 +69,9 @@ def _unknown(parts: Parts, place: str, fault: str, name: str, known: tuple[str, 
 
 
 def _parameters(parts: Parts) -> tuple[str, ...] | None:
-    """The parameters of all tools; None if one of them takes others as well, if there are none, or some could not be read."""
+    """Return the parameters of all tools; None if one of them takes others as well, if there are none, or some could
+    not be read.
+    """
     found: dict[str, None] = {}
     for tool in parts.tools:
         names = named_fields(tool.parameters)
@@ -80,7 +82,7 @@ def _parameters(parts: Parts) -> tuple[str, ...] | None:
 
 
 def _compiles(expression: str, scope: Scope) -> bool:
-    """Whether a rule compiles; that it does not is told by another check."""
+    """Return whether a rule compiles; if not, another check reports it."""
     try:
         compile_rule(expression, scope)
     except ExpressionError:
@@ -88,8 +90,8 @@ def _compiles(expression: str, scope: Scope) -> bool:
     return True
 
 
-def _is_untold(expression: str) -> bool:
-    """Whether compiling a limit does not tell which parameters it reads."""
+def _is_undetermined(expression: str) -> bool:
+    """Return whether compiling a limit does not determine which parameters it reads."""
     return _compiles(expression, CALL) and compile_rule(expression, CALL).reads is None
 
 
@@ -99,14 +101,14 @@ def _args_read(expression: str) -> Iterator[str]:
 
 
 class _Variable(NamedTuple):
-    """The variable of a comprehension, or what else a bracket opens."""
+    """The variable of a comprehension, or another bracket."""
 
     name: str = ""
     is_step: bool = False
 
 
 def _steps_read(expression: str, scope: str) -> Iterator[Place]:
-    """What a policy reads of steps: of `step`, of the variables that stand for steps, and of `plan.steps[0]`."""
+    """Yield what a policy reads of steps: of `step`, of variables bound to steps, and of `plan.steps[0]`."""
     found = references.tokens(expression)
     opened = [_Variable("step", is_step=scope == "step")]
     for position, token in enumerate(found):
@@ -133,7 +135,7 @@ def _opened(found: tuple[Token, ...], position: int) -> _Variable:
 
 
 def _is_steps(found: tuple[Token, ...], end: int) -> bool:
-    """Whether the operand that ends here is `plan.steps`, or a part of it that was filtered."""
+    """Return whether the operand that ends here is `plan.steps`, or a filtered part of it."""
     if end >= 2 and found[end].text == "steps":
         return found[end - 2].text == "plan" and not found[end - 2].is_member
     depth = 0
@@ -146,7 +148,7 @@ def _is_steps(found: tuple[Token, ...], end: int) -> bool:
 
 
 def policies_compare_known_words(parts: Parts) -> Problems:
-    """The tools, gates, modes and other words that a policy compares with are ones that it can meet."""
+    """The tools, gates, modes and other words that a policy compares with can occur."""
     for policy in parts.policies:
         for comparison in dict.fromkeys(compared_texts(policy.expression)):
             known = _known_words(parts, comparison)
@@ -163,7 +165,7 @@ def policies_compare_known_words(parts: Parts) -> Problems:
 
 
 def _known_words(parts: Parts, comparison: Comparison) -> Collection[str] | None:
-    """The texts that a field may have or hold; None if it may have any."""
+    """Return the texts that a field may have or contain; None if any."""
     match comparison.step_field:
         case "tool" | "before_tools" | "after_tools":
             return None if parts.is_partial("tool") else parts.tool
@@ -194,7 +196,7 @@ def _known_in_frame(parts: Parts, path: tuple[str, ...]) -> Collection[str] | No
 
 
 def policies_read_no_list_order(parts: Parts) -> Problems:
-    """No policy takes the order of the list for the order in which steps run."""
+    """No policy uses the order of the list as the order of execution."""
     for policy in parts.policies:
         if reads_list_order(policy.expression):
             yield parts.problem(

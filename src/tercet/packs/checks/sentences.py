@@ -1,4 +1,4 @@
-"""Sentences in requests: what a decision declares about its prose fields has an effect."""
+"""Checks declarations about prose fields of requests: each has an effect."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Templates: plans that a pack brings along. What their placeholders become is open; the rest is known beforehand.
-
-What a step that is written in a pack is called with: parameters, results and evidence that there are.
-
-A reference and a placeholder may become any value, so what depends on them is left open.
+"""Checks templates: the plans of a pack. Placeholders and references may become any value, so what depends on them is
+left open; parameters, results and evidence are checked.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ from tercet.policy.expressions import ExpressionError, compile_planner, yields_b
 
 
 def parameters_fit(parts: Parts, place: str, name: str, params: JsonObject) -> Problems:
-    """What a tool is called with fits its schema, whatever the open values turn out to be."""
+    """The parameters of a call fit the tool's schema, whatever the open values turn out to be."""
     tool = parts.tool.get(name)
     if tool is None:
         return
@@ -62,7 +59,7 @@ def parameters_fit(parts: Parts, place: str, name: str, params: JsonObject) -> P
 
 
 def _settled(value: Any, place: Place, open_places: list[Place]) -> Any:
-    """A value as the tool would get it, with the places that are open."""
+    """Return a value as the tool would get it, with the places that are open."""
     if (members := as_object(value)) is not None:
         if references.LITERAL in members:
             return members[references.LITERAL]
@@ -97,7 +94,7 @@ def results_have(parts: Parts, place: str, item: Reference, tools: Mapping[str, 
 def classes_exist(
     parts: Parts, place: str, refs: Iterable[str], required: Iterable[str], looked_up: Iterable[str] = ()
 ) -> Problems:
-    """The evidence that is pinned and required is of classes that the pack's files have, or that are looked up."""
+    """Pinned and required evidence is of classes that the pack's files have, or that are looked up."""
     if parts.is_partial("evidence"):
         return
     classes = {*(fact.classification for fact in parts.evidence), *looked_up}
@@ -125,7 +122,7 @@ _DELIVERED = (references.OUTPUTS,)
 
 
 def templates_are_asked_for(parts: Parts) -> Problems:
-    """The intent of each template is one that some decision answers, and the template produces what that requires."""
+    """The intent of each template belongs to a decision, and the template produces the outputs that it requires."""
     if parts.is_partial("decision"):
         return
     for plan in parts.templates:
@@ -139,7 +136,7 @@ def templates_are_asked_for(parts: Parts) -> Problems:
 
 
 def unknown_intent(parts: Parts, place: str, intent: str) -> Problem:
-    """The problem of an intent that no decision answers."""
+    """Return the problem of an intent that no decision answers."""
     known = [name for each in parts.decisions for name in (each.id, *each.intents)]
     remedy = did_you_mean(intent, known) or f"name one of {', '.join(dict.fromkeys(known)) or 'none'}"
     return parts.problem("unknown_intent", place, f"no decision answers the intent {intent}", remedy)
@@ -148,7 +145,7 @@ def unknown_intent(parts: Parts, place: str, intent: str) -> Problem:
 def output_missing(
     parts: Parts, place: str, decision: DecisionSpec, name: str, given: Iterable[str]
 ) -> Problem:
-    """The problem of an output that a decision requires, and that a plan for it does not have."""
+    """Return the problem of a required output that a plan does not have."""
     near = did_you_mean(name, given, "instead of {}")
     return parts.problem(
         "output_missing",
@@ -187,7 +184,7 @@ def _tools(plan: Plan) -> Iterator[tuple[Place, str]]:
 
 
 def template_steps_exist(parts: Parts) -> Problems:
-    """What a template waits for, refers to and binds is a step of it, and a field of that step's result."""
+    """The dependencies, references and bindings of a template name its steps, and fields of their results."""
     for plan in parts.templates:
         tools = {step.id: parts.tool.get(step.tool or "") for step in plan.steps}
         for place, name in _waits(plan):
@@ -211,7 +208,7 @@ def template_steps_exist(parts: Parts) -> Problems:
 
 
 def _deliveries(parts: Parts, plan: Plan) -> Problems:
-    """What is wrong with steps that take outputs of the run."""
+    """Yield the problems of steps that take outputs of the run."""
     decision = decision_of(parts, plan.intent)
     required = (*decision.required_outputs, *decision.rendered_outputs) if decision else ()
     names = sorted({*plan.output_names, *required})
@@ -238,7 +235,7 @@ class _Held(NamedTuple):
     place: Place
     item: Reference
     extra: tuple[str, ...] = ()
-    """Names that mean something here, beside the steps and what is outside."""
+    """Additional names that are valid here."""
     is_condition: bool = False
 
 
@@ -304,7 +301,7 @@ def _compiled(parts: Parts, place: str, held: _Held) -> Problems:
 
 
 def template_decisions_exist(parts: Parts) -> Problems:
-    """The decisions that a template takes on the way are in the pack."""
+    """The decisions of a template's checkpoints are in the pack."""
     known = [decision.id for decision in parts.decisions]
     for plan in parts.templates if not parts.is_partial("decision") else ():
         for number, point in enumerate(plan.decision_checkpoints):
@@ -318,7 +315,7 @@ def template_decisions_exist(parts: Parts) -> Problems:
 
 
 def template_values_fit(parts: Parts) -> Problems:
-    """The parameters of a template are such as its tools take, and its evidence is of classes that there are."""
+    """The parameters of a template fit its tools, and its evidence is of existing classes."""
     for plan in parts.templates:
         for index, step in enumerate(plan.steps):
             place = f"template {plan.intent}, /steps/{index}"
@@ -333,7 +330,7 @@ def template_values_fit(parts: Parts) -> Problems:
 
 
 def placeholders_are_filled(parts: Parts) -> Problems:
-    """What looks like a placeholder is one: another text in its form would be sent to a tool as it stands."""
+    """Every text in the form of a placeholder is one: others would be sent to a tool unchanged."""
     for plan in parts.templates:
         for text in dict.fromkeys(_texts(plan.model_dump(mode="json", exclude_defaults=True))):
             for found in re.findall(r"\$\{[^}]*\}?", text):
@@ -341,7 +338,7 @@ def placeholders_are_filled(parts: Parts) -> Problems:
                     yield parts.problem(
                         "placeholder_malformed",
                         f"template {plan.intent}",
-                        f"{found} is no placeholder, and would be taken as it stands",
+                        f"{found} is not a placeholder, and would be sent unchanged",
                         "write ${input.field} or ${snapshot}",
                         severity="warning",
                     )
@@ -360,7 +357,7 @@ def _is_open(text: str) -> bool:
 
 
 def decision_of(parts: Parts, intent: str | None) -> DecisionSpec | None:
-    """The decision that answers an intent, if there is one."""
+    """Return the decision that answers an intent, or None."""
     found = (each for each in parts.decisions if intent == each.id or intent in each.intents)
     return next(found, None)
 

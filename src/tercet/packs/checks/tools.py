@@ -1,4 +1,4 @@
-"""What tools declare about their own parameters and results, and about the pack around them."""
+"""Checks what tools declare about their parameters and results, and about the rest of the pack."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _shadowing(parts: Parts, tool: ToolSpec, names: tuple[str, ...]) -> Problems
 
 
 def untrusted_fields_exist(parts: Parts) -> Problems:
-    """Fields marked as other people's words are fields that the result can have."""
+    """Fields marked as untrusted are fields that the result can have."""
     for tool in parts.tools:
         for where in tool.untrusted:
             field = None if tool.result is None or where == ALL_FIELDS else missing_field(tool.result, where)
@@ -65,20 +65,20 @@ def untrusted_fields_exist(parts: Parts) -> Problems:
 
 
 def trust_is_declared(parts: Parts) -> Problems:
-    """Python tools say what their results are worth; where they do not, the results are trusted."""
+    """Python tools declare the trust of their results; by default results are trusted."""
     for tool in parts.tools:
         if tool.adapter == "python" and tool.is_trust_assumed:
             yield parts.problem(
                 "trust_undeclared",
                 f"tool {tool.name}, trust",
-                "it does not say what its results are worth, so they are trusted",
-                'say trust="trusted", or name the fields with other people\'s words: untrusted=["note"]',
+                "it does not declare the trust of its results, so they are trusted",
+                'say trust="trusted", or name the fields with untrusted text: untrusted=["note"]',
                 severity="note",
             )
 
 
 def preconditions_can_be_met(parts: Parts) -> Problems:
-    """What a tool presupposes holds at the start of a decision, or some tool brings it about."""
+    """A tool's preconditions hold at the start of a decision, or some tool establishes them."""
     if parts.is_partial("tool") or parts.is_partial("decision"):
         return
     known = {condition for decision in parts.decisions for condition in decision.conditions}
@@ -96,7 +96,7 @@ def preconditions_can_be_met(parts: Parts) -> Problems:
 
 
 def modes_are_reachable(parts: Parts) -> Problems:
-    """Tools above the pack's safety mode are refused unless a run is given a higher one."""
+    """A tool above the pack's safety mode is refused unless a run has a higher one."""
     if f"{PACK}, safety_mode" in parts.broken:
         return
     for tool in parts.tools:
@@ -111,13 +111,13 @@ def modes_are_reachable(parts: Parts) -> Problems:
 
 
 def timeouts_suffice(parts: Parts) -> Problems:
-    """A tool is not expected to take longer than it is given."""
+    """The expected duration of a tool is within its timeout."""
     for tool in parts.tools:
         if tool.estimated_ms > tool.timeout_ms:
             yield parts.problem(
                 "timeout_short",
                 f"tool {tool.name}, timeout_ms",
-                f"it is expected to take {tool.estimated_ms:,} ms and is given {tool.timeout_ms:,}",
+                f"estimated_ms is {tool.estimated_ms:,} and timeout_ms only {tool.timeout_ms:,}",
                 "raise timeout_ms above estimated_ms",
                 severity="warning",
             )

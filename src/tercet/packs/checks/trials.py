@@ -1,4 +1,4 @@
-"""What is called on outputs while they are judged: tests and attacks can be, by tools that change nothing."""
+"""Checks the tests and attacks that are run on outputs: their tools exist and are read_only."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tercet.policy import schemas
 
 
 def judged(parts: Parts) -> Iterator[tuple[DecisionSpec, QualityRules]]:
-    """The decisions whose outputs are judged, each with how."""
+    """Yield the decisions whose outputs are judged, with their quality rules."""
     return ((each, each.quality) for each in parts.decisions if each.quality is not None)
 
 
 class _Codes(NamedTuple):
-    """What problems of a kind of trial are called."""
+    """The codes of problems with one kind of trial."""
 
     not_read_only: str
     gated: str
@@ -36,7 +36,7 @@ _ATTACK = _Codes("attack_not_read_only", "attack_gated", "attack_tool_withheld",
 
 
 def tests_can_be_run(parts: Parts) -> Problems:
-    """A test command is a read_only tool that the decision may use, and it is called with parameters that it has."""
+    """A test command is a read_only tool that the decision may use, with parameters that it has."""
     for decision, rules in judged(parts):
         for number, command in enumerate(rules.tests):
             place = f"decision {decision.id}, quality.tests.{number}"
@@ -60,15 +60,15 @@ def _trial_problems(
         yield parts.problem(
             codes.not_read_only,
             f"{place}.tool",
-            f"{name} is {tool.mode}: whoever judges outputs changes nothing",
+            f"{name} is {tool.mode}: tools that judge outputs must be read_only",
             'take a tool of mode = "read_only"',
         )
     if tool.gates:
         yield parts.problem(
             codes.gated,
             f"{place}.tool",
-            f"{name} waits for {', '.join(tool.gates)}, and nobody is asked while outputs are judged",
-            "take a tool that waits for nobody",
+            f"{name} waits for {', '.join(tool.gates)}, and no gate can open while outputs are judged",
+            "use a tool without gates",
         )
     is_listed = decision.tools is None or name in decision.tools
     if not is_listed or name in decision.prohibited_tools:
@@ -85,7 +85,7 @@ def _trial_problems(
 
 
 def attacks_can_be_made(parts: Parts) -> Problems:
-    """An attack is made by such a tool as well; one of its parameters takes cases, and somebody can make them."""
+    """An attack uses such a tool as well; one of its parameters takes cases, and cases can be generated."""
     for decision, rules in judged(parts):
         for number, attack in enumerate(rules.attacks):
             place = f"decision {decision.id}, quality.attacks.{number}"

@@ -1,4 +1,4 @@
-"""What may be tuned: surfaces that are there, within bounds that lower no floor and hand out no authority."""
+"""Checks tuning surfaces: they exist, and their bounds lower no floor and give no authority."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tercet.packs.surfaces import decision_of, dimension_of, read_value, templat
 
 
 def surfaces_are_there(parts: Parts) -> Problems:
-    """What is to be tuned is written in the pack."""
+    """Every surface is written in the pack."""
     for surface in parts.tuning.surfaces:
         if isinstance(surface, LaneSurface):
             yield parts.problem(
@@ -35,14 +35,14 @@ def surfaces_are_there(parts: Parts) -> Problems:
 
 
 def floors_are_not_lowered(parts: Parts) -> Problems:
-    """The limits of schema, policy and safety may be raised and never lowered; what safety weighs stays."""
+    """The limits of schema, policy and safety may be raised but never lowered; the weight of safety is fixed."""
     for surface in parts.tuning.rubric:
         try:
             is_floor = _is_floor(parts, surface)
             lowest = min(float(value) for value in domain_of(surface))
             now = float(read_value(parts, surface))
         except UsageError:
-            continue  # told by the check before
+            continue  # reported by the check before
         if is_floor and (surface.value == "weight" or lowest < now):
             yield parts.problem(
                 "surface_below_floor",
@@ -61,7 +61,7 @@ def _is_floor(parts: Parts, surface: RubricSurface) -> bool:
 
 
 def choices_carry_no_authority(parts: Parts) -> Problems:
-    """Nobody searches for who is paid, how much, or what is run: such parameters are no surface."""
+    """Parameters that carry authority, such as payees, amounts and commands, cannot be surfaces."""
     for surface in parts.tuning.template:
         if (found := _fault(parts, surface)) is not None:
             yield parts.problem("surface_unsafe", TUNING, f"{surface.id} {found}", "leave it out")

@@ -1,4 +1,4 @@
-"""Declarations that can never apply: nothing in the pack leads to them."""
+"""Finds declarations that can never apply, since nothing in the pack refers to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tercet.policy.comparisons import compared_texts
 
 
 def gates_are_named(parts: Parts) -> Problems:
-    """Some tool, decision, policy, template or task names each gate."""
+    """Each gate is named by a tool, decision, policy, template or task."""
     if any(parts.is_partial(kind) for kind in ("tool", "decision", "policy", "task")):
         return
     named = {name for _, name in gates_named(parts)} | {each.output_gate for each in parts.decisions}
@@ -55,13 +55,13 @@ def actors_hold_used_roles(parts: Parts) -> Problems:
 
 
 def decisions_are_planned(parts: Parts) -> Problems:
-    """Where a pack brings plans along, each decision has one, or a language model plans for it."""
+    """In a pack with plans, each decision has one, or a language model plans for it."""
     planned = {plan.intent for plan in parts.templates} | {goal.intent for goal in parts.library.goals}
     is_partial = any(parts.is_partial(kind) for kind in ("decision", "goal"))
     if not planned or parts.models.planner or is_partial:
         return
     if any(decision_of(parts, intent) is None for intent in planned):
-        return  # a misspelt intent is a problem of its own
+        return  # a misspelt intent is reported separately
     taken = {point.decision_id for plan in parts.templates for point in plan.decision_checkpoints}
     for decision in parts.decisions:
         if decision.id not in taken and planned.isdisjoint((decision.id, *decision.intents)):
@@ -98,7 +98,7 @@ def tasks_are_reached(parts: Parts) -> Problems:
 
 
 def evidence_is_used(parts: Parts) -> Problems:
-    """Something requires, pins or reads trusted evidence of each class.
+    """Trusted evidence of each class is required, pinned or read.
 
     A language model that plans sees all evidence, and outputs that are judged are compared with all of it.
     """
@@ -161,7 +161,7 @@ def _classes_in_plan(plan: Plan) -> Iterator[str]:
 
 
 def _classes_in(value: object) -> Iterator[str]:
-    """The classes of the evidence ids in a value, and of those that its references read."""
+    """Return the classes of the evidence ids in a value, and of those that its references read."""
     for item in references.scan(value):
         refs: list[str] = []
         if isinstance(item, Leaf) and isinstance(item.value, str):

@@ -1,4 +1,4 @@
-"""The tools of this pack. Each says what it may touch and whom it believes, before anything calls it.
+"""The tools of this pack. Each declares what it may touch and which data it trusts.
 
 The greenhouse is invented and lives in memory, so that everything here runs as it is.
 """
@@ -15,7 +15,7 @@ _done: dict[str, "Watering"] = {}
 
 @dataclass(frozen=True)
 class Moisture:
-    """What a sensor says about a bed."""
+    """The reading of a sensor."""
 
     bed: str
     moisture_percent: int
@@ -23,7 +23,7 @@ class Moisture:
 
 @dataclass(frozen=True)
 class Watering:
-    """What the valve has let through."""
+    """The water that a valve has let through."""
 
     bed: str
     litres: int
@@ -39,16 +39,16 @@ def read_moisture(bed: str) -> Moisture:
     "garden_valves.water_bed",
     mode="network",
     trust="trusted",
-    # Water cannot be taken back, so a person has to agree first (gates.toml says who).
+    # Watering cannot be undone, so a person has to approve it first (gates.toml says who).
     reversibility="irreversible",
     gates=["GATE_HEAD_GARDENER"],
-    no_compensation="water that has run into a bed cannot be taken back",
+    no_compensation="water that has run into a bed cannot be recovered",
     # These two decide what happens: their values must come from the request, from evidence or from another tool,
-    # and never from text that somebody else wrote.
+    # and never from untrusted text.
     authority=["bed", "litres"],
     limits=["args.litres > 0 && args.litres <= 40"],
     requires_evidence=["watering_plan_evidence"],
-    # Called again with the same key, it does nothing and answers as before.
+    # Called again with the same key, it does nothing and returns the same answer.
     idempotent=True,
     estimated_ms=2_000,
 )

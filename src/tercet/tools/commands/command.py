@@ -1,11 +1,9 @@
-"""What a pack declares about a command, besides what is said about the tool that it becomes.
+"""The declaration of a command and its argument template.
 
-The argument template of a command.
-
-`${name}` stands for a parameter, `$$` for a dollar sign. A template's element is one argument of the program, whatever the
-value in it holds: nothing splits it, and no shell reads it. What remains is that a program takes an argument that begins
-with `-` for an option. So a value that would begin an argument with one is refused, unless a literal `--` stands before
-it, or the parameter says `may_be_option`.
+`${name}` is replaced by a parameter, `$$` by a dollar sign. An element of the template is one argument of the program,
+whatever its value contains: it is never split, and no shell reads it. A program may still read an argument that begins
+with `-` as an option. So a value that would begin an argument with one is refused, unless a literal `--` precedes it,
+or the parameter says `may_be_option`.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class TemplateError(UsageError):
 
 
 class Piece(NamedTuple):
-    """A part of an argument: literal text, or the name of the parameter that stands there."""
+    """A part of an argument: literal text, or the name of a parameter."""
 
     text: str
     is_name: bool
@@ -47,23 +45,23 @@ class Argument(NamedTuple):
 
     pieces: tuple[Piece, ...]
     is_guarded: bool
-    """Whether the program might take it for an option: no `--` stands before it."""
+    """Whether the program might read it as an option: no `--` precedes it."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether no parameter is part of it."""
+        """Whether it contains no parameter."""
         return not any(piece.is_name for piece in self.pieces)
 
 
 def read_template(argv: Sequence[str]) -> tuple[Argument, ...]:
-    """The arguments of a template; raises `TemplateError`."""
+    """Return the arguments of a template; raise `TemplateError`."""
     arguments: list[Argument] = []
     is_guarded = True
     for number, text in enumerate(argv):
         pieces = tuple(_pieces(text))
         if "\0" in text or (number == 0 and (not text or any(piece.is_name for piece in pieces))):
             raise TemplateError(
-                "the program itself is no parameter" if number == 0 else "it holds a null character",
+                "the program itself cannot be a parameter" if number == 0 else "it holds a null character",
                 remedy="write its name or path as the first element",
             )
         arguments.append(Argument(pieces, is_guarded))
@@ -88,7 +86,7 @@ def _pieces(text: str) -> Iterator[Piece]:
 
 
 def names_in(template: Sequence[Argument]) -> tuple[str, ...]:
-    """The parameters that a template names, in their order."""
+    """Return the parameters that a template names, in order."""
     named = (piece.text for argument in template for piece in argument.pieces if piece.is_name)
     return tuple(dict.fromkeys(named))
 
@@ -96,7 +94,7 @@ def names_in(template: Sequence[Argument]) -> tuple[str, ...]:
 def fill(
     template: Sequence[Argument], values: Mapping[str, Any], options: frozenset[str] = frozenset()
 ) -> list[str]:
-    """The arguments with the values in them; raises `NotSent` for a value that cannot be one."""
+    """Return the arguments with their values; raise `NotSent` for a value that cannot be one."""
     return [_filled(argument, values, options) for argument in template]
 
 
@@ -104,7 +102,7 @@ def _filled(argument: Argument, values: Mapping[str, Any], options: frozenset[st
     text = "".join(
         _text(piece.text, values[piece.text]) if piece.is_name else piece.text for piece in argument.pieces
     )
-    # A parameter that is empty lets the next one begin the argument: every one of them up to the first text counts.
+    # If a parameter is empty, the next one begins the argument: all of them up to the first literal text count.
     leading = _leading(argument, values)
     if argument.is_guarded and text.startswith("-") and leading and not leading <= options:
         raise _refused(
@@ -120,7 +118,7 @@ def _filled(argument: Argument, values: Mapping[str, Any], options: frozenset[st
 
 
 def _leading(argument: Argument, values: Mapping[str, Any]) -> frozenset[str]:
-    """The parameters that decide how an argument begins."""
+    """Return the parameters that may begin an argument."""
     found: set[str] = set()
     for piece in argument.pieces:
         if not piece.is_name:
@@ -155,22 +153,22 @@ _STRUCTURED = ("array", "object", "null")
 
 
 class Command(Authored):
-    """A program, its arguments, and what it is held to."""
+    """A program, its arguments, and its limits."""
 
     name: str
     argv: tuple[str, ...] = Field(min_length=1, max_length=1_000)
     parameters: dict[str, PlainObject] = {}
     """A JSON Schema for each parameter; one without a `default` must be given."""
     stdin: Literal["none", "json"] = "none"
-    """What the program reads: nothing, or all parameters as one JSON object."""
+    """The program's standard input: nothing, or all parameters as one JSON object."""
     env: tuple[str, ...] = USUAL_ENVIRONMENT
-    """The variables of the environment that the program sees."""
+    """The environment variables that the program sees."""
     secrets: tuple[str, ...] = ()
-    """Variables that it sees as well, and whose values are cut out of what it prints."""
+    """Secret variables that it also sees; their values are removed from its output."""
     cwd: str = "."
-    """Where it runs: a folder of the pack, or an absolute path."""
+    """The working directory: a folder of the pack, or an absolute path."""
     outside_files: tuple[str, ...] = ()
-    """Absolute paths of files outside of the pack that `argv` may name; they are hashed when the pack is loaded."""
+    """Absolute paths of files outside the pack that `argv` may name; they are hashed when the pack is loaded."""
     timeout_ms: int = Field(default=30_000, ge=1)
     max_output_bytes: int = Field(default=2**20, ge=1, le=2**25)
     max_memory_bytes: int | None = Field(default=None, ge=2**20)
@@ -179,12 +177,12 @@ class Command(Authored):
     max_open_files: int | None = Field(default=None, ge=8)
     result: Literal["text", "lines", "json"] = "text"
     result_schema: PlainObject | None = None
-    """What the JSON that it prints looks like."""
+    """The schema of its JSON output."""
     done: tuple[int, ...] = (0,)
     not_done: tuple[int, ...] = ()
-    """The exit codes by which it says that nothing was done; every one that stands nowhere leaves that open."""
+    """The exit codes that mean not done; any code that is not listed means unknown."""
     tool: dict[str, Any] = Field(default={}, exclude=True)
-    """What is said about the tool."""
+    """The declarations about the tool."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -202,9 +200,9 @@ class Command(Authored):
 
     def _lacking(self, named: Sequence[str]) -> str:
         if unknown := [name for name in named if name not in self.parameters]:
-            return f"${{{unknown[0]}}} is no parameter: describe it under parameters"
+            return f"${{{unknown[0]}}} is not a parameter: describe it under parameters"
         if structured := [name for name in named if self.parameters[name].get("type") in _STRUCTURED]:
-            return f"{structured[0]} is no single argument: pass it by stdin"
+            return f"{structured[0]} is not a single argument: pass it by stdin"
         return ""
 
     def _unused(self, named: Sequence[str]) -> str:
@@ -215,7 +213,7 @@ class Command(Authored):
 
     def _exit_fault(self) -> str:
         if wrong := [code for code in (*self.done, *self.not_done) if not 0 <= code <= 255]:
-            return f"{wrong[0]} is no exit code: they run from 0 to 255"
+            return f"{wrong[0]} is not an exit code (expected: 0 to 255)"
         if both := sorted(set(self.done) & set(self.not_done)):
             return f"the exit code {both[0]} cannot mean both done and not_done"
         if wrong := [path for path in self.outside_files if not PurePosixPath(path).is_absolute()]:
@@ -225,12 +223,12 @@ class Command(Authored):
     def _variable_fault(self) -> str:
         for name in (*self.env, *self.secrets):
             if not name.replace("_", "a").isalnum() or not name.isascii() or name[0].isdigit():
-                return f"{name!r} is no name of a variable"
+                return f"{name!r} is not a valid variable name"
         return ""
 
     @cached_property
     def template(self) -> tuple[Argument, ...]:
-        """The arguments, taken apart."""
+        """The parsed arguments."""
         return read_template(self.argv)
 
     @cached_property
@@ -269,7 +267,7 @@ class Command(Authored):
 
     @property
     def resource_limits(self) -> dict[str, int]:
-        """What the operating system holds the program to, by the names of its limits."""
+        """The operating system limits of the program, by name."""
         limits = {
             "RLIMIT_AS": self.max_memory_bytes,
             "RLIMIT_CPU": self.max_cpu_seconds,

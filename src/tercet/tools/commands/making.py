@@ -1,4 +1,4 @@
-"""From a command to a tool, and its call."""
+"""Turns a command into a tool, and runs it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ FENCE_VARIABLE = "TERCET_FENCING_TOKEN"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a command lives: the folder of its pack, the program as it was found, and the files whose bytes count."""
+    """The environment of a command: its pack folder, its program as found, and the hashed files."""
 
     folder: Path = field(default_factory=Path.cwd)
     program: str | None = None
-    """The program's path; None where it was not there when the pack was loaded."""
+    """The program's path; None if it did not exist when the pack was loaded."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
     """The hashes of the files among the arguments, by their names in the pack or their absolute paths."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
 def find_program(command: Command, folder: Path, environment: Mapping[str, str]) -> str | None:
-    """The path of a command's program: one of the pack if its name has a slash, else one of the search path."""
+    """Return the path of a command's program: in the pack if its name has a slash, else on the search path."""
     name = command.argv[0].replace("$$", "$")
     if "/" in name:
         path = folder / name
@@ -47,7 +47,7 @@ def find_program(command: Command, folder: Path, environment: Mapping[str, str])
 
 
 def command_tool(command: Command, *, place: Place | None = None) -> Tool:
-    """The tool that a command becomes."""
+    """Return the tool for a command."""
     place = place or Place()
     fields: dict[str, Any] = {
         "mode": ApprovalMode.DESTRUCTIVE,
@@ -67,7 +67,7 @@ def command_tool(command: Command, *, place: Place | None = None) -> Tool:
 
 
 def make_call(command: Command, tool: Tool, place: Place) -> Callable[..., Any]:
-    """The function that runs a command."""
+    """Return the function that runs a command."""
 
     async def call(_tercet_context: ToolContext, **params: Any) -> Any:
         secrets = {name: read_secret(place.environment, name, tool.name) for name in command.secrets}
@@ -82,7 +82,7 @@ def make_call(command: Command, tool: Tool, place: Place) -> Callable[..., Any]:
 
 
 async def _in_time(launch: Launch, tool: Tool) -> Ran | NotRun:
-    """The end of a program, within the tool's time also where no gateway looks after it."""
+    """Wait for the end of a program within the tool's timeout, also without a gateway."""
     try:
         async with asyncio.timeout(tool.timeout_ms / 1_000):
             return await run(launch)
@@ -104,9 +104,9 @@ def _launch(
     arguments = fill(command.template, params, command.options)
     program = place.program or find_program(command, place.folder, place.environment)
     if program is None:
-        raise _not_run(tool, f"there is no program {command.argv[0]}", "program_missing")
+        raise _not_run(tool, f"the program {command.argv[0]} does not exist", "program_missing")
     if (name := find_changed(place.folder, place.files)) is not None:
-        raise _not_run(tool, f"{name} is not what it was when the pack was loaded", "program_changed")
+        raise _not_run(tool, f"{name} has changed since the pack was loaded", "program_changed")
     seen = {name: place.environment[name] for name in command.env if name in place.environment}
     return Launch(
         path=program,
@@ -129,7 +129,7 @@ def _not_run(tool: Tool, why: str, code: str) -> NotSent:
 
 
 def _result(command: Command, tool: Tool, ran: Ran, redaction: Redaction) -> Any:
-    """What a program printed, if it says that it did its work; else the error that says what became of it."""
+    """Return the output of a successful program; else raise the error that states the outcome."""
     if ran.is_cut:
         raise GatewayError(
             f"{tool.name} printed more than {command.max_output_bytes:,} bytes and was ended",

@@ -1,9 +1,9 @@
-"""A program as a process: in a group of its own, read with a limit, and gone when the call is.
+"""Runs a program in its own process group, reads its output with a limit, and kills it when the call ends.
 
-The group is killed as a whole: on time-out, on cancellation, when it prints too much, and also when the program itself has
-ended, since what it left behind would go on in nobody's name. A thread waits for the program's end *without* collecting
-it, kills the group, and only then collects it: as long as it is not collected, no other process can get its number.
-A child that makes itself a session of its own leaves the group, and is not found.
+The group is killed as a whole: on timeout, on cancellation, when it prints too much, and also when the program itself
+has ended, since processes left behind would run without an owner. A thread waits for the program's end *without*
+reaping it, kills the group, and only then reaps it: until it is reaped, no other process can get its number. A child
+that creates its own session leaves the group, and is not found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 
 STDERR_BYTES = 4_096
 _LINGER_S = 2.0
-"""How long the rest of the output is waited for once the group is dead: somebody who left it may hold the pipe."""
+"""How long to wait for the rest of the output once the group is dead: a process that left it may hold the pipe."""
 
 _LAUNCHER = """
 import json, os, resource, sys
@@ -41,13 +41,13 @@ except (OSError, ValueError) as error:
     os.write(told, str(error).encode("utf-8", "replace")[:500])
     os._exit(127)
 """
-# Limits are set by a program of a few lines that then becomes the real one. `preexec_fn` would run Python between fork
+# Limits are set by a small program that then execs the real one. `preexec_fn` would run Python between fork
 # and exec, in a process that has threads; and limits set from here would come after the program has begun.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """A program, ready to be run."""
+    """A program, ready to run."""
 
     path: str
     argv: Sequence[str]
@@ -75,7 +75,7 @@ class NotRun(NamedTuple):
 
 
 async def run(launch: Launch) -> Ran | NotRun:
-    """Run a program to its end; whoever cancels this kills it and what it started."""
+    """Run a program to its end; cancelling this kills it and what it started."""
     told, telling = os.pipe()
     try:
         started = _start(launch, telling)
@@ -103,7 +103,7 @@ def _start(launch: Launch, telling: int) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(telling), path, limits, *argv]
         path = sys.executable
     with _input(launch.stdin) as given:
-        return subprocess.Popen(  # noqa: S603 - the pack names the program, and no shell reads what it is given
+        return subprocess.Popen(  # noqa: S603 - the pack names the program, and no shell is involved
             argv,
             executable=path,
             stdin=given,
@@ -117,7 +117,7 @@ def _start(launch: Launch, telling: int) -> subprocess.Popen[bytes]:
 
 
 def _input(data: bytes | None) -> IO[bytes]:
-    """What the program reads: a file, so that one that does not read keeps nobody waiting."""
+    """Return the program's input as a file, so that a program that does not read blocks nothing."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(data or b"")
     file.seek(0)
@@ -143,13 +143,13 @@ async def _follow(watch: _Watch, pipes: tuple[_Pipe, _Tail], told: int) -> Ran |
 
 
 def _take(reading: asyncio.Future[tuple[None, None]]) -> None:
-    """Take the error of a reading that was given up, so that nobody warns that it was never taken."""
+    """Retrieve the error of an abandoned read, so that asyncio does not warn about it."""
     if not reading.cancelled():
         reading.exception()
 
 
 class _Watch:
-    """Waits in a thread for a program's end, and is the only one to collect it."""
+    """Waits in a thread for a program's end; only it reaps the process."""
 
     def __init__(self, process: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
         self.ended: asyncio.Future[int] = loop.create_future()
@@ -160,7 +160,7 @@ class _Watch:
         threading.Thread(target=self._wait, name="tercet command", daemon=True).start()
 
     def kill(self) -> None:
-        """End the whole group, unless it has been collected already."""
+        """End the whole group, unless it has been reaped already."""
         with self._lock:
             if not self._is_collected:
                 with suppress(ProcessLookupError, PermissionError):
@@ -170,13 +170,13 @@ class _Watch:
         if hasattr(os, "waitid"):
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        else:  # it is collected at once: in the moment until its group is killed, its number is free
+        else:  # reaped at once: until its group is killed, its number may be reused
             self._process.wait()
         self.kill()
         with self._lock:
             code = self._process.wait()
             self._is_collected = True
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._tell, code)
 
     def _tell(self, code: int) -> None:
@@ -185,7 +185,7 @@ class _Watch:
 
 
 class _Pipe:
-    """What a program prints, up to a limit; the rest is read and thrown away."""
+    """A program's output, up to a limit; the rest is read and discarded."""
 
     def __init__(self, source: IO[bytes] | None, limit: int) -> None:
         self.data: bytearray = bytearray()
@@ -218,14 +218,14 @@ class _Pipe:
 
 
 class _Tail(_Pipe):
-    """The end of what a program prints: why it failed stands there."""
+    """The end of a program's output, which usually says why it failed."""
 
     def keep(self, part: bytes) -> None:
         self.data += part
         self.data[: -self._limit - 1] = b""
 
     def words(self) -> bytes:
-        """What was kept, from its first whole word on: half a secret would not be known as one any more."""
+        """Return the kept text from its first whole word on: a truncated secret would not be recognised."""
         if not self.is_over:
             return bytes(self.data)
         return b"".join(self.data.split(maxsplit=1)[1:])

@@ -1,5 +1,5 @@
-"""Calls of HTTP services: where they may go, what is sent, what is read, and what an answer means.
+"""Calls of HTTP services: allowed addresses, requests, answers, and outcomes.
 
-A call opens one connection and closes it. So nothing has to be kept and closed with a runtime, and a connection that
-breaks was never an old one: what failed before the request was sent is known not to have happened.
+A call opens one connection and closes it. So a runtime has nothing to keep and close, and a broken connection was never
+a stale one: a failure before the request was sent is known not to have had an effect.
 """

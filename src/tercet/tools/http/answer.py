@@ -1,17 +1,17 @@
-"""What is read of an answer: never more than the limit, decoded by us, and JSON that means one thing only.
+"""Reads an answer: within a limit, decoded here, and as strict JSON.
 
-What a status says about whether the call happened.
+The outcome of a call by its status:
 
 | answer | outcome |
 |---|---|
 | 2xx | done |
-| 307, 308 | not done: the service asks for the same request elsewhere, and has not worked on it |
+| 307, 308 | not done: the service asks for the same request elsewhere, and has not processed it |
 | 400, 401, 402, 403, 404, 405, 406, 409, 410, 411, 412, 413, 414, 415, 416, 417, 421, 422, 423, 424, 426, 428, 431, 451 | not done, and trying again would not help |
-| 425, 429 | not done, and to be tried again, not before `Retry-After` |
+| 425, 429 | not done, and to be retried, not before `Retry-After` |
 | every other one, such as 303, 408, 500, 502, 503 or 504 | unknown |
 
-*Not done* speaks of one attempt. Where an earlier attempt at the same action may have happened, that stays open: a 404
-for a second DELETE, or a 409 because the first POST was heard after all, does not say that nothing happened.
+*Not done* is about one attempt. If an earlier attempt at the same action may have happened, the outcome stays unknown: a 404
+for a second DELETE, or a 409 because the first POST was received after all, does not mean that nothing happened.
 408 and 503 are sent by proxies too, which do not know what the service behind them did.
 """
 
@@ -30,8 +30,8 @@ from tercet.tools.strict_json import read_strictly
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class Broken(TercetError):  # noqa: N818 - what happened is named
-    """The answer did not come through whole."""
+class Broken(TercetError):  # noqa: N818 - named after what happened
+    """The answer was not received completely."""
 
     default_code = "answer_cut_off"
 
@@ -46,9 +46,9 @@ class _Incoming(Protocol):
 
 
 async def read_body(answer: _Incoming, limit: int) -> bytes:
-    """The body, decoded; raises `Unusable` where it is larger than the limit or in an unknown encoding.
+    """Return the decoded body; raise `Unusable` if it is larger than the limit or in an unknown encoding.
 
-    The limit holds for what came over the wire and for what it unpacks to, whatever the length said.
+    The limit applies to the bytes received and to the decompressed bytes, whatever Content-Length said.
     """
     length = answer.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > limit:
@@ -65,7 +65,7 @@ async def read_body(answer: _Incoming, limit: int) -> bytes:
 
 
 async def read_beginning(answer: _Incoming, limit: int) -> bytes:
-    """The beginning of a body that only a person will look at; empty where it cannot be read."""
+    """Return the beginning of a body that is only shown to people; empty if it cannot be read."""
     body = bytearray()
     if answer.headers.get("content-encoding", "identity").strip().lower() == "identity":
         async for part in answer.aiter_raw():
@@ -76,21 +76,21 @@ async def read_beginning(answer: _Incoming, limit: int) -> bytes:
 
 
 def read_value(body: bytes, media_type: str) -> Any:
-    """The value of a body: JSON, or a text where the service says that it is one; raises `Unusable`."""
+    """Return the value of a body: JSON, or text if the service says so; raise `Unusable`."""
     kind = media_type.partition(";")[0].strip().lower()
     if not body:
         return None
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _unusable(f"byte {error.start} is no UTF-8", "answer_not_text") from None
+        raise _unusable(f"byte {error.start} is not UTF-8", "answer_not_text") from None
     if kind.startswith("text/") and kind != "text/json":
         return text
     return read_json(text)
 
 
 def read_json(text: str) -> Any:
-    """JSON in which no number is one that others would round, read strictly; raises `Unusable`."""
+    """Return strictly parsed JSON without numbers that other readers would round; raise `Unusable`."""
     fault = ""
     try:
         value = read_strictly(text)
@@ -98,7 +98,7 @@ def read_json(text: str) -> Any:
         value, fault = None, str(error)
     fault = fault or not_plain(value) or ""
     if fault:
-        raise _unusable(f"the answer is no JSON that can be used: {fault}", "answer_not_json")
+        raise _unusable(f"the answer is not usable JSON: {fault}", "answer_not_json")
     return value
 
 
@@ -118,7 +118,9 @@ class _Plain:
 
 
 class _Unpacked:
-    """Unpacks gzip and deflate, and stops one byte behind the limit: a small answer may unpack to a very large one."""
+    """Decompresses gzip and deflate, and stops one byte after the limit: a small answer may decompress to a very large
+    one.
+    """
 
     def __init__(self, window: int, limit: int) -> None:
         self._window = window
@@ -133,7 +135,7 @@ class _Unpacked:
             try:
                 found += self._unpacking.decompress(part, self._left - len(found))
             except zlib.error as error:
-                raise Broken(f"the answer cannot be unpacked: {error}") from None
+                raise Broken(f"the answer cannot be decompressed: {error}") from None
             if len(found) >= self._left:
                 break
             part = self._unpacking.unconsumed_tail or self._unpacking.unused_data
@@ -142,7 +144,7 @@ class _Unpacked:
 
     def close(self) -> None:
         if not self._unpacking.eof and self._left > 0:
-            raise Broken("the answer ends in the middle of what it packs")
+            raise Broken("the compressed answer is incomplete")
 
 
 def _decoder(encoding: str, limit: int) -> _Plain | _Unpacked:
@@ -164,11 +166,11 @@ REFUSED = frozenset(
     {307, 308, *range(400, 408), *range(409, 418), 421, 422, 423, 424, 426, 428, 431, 451} - {407}
 )
 MAX_WAIT_MS = 600_000
-"""A service that asks for more patience is asked again after this."""
+"""The longest delay that a service can ask for."""
 
 
 def outcome_of(status: int, *, not_done: frozenset[int], unknown: frozenset[int]) -> Outcome:
-    """What an answer with this status means; a pack may say otherwise of some."""
+    """Return the outcome for this status; a pack may declare others."""
     if status in unknown:
         return "unknown"
     if status in not_done:
@@ -179,7 +181,7 @@ def outcome_of(status: int, *, not_done: frozenset[int], unknown: frozenset[int]
 
 
 def read_retry_after(text: str, now: datetime) -> int:
-    """`Retry-After` in milliseconds, from seconds or a date; 0 where it says nothing that can be used."""
+    """Return `Retry-After` in milliseconds, from seconds or a date; 0 if it is missing or invalid."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         return min(int(text[:9]) * 1_000, MAX_WAIT_MS)

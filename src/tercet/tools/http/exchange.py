@@ -1,7 +1,7 @@
-"""One exchange with a service: connect to an address that was looked at, send, follow at most a few steps on the same host.
+"""One exchange with a service: connects to a checked address, sends, and follows a few redirects on the same host.
 
-Failures are told as values until no exception of the HTTP library is being handled any more. Its messages quote what the
-service sent, so an exception that carried them along as its context would carry along whatever the service echoed.
+Failures are returned as values until no exception of the HTTP library is being handled any more. Its messages quote
+what the service sent, so an exception chained to them would expose whatever the service echoed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_REDIRECTS = 3
 MAX_HEADERS = 200
 EXCERPT_BYTES = 2_000
 EXCERPT_S = 1.0
-"""How long the words of a refusal are waited for: that it is one is known already."""
+"""How long to wait for the body of an error, whose status is known already."""
 REDIRECT_REFUSED = "redirect_refused"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -44,7 +44,7 @@ class Sending:
 
     @property
     def host(self) -> str:
-        """The host as the service is to read it: without the port that its scheme means anyway."""
+        """The Host header: without the default port of the scheme."""
         usual = {"http": 80, "https": 443}[self.scheme]
         shown = str(self.target)
         return shown.removesuffix(f":{usual}") if self.target.port == usual else shown
@@ -52,7 +52,7 @@ class Sending:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a call is held to."""
+    """The limits of a call."""
 
     private: frozenset[Endpoint]
     max_answer_bytes: int
@@ -62,7 +62,7 @@ class Bounds:
 
 
 class Answered(NamedTuple):
-    """An answer: of a success the whole body, of everything else a few words."""
+    """An answer: the whole body of a success, the beginning of any other."""
 
     status: int
     headers: Mapping[str, str]
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """No answer, or none that came through; `was_sent` tells whether the service may have acted."""
+    """No complete answer; `was_sent` says whether the service may have acted."""
 
     was_sent: bool
     code: str
@@ -78,18 +78,18 @@ class Lost(NamedTuple):
 
 
 async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusable:
-    """The answer to a request, after redirects on the same host; why there is none; or why it cannot be used."""
+    """Return the answer to a request after redirects on the same host, or why there is none or it cannot be used."""
     addresses = await _looked_up(sending, bounds)
     for steps in range(MAX_REDIRECTS + 1):
         answered = await _try_addresses(sending, bounds, addresses)
         if isinstance(answered, Lost) and steps:
             return answered._replace(
                 was_sent=True
-            )  # the request before this one was heard, and may have done something
+            )  # the previous request was received, and may have had an effect
         if not isinstance(answered, Answered) or answered.status not in _REDIRECTS:
             return answered
         if sending.method not in ("GET", "HEAD"):
-            return answered  # whatever it was that was asked for, it is not asked for twice
+            return answered  # a redirect never repeats an effect
         following = _followed(sending, answered.headers.get("location", ""))
         if isinstance(following, Lost):
             return following
@@ -98,7 +98,7 @@ async def exchange(sending: Sending, bounds: Bounds) -> Answered | Lost | Unusab
 
 
 async def _looked_up(sending: Sending, bounds: Bounds) -> tuple[str, ...]:
-    """The addresses of a host; raises `NotSent`, also where it takes too long to find them."""
+    """Return the addresses of a host; raise `NotSent`, also if the look-up takes too long."""
     try:
         async with asyncio.timeout(bounds.connect_timeout_ms / 1_000):
             return await find_addresses(sending.target, private=bounds.private, resolve=bounds.resolve)
@@ -108,7 +108,7 @@ async def _looked_up(sending: Sending, bounds: Bounds) -> tuple[str, ...]:
 
 
 def _followed(sending: Sending, location: str) -> Sending | Lost:
-    """The request for where a service points, if that is itself."""
+    """Return the request for a redirect, if it stays on the same host."""
     here = f"{sending.scheme}://{sending.host}{sending.path}"
     try:
         there = urlsplit(urljoin(here, location))
@@ -118,7 +118,7 @@ def _followed(sending: Sending, location: str) -> Sending | Lost:
             *sending.target,
         )
     except ValueError:
-        return _redirected("it redirects to what is no address")
+        return _redirected("it redirects to an invalid address")
     if not same or there.username is not None:
         shown = f"{there.scheme}://{there.hostname}:{port}"
         return _redirected(f"it redirects to {shown[:200]}, and {sending.target} is all that is called")
@@ -139,13 +139,13 @@ def _redirected(message: str) -> Lost:
 async def _try_addresses(
     sending: Sending, bounds: Bounds, addresses: tuple[str, ...]
 ) -> Answered | Lost | Unusable:
-    """The answer from the first address that takes a connection.
+    """Return the answer from the first address that accepts a connection.
 
-    All of them together have the time of one to connect and to greet: a host of many addresses, none of which answers, is
-    then known not to have been reached before the call runs out of time.
+    All of them together have the time of one connection: a host of many addresses, none of which answers, is then known
+    not to have been reached before the call times out.
     """
     began, whole = asyncio.get_running_loop().time(), 2 * bounds.connect_timeout_ms
-    told: Answered | Lost | Unusable = Lost(was_sent=False, code="not_connected", error="there is no address")
+    told: Answered | Lost | Unusable = Lost(was_sent=False, code="not_connected", error="it has no address")
     for address in addresses:
         left = int(whole - 1_000 * (asyncio.get_running_loop().time() - began)) // 2
         if left <= 0:
@@ -176,8 +176,8 @@ async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lo
     except Unusable as error:
         return error
     except httpx2.InvalidURL:
-        return Lost(was_sent=False, code="not_connected", error="the address of the request is none")
-    except Exception as error:  # noqa: BLE001 - what it says may quote the service, so only its kind is told
+        return Lost(was_sent=False, code="not_connected", error="the address of the request is invalid")
+    except Exception as error:  # noqa: BLE001 - its message may quote the service, so only its type is reported
         return Lost(was_sent=True, code="connection_lost", error=type(error).__name__)
     finally:
         _IS_SECRETIVE.reset(secretive)
@@ -185,7 +185,7 @@ async def _send(sending: Sending, bounds: Bounds, address: str) -> Answered | Lo
 
 @asynccontextmanager
 async def _answer(sending: Sending, bounds: Bounds, address: str) -> AsyncGenerator[Any, None]:
-    """The answer of the service at an address; the connection is closed with it."""
+    """Return the answer of the service at an address; the connection is then closed."""
     import httpx2  # noqa: PLC0415 - an extra
 
     _silence()
@@ -196,7 +196,7 @@ async def _answer(sending: Sending, bounds: Bounds, address: str) -> AsyncGenera
         headers={"host": sending.host, **sending.headers, "connection": "close"},
         content=sending.body,
         extensions={
-            # The name goes into the handshake, and is what the certificate is compared with.
+            # The name is used for the handshake and checked against the certificate.
             "sni_hostname": sending.target.host,
             "timeout": {"connect": bounds.connect_timeout_ms / 1_000},
         },
@@ -218,13 +218,13 @@ async def _body(answer: Any, bounds: Bounds) -> bytes:
     try:
         async with asyncio.timeout(EXCERPT_S):
             return await read_beginning(answer, EXCERPT_BYTES)
-    except Exception:  # noqa: BLE001 - the status has been read; that its words are missing changes nothing
+    except Exception:  # noqa: BLE001 - the status has been read; a missing body changes nothing
         return b""
 
 
 @lru_cache(maxsize=1)
 def _usual_tls() -> ssl.SSLContext:
-    """What the operating system trusts; reading it takes longer than a call."""
+    """Return the TLS context with the operating system's certificates; cached, since loading is slower than a call."""
     return ssl.create_default_context()
 
 
@@ -232,7 +232,7 @@ _IS_SECRETIVE: ContextVar[bool] = ContextVar("_IS_SECRETIVE", default=False)
 
 
 class _Silence(logging.Filter):
-    """Keeps the HTTP library from logging our exchanges: at DEBUG it writes down every header that a service sends."""
+    """Keeps the HTTP library from logging our exchanges: at DEBUG it logs every header that a service sends."""
 
     def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - the signature is logging's
         return not _IS_SECRETIVE.get()

@@ -1,13 +1,11 @@
-"""From a name to the addresses that a call may connect to.
+"""Resolves a host to the addresses that a call may connect to.
 
-A name is resolved once for a call, every address it has is looked at, and the connection goes to one of exactly these:
-a second look-up might bring another answer. One forbidden address among good ones refuses the call, since a name that
-leads both ways is how a private address is reached by chance.
+A name is resolved once for a call, every address is checked, and the connection goes to one of exactly these: a second
+look-up might give another answer. One forbidden address among good ones refuses the call, since a name with both kinds
+is how a private address is reached by chance.
 
-Where a call may go: hosts by name, and which addresses are nobody's business from outside.
-
-An address is refused unless it is a global one. IPv6 has several ways to wrap an IPv4 address (mapped, compatible,
-6to4, Teredo, NAT64, ISATAP); whoever routes the packet unwraps it, so what is wrapped is looked at as well.
+An address is refused unless it is global. IPv6 has several ways to embed an IPv4 address (mapped, compatible, 6to4,
+Teredo, NAT64, ISATAP); routers unwrap it, so the embedded address is checked as well.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ Address: TypeAlias = IPv4Address | IPv6Address
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _NEVER = (
-    IPv6Network("::/96"),  # IPv4-compatible, long out of use
-    IPv6Network("64:ff9b:1::/48"),  # NAT64 of one's own network
+    IPv6Network("::/96"),  # IPv4-compatible, deprecated
+    IPv6Network("64:ff9b:1::/48"),  # local-use NAT64
     IPv6Network("fec0::/10"),  # site-local
 )
 _ISATAP = (0x00005EFE, 0x02005EFE)
@@ -46,20 +44,20 @@ class Endpoint(NamedTuple):
 
 
 def read_endpoint(text: str) -> Endpoint:
-    """`host:port` or `[address]:port`; raises `UsageError`."""
+    """Return the endpoint in `host:port` or `[address]:port`; raise `UsageError`."""
     host, colon, port = text.rpartition(":")
     is_bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if is_bracketed else host
     is_number = port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536
     if not colon or not host or not is_number or (":" in host) != is_bracketed or not host.isprintable():
         raise UsageError(
-            f"{text!r} is no host with a port", code="endpoint", remedy='write "api.example.test:443"'
+            f"{text!r} is not a host with a port", code="endpoint", remedy='write "api.example.test:443"'
         )
     return Endpoint(host.lower(), int(port))
 
 
 def as_address(text: str) -> Address | None:
-    """The address that a text spells; None for a name."""
+    """Return the address in a text; None for a name."""
     try:
         return ip_address(text)
     except ValueError:
@@ -67,7 +65,7 @@ def as_address(text: str) -> Address | None:
 
 
 def why_refused(address: Address) -> str | None:
-    """What kind of address it is that no call goes to; None for one that anybody may reach."""
+    """Return the kind of a forbidden address; None for a global one."""
     for looked_at in (address, *_wrapped(address)):
         kind = _kind(looked_at)
         if kind is not None:
@@ -92,7 +90,7 @@ def _is_never(address: Address) -> bool:
 
 
 def _wrapped(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses that an IPv6 address carries."""
+    """Return the IPv4 addresses embedded in an IPv6 address."""
     if not isinstance(address, IPv6Address):
         return
     number = int(address)
@@ -107,13 +105,13 @@ def _wrapped(address: Address) -> Iterator[Address]:
 
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Gives the addresses of a name; raises `OSError` if there is none."""
+"""Returns the addresses of a name; raises `OSError` if there is none."""
 
 MAX_ADDRESSES = 16
 
 
 async def ask_system(host: str, port: int) -> Sequence[str]:
-    """What the operating system says a name means."""
+    """Return the addresses of a name from the operating system."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
@@ -122,7 +120,7 @@ async def ask_system(host: str, port: int) -> Sequence[str]:
 async def find_addresses(
     target: Endpoint, *, private: frozenset[Endpoint], resolve: Resolver
 ) -> tuple[str, ...]:
-    """The addresses that a call to this host and port may connect to; raises `NotSent` if it may not be made."""
+    """Return the addresses that a call to this host and port may connect to; raise `NotSent` if it is forbidden."""
     found = tuple(dict.fromkeys(await _resolved(target, resolve)))
     for text in found:
         address = as_address(text)
@@ -157,11 +155,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """The world as it is, unless a test hands in another."""
+    """The resolver, clock, environment and certificates; tests replace them."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """Read at each call."""
     resolve: Resolver = ask_system
     tls: ssl.SSLContext | None = None
-    """Whom to trust; None for whom the operating system trusts."""
+    """The trusted certificates; None means the operating system's."""
     now: Callable[[], datetime] = _now

@@ -1,4 +1,4 @@
-"""What a pack declares about an HTTP service: where it is, how it is spoken to, and which operations are tools."""
+"""The declaration of an HTTP service: its address, its headers, and which operations are tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED = frozenset(
         "accept-encoding", "upgrade", "te", "trailer", "expect", "cookie", "proxy-authorization",
     }
 )  # fmt: skip
-"""Headers that say how a message is carried: they are ours."""
+"""Transport headers, which only this client sets."""
 
 
 def _endpoint(text: str) -> str:
@@ -40,7 +40,7 @@ def _address(text: str) -> str:
 
 def _header(name: str) -> str:
     if not HEADER.fullmatch(name) or name.lower() in RESERVED:
-        raise ValueError("it is no header that a pack may set")
+        raise ValueError("a pack may not set this header")
     return name
 
 
@@ -50,31 +50,31 @@ HeaderName = Annotated[str, AfterValidator(_header)]
 
 
 class Auth(Authored):
-    """A header whose value is in the environment."""
+    """A header whose value is in an environment variable."""
 
     header: HeaderName = "Authorization"
     env: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")
-    """The name of the variable; its value is read at each call, and stands nowhere."""
+    """The name of the variable; its value is read at each call, and never stored."""
     prefix: str = Field(default="", max_length=100, pattern=r"^[ -~]*$")
 
 
 class Operation(Authored):
-    """One operation that is a tool, besides what is said about the tool itself."""
+    """One operation that becomes a tool, besides the declarations about the tool itself."""
 
     operation: str = Field(min_length=1)
     """Its `operationId`, or its method and path: `GET /invoices/{id}`."""
     name: str = ""
     """The tool's name; by default `<service>.<operation>`."""
     rename: dict[str, str] = {}
-    """Other names for its parameters, by where they stand: `query.id`, `path.id`, `header.X-Id`, `body.id`."""
+    """New names for its parameters, by location: `query.id`, `path.id`, `header.X-Id`, `body.id`."""
     omit: tuple[str, ...] = ()
-    """Parameters that no plan may give, by where they stand; only such as may be absent."""
+    """Optional parameters that no plan may set, by location."""
     not_done: tuple[int, ...] = ()
-    """Statuses by which this service says that nothing was done."""
+    """Statuses that mean not done."""
     unknown: tuple[int, ...] = ()
-    """Statuses that leave open whether something was done."""
+    """Statuses that mean unknown."""
     tool: dict[str, Any] = Field(default={}, exclude=True)
-    """What is said about the tool."""
+    """The declarations about the tool."""
 
 
 class Service(Authored):
@@ -87,10 +87,10 @@ class Service(Authored):
     egress: tuple[EndpointText, ...]
     """The hosts and ports that calls may go to."""
     private: tuple[AddressText, ...] = ()
-    """Addresses and ports that may be called though they are private."""
+    """Private addresses and ports that may be called."""
     auth: tuple[Auth, ...] = ()
     headers: dict[HeaderName, str] = {}
-    """Headers that every request has; no secrets."""
+    """Headers of every request; not for secrets."""
     idempotency_header: str = "Idempotency-Key"
     """The header that carries the idempotency key; empty for none."""
     fencing_header: str = ""
@@ -132,26 +132,26 @@ class Service(Authored):
             or not text.isprintable()
             or " " in text
         ):
-            raise ValueError("it is no URL of a service, such as https://api.example.test/v1")
+            raise ValueError("it is not a URL of a service, such as https://api.example.test/v1")
         if url.username is not None or url.password is not None:
             raise ValueError("it holds a user or a password: name a variable in auth instead")
         return text.rstrip("/")
 
     @cached_property
     def scheme(self) -> Literal["http", "https"]:
-        """How it is spoken to."""
+        """The URL scheme."""
         return "http" if urlsplit(self.base_url).scheme == "http" else "https"
 
     @cached_property
     def target(self) -> Endpoint:
-        """Where it is."""
+        """The host and port."""
         url = urlsplit(self.base_url)
         port = url.port or (80 if self.scheme == "http" else 443)
         return Endpoint((url.hostname or "").lower(), port)
 
     @property
     def base_path(self) -> str:
-        """What stands before every path."""
+        """The prefix of every path."""
         return urlsplit(self.base_url).path
 
     @cached_property
@@ -161,7 +161,7 @@ class Service(Authored):
 
     @property
     def filled_headers(self) -> frozenset[str]:
-        """The headers that no plan can give, since they are filled here, in lower case."""
+        """The headers that no plan can set, since they are filled here, in lower case."""
         own = {
             self.idempotency_header,
             self.fencing_header,

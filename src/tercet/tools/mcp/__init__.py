@@ -1,7 +1,7 @@
-"""Tools of MCP servers: definitions that a person has pinned, and calls over the official SDK.
+"""Tools of MCP servers: pinned definitions, and calls over the official SDK.
 
-`definition` and `server` are plain declarations and import nothing of the SDK, which is an extra: `line` does, and is
-imported when a runtime opens a line.
+`server` holds plain declarations and imports nothing of the SDK, which is an extra: `line` does, and is imported when a
+runtime opens a connection.
 """
 
 from tercet.tools.mcp.server import Change, Definition, McpServer

@@ -1,10 +1,10 @@
-"""A server that listens at a URL: the SDK's streamable HTTP, with limits, and with an ear for calls that never arrived.
+"""A server at a URL: the SDK's streamable HTTP transport, with limits, and with detection of calls that never arrived.
 
-Only what the pack says goes along: no proxy, certificate store or password file of the environment is used. The SDK
-follows a redirect only within the origin of the URL.
+Only settings of the pack are used: no proxy, certificate store or password file of the environment. The SDK follows a
+redirect only within the origin of the URL.
 
-To the SDK every failure is the same error. Here it is still known that nobody was reached, or that the server turned the
-request away before looking at it; such a call is written down by the mark that it carries, since it did not happen.
+The SDK reports every failure as the same error. Here it is still known that the server was not reached, or rejected the
+request without processing it; such a call is recorded by its mark, since it did not happen.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from mcp.client.streamable_http import streamable_http_client
 from tercet.tools.mcp.stdio import MAX_MESSAGE_BYTES
 
 MARK = "tercet/call"
-"""In the `_meta` of a call: what it is known by on its way."""
+"""The key of a call's mark in its `_meta`."""
 _MARK = re.compile(rf'"{MARK}":\s*"([0-9a-f]{{32}})"')
 _CONNECT_S = 10.0
 
 
 def reach(url: str, *, headers: Mapping[str, str], turned_away: set[str]) -> Transport:
-    """A transport to a URL; the marks of calls that did not happen are put into `turned_away`."""
+    """Return a transport to a URL; the marks of calls that did not happen are added to `turned_away`."""
     return _reached(url, headers, turned_away)
 
 
 @asynccontextmanager
 async def _reached(url: str, headers: Mapping[str, str], turned_away: set[str]) -> AsyncGenerator[Any]:
-    # How long a server may be silent is the business of whoever waits: of the connecting, and of each call.
+    # No timeouts here: connecting and each call have their own.
     async with (
         httpx2.AsyncClient(
             headers={"accept-encoding": "identity", **headers},
@@ -47,7 +47,7 @@ async def _reached(url: str, headers: Mapping[str, str], turned_away: set[str]) 
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """HTTP in which no answer has more bytes than a message may; the SDK itself counts the events of a stream."""
+    """An HTTP transport that limits the size of answers; the SDK itself counts the events of a stream."""
 
     def __init__(self, turned_away: set[str]) -> None:
         self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
@@ -62,8 +62,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
         if _is_turned_away(request, response):
             self._turned_away.update(_marks(request))
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            await response.aclose()  # what it unpacks to could not be counted here
-            raise httpx2.ReadError("it sent an answer that is packed, which it was not asked for")
+            await response.aclose()  # the decompressed size could not be limited here
+            raise httpx2.ReadError("it sent a compressed answer, which was not requested")
         if response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             return response
         response.stream = _Counted(response.stream)
@@ -74,7 +74,8 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 def _is_turned_away(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a server has not looked at a request: whose it is, too many, or of a session that it has forgotten.
+    """Return whether a server rejected a request without processing it: unauthorised, rate-limited, or an unknown
+    session.
 
     Without a session 404 can be the answer of a tool: newer servers have a status for each error.
     """

@@ -1,11 +1,11 @@
-"""One runtime's line to an MCP server: connected at the first need, checked against the pins, connected anew after a loss.
+"""A runtime's connection to an MCP server: opened at the first call, checked against the pins, reopened after a loss.
 
-How a call ends, by the table of the gateway:
+The outcome of a call:
 
 - before anything was sent (no server, no variable, changed definitions): `NotSent`;
 - an answer: the result, which the gateway checks against its schema;
-- an error answer: for a tool above read_only nobody knows what its code did before it failed, so it is an exception like
-  any other, *unknown*, unless the server states `_meta` `tercet/outcome: not_done`, or the pack says for this tool
+- an error answer: for a tool above read_only it is not known what its code did before it failed, so it is an exception
+  like any other, *unknown*, unless the server states `_meta` `tercet/outcome: not_done`, or the pack says for this tool
   `error_means = "not_done"`;
 - a lost connection, a protocol error, a malformed answer: an exception, and so *unknown* above read_only.
 """
@@ -32,7 +32,7 @@ OUTCOME = "tercet/outcome"
 
 
 def read_result(answer: types.CallToolResult) -> Any:
-    """The structured content; without any, the text, and beside it the blocks where some are more than text."""
+    """Return the structured content; if there is none, the text, with the blocks if some are more than text."""
     if "structured_content" in answer.model_fields_set and answer.structured_content is not None:
         return answer.structured_content
     blocks = [
@@ -48,12 +48,12 @@ def read_result(answer: types.CallToolResult) -> Any:
 
 
 def read_text(answer: types.CallToolResult) -> str:
-    """The text of an answer, its blocks on lines of their own."""
+    """Return the text of an answer, one line per block."""
     return "\n".join(block.text for block in answer.content if isinstance(block, types.TextContent))
 
 
 def is_not_done(answer: types.CallToolResult) -> bool:
-    """Whether an error answer states that nothing happened."""
+    """Return whether an error answer states that nothing happened."""
     return (answer.meta or {}).get(OUTCOME) == "not_done"
 
 
@@ -61,7 +61,7 @@ KEY = "tercet/idempotency-key"
 CHANGED = "tool_definition_changed"
 _MOST_CHANGES = 20
 _SLACK_S = 0.05
-"""The opening itself has a better story to tell about why it took too long, if it is given a moment."""
+"""Extra time for the opening to report its own, more precise timeout error."""
 
 
 class McpToolError(GatewayError):
@@ -71,7 +71,7 @@ class McpToolError(GatewayError):
 
 
 class McpLine:
-    """The way of one runtime to one server."""
+    """The connection of one runtime to one server."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
@@ -79,7 +79,9 @@ class McpLine:
         self._opening: asyncio.Task[Link] | None = None
 
     def call_of(self, tool: Tool) -> Callable[..., Any]:
-        """The code of a tool: it takes the parameters by name. The name of the context is one that no server uses."""
+        """Return the code of a tool, which takes the parameters by name. The name of the context is one that no server
+        uses.
+        """
         name = self._server.names[tool.name]
 
         async def call(tercet_call_context: ToolContext, **params: Any) -> Any:
@@ -88,7 +90,7 @@ class McpLine:
         return call
 
     async def find_changes(self) -> tuple[str, ...]:
-        """What the server says otherwise than what is pinned."""
+        """Return the differences between the server's definitions and the pins."""
         try:
             link = await self._connected(self._server.spec.start_timeout_ms)
         except NotSent:
@@ -96,7 +98,7 @@ class McpLine:
         return self._changes(link)
 
     async def aclose(self) -> None:
-        """End the connection, and the program behind it."""
+        """Close the connection, and end the program behind it."""
         opening, self._opening = self._opening, None
         if opening is not None and not opening.done():
             opening.cancel()
@@ -124,24 +126,22 @@ class McpLine:
         except NotSent:
             await link.aclose()
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises, it says nothing about the call
+        except Exception as error:  # noqa: BLE001 - no exception of the SDK says whether the call happened
             is_answer = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
             if self._server.spec.url is not None or not is_answer:
-                await (
-                    link.aclose()
-                )  # a server behind a URL that has forgotten its session answers with errors only
+                await link.aclose()  # a server that has lost its session answers with errors only
             told = f"{type(error).__name__}: {error}" if not isinstance(error, MCPError) else error.message
             notes = f" ({link.notes.text()})" if link.is_lost and link.notes.text() else ""
             raise McpToolError(storable(link.secrets.hide(f"{told}{notes}"))) from None
         if not answer.is_error:
             return link.secrets.hide_in(read_result(answer))
-        told = storable(link.secrets.hide(read_text(answer))) or "it answered with an error and no words"
+        told = storable(link.secrets.hide(read_text(answer))) or "it answered with an error without a message"
         if is_not_done(answer) or name in self._server.harmless_errors:
             raise NotDone(told, code=McpToolError.default_code)
         raise McpToolError(told)
 
     def _changes(self, link: Link) -> tuple[str, ...]:
-        # Tools that came in addition concern nobody: no plan can name what is not pinned.
+        # Additional tools do not matter: no plan can name a tool that is not pinned.
         found = compare(self._server.pinned, link.definitions, with_new=False)
         told = [storable(change.sentence(self._server.spec.name)) for change in found[:_MOST_CHANGES]]
         more = [f"{self._server.spec.name}: {len(found) - _MOST_CHANGES} more changes"]
@@ -150,7 +150,7 @@ class McpLine:
     # --- the connection ---
 
     async def _connected(self, within_ms: int) -> Link:
-        """The connection, made or checked anew where that is needed; raises `NotSent`."""
+        """Return the connection, opened or checked again where needed; raise `NotSent`."""
         link = self._link if self._opening is None else None
         if link is not None and link.is_stale and not link.is_lost:
             await self._refresh(link, within_ms)
@@ -161,17 +161,17 @@ class McpLine:
             self._opening.add_done_callback(_take)
         opening = self._opening
         try:
-            # Whoever began to open it may have more time than this caller.
+            # The caller that began to open it may have a longer timeout than this one.
             async with asyncio.timeout(within_ms / 1000 + _SLACK_S):
                 return await asyncio.shield(opening)
         except TimeoutError:
-            told = f"the MCP server {self._server.spec.name} was not there within {within_ms:,} ms"
+            told = f"the MCP server {self._server.spec.name} was not reached within {within_ms:,} ms"
             raise NotSent(told, code="mcp_unreachable") from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
                 raise NotSent(
-                    "the line was closed while it was being opened", code="mcp_unreachable"
+                    "the connection was closed while it was being opened", code="mcp_unreachable"
                 ) from None
             raise
 
@@ -181,11 +181,11 @@ class McpLine:
                 await self._link.aclose()
             if (name := find_changed(self._server.folder, self._server.files)) is not None:
                 raise NotSent(
-                    f"the server {self._server.spec.name} was not started: {name} is not what it was when the pack was loaded",
+                    f"the server {self._server.spec.name} was not started: {name} has changed since the pack was loaded",
                     code="program_changed",
                     is_retriable=False,
                 )
-            # Kept before it is open: whoever closes this line waits for what is left of a half-opened one.
+            # Stored before it is open, so that closing also waits for a half-opened connection.
             self._link = link = Link(self._server.spec, self._server.folder)
             await link.open(within_ms)
             return link
@@ -193,21 +193,21 @@ class McpLine:
             self._opening = None
 
     async def _refresh(self, link: Link, within_ms: int) -> None:
-        """List the tools again: the server says that they have changed."""
+        """List the tools again after the server reported a change."""
         try:
             async with asyncio.timeout(within_ms / 1000):
                 await link.list_tools()
-        except Exception:  # noqa: BLE001 - whatever it is, another connection will tell
+        except Exception:  # noqa: BLE001 - a new connection will report the error
             await link.aclose()
 
 
 def _meta(context: ToolContext) -> dict[str, Any]:
-    """What a server is told beside the parameters."""
+    """Return the metadata that is sent with a call."""
     told = {KEY: context.idempotency_key}
     return {**told, "traceparent": context.traceparent} if context.traceparent else told
 
 
 def _take(opening: asyncio.Task[Link]) -> None:
-    """Take the error of a connection that nobody waits for any more, so that nobody warns that it was never taken."""
+    """Retrieve the error of an abandoned connection, so that asyncio does not warn about it."""
     if not opening.cancelled():
         opening.exception()

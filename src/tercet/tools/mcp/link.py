@@ -1,7 +1,7 @@
-"""One connection to an MCP server: opened, greeted, its tools listed; then calls, until it is closed or lost.
+"""One connection to an MCP server: opened, initialised, its tools listed; then calls, until it is closed or lost.
 
-The SDK's scopes must be left by the task that entered them, so each connection lives in a task of its own. A call runs
-in its caller's task, and cancelling it tells the server so.
+The SDK's scopes must be left by the task that entered them, so each connection has its own task. A call runs in its
+caller's task, and cancelling it notifies the server.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from tercet.tools.mcp.server import Definition, ServerSpec
 from tercet.tools.secrets import MIN_LENGTH, Redaction
 
 LEAST = 4
-"""A shorter value is no secret, and hiding it would make holes into ordinary words."""
+"""Shorter values are not hidden, since that would damage ordinary text."""
 HIDDEN = "[hidden]"
 
 
 class Secrets:
-    """The values of some environment variables, and a text without them."""
+    """The values of some environment variables, and redaction of them."""
 
     def __init__(self, names: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Raises `NotSent` if a variable is not set: nothing was called."""
+        """Raise `NotSent` if a variable is not set: nothing was called."""
         missing = [name for name in names if not environment.get(name)]
         if missing:
             raise NotSent(
@@ -50,18 +50,18 @@ class Secrets:
         self.values = {name: environment[name] for name in names}
         found = self.values.values()
         self._redaction = Redaction((value for value in found if len(value) >= MIN_LENGTH), mark=HIDDEN)
-        # The longest first: one value may be a part of another.
+        # Longest first: one value may contain another.
         self._short = sorted((value for value in found if LEAST <= len(value) < MIN_LENGTH), key=len)[::-1]
 
     def hide(self, text: str) -> str:
-        """The text without the values."""
+        """Return the text without the values."""
         text = self._redaction.text(text)
         for value in self._short:
             text = text.replace(value, HIDDEN)
         return text
 
     def hide_in(self, value: Any) -> Any:
-        """A JSON value without them, wherever they stand in it."""
+        """Return a JSON value without the secret values."""
         if isinstance(value, str):
             return self.hide(value)
         if (members := as_object(value)) is not None:
@@ -71,18 +71,18 @@ class Secrets:
         return self._redaction.value(value)
 
 
-# What the SDK logs about a broken connection is told as an error here; whoever wants its logs sets up logging.
+# A broken connection is reported as an error here; to see the SDK's own logs, configure logging.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 PASSED_ON = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
-"""Variables that every program is given."""
+"""Variables that every program receives."""
 MAX_TOOLS = 1_000
-"""More tools of one server are not read."""
+"""The maximum number of tools of a server."""
 _CLOSING_S = 8.0
 
 
 class Link:
-    """A connection, of no use before it was opened and once `is_lost`."""
+    """A connection, usable after it is opened and until `is_lost`."""
 
     def __init__(self, spec: ServerSpec, folder: Path) -> None:
         self.secrets = Secrets(spec.variables, os.environ)
@@ -91,7 +91,7 @@ class Link:
         self.protocol = ""
         self._is_open = False
         self.is_stale = False
-        """Whether the server says that its tools have changed since they were listed."""
+        """Whether the server reported a change of its tools since they were listed."""
         self._spec = spec
         self._folder = folder
         self._client: Client | None = None
@@ -102,7 +102,9 @@ class Link:
 
     @classmethod
     async def opened(cls, spec: ServerSpec, folder: Path, *, within_ms: int) -> Link:
-        """A connection whose tools are listed; raises `NotSent`, since nothing was called, if there is none in time."""
+        """Return a connection with its tools listed; raise `NotSent`, since nothing was called, if it is not ready in
+        time.
+        """
         link = cls(spec, folder)
         try:
             await link.open(within_ms)
@@ -112,14 +114,14 @@ class Link:
         return link
 
     async def open(self, within_ms: int) -> None:
-        """Connect, once; raises as `opened` does. Also one that could not be opened is closed with `aclose`."""
+        """Connect, once; raises like `opened`. A connection that failed to open must be closed with `aclose` too."""
         self._task = asyncio.ensure_future(self._live())
         try:
             async with asyncio.timeout(within_ms / 1000):
                 await asyncio.shield(self._ready)
         except TimeoutError:
             self._give_up(self._task)
-            raise self._fault(f"did not greet within {within_ms:,} ms", _SLOW) from None
+            raise self._fault(f"did not answer the handshake within {within_ms:,} ms", _SLOW) from None
         except BaseException:
             self._give_up(self._task)
             raise
@@ -136,12 +138,13 @@ class Link:
     async def call(
         self, name: str, params: dict[str, Any], *, meta: dict[str, Any], progress: ProgressFnT
     ) -> types.CallToolResult:
-        """One call of a tool. Raises `NotSent` if it is known that nobody took it; whatever else it raises says nothing
-        about whether the call happened."""
+        """Call a tool. Raises `NotSent` if the server certainly did not take the call; any other exception says nothing
+        about whether the call happened.
+        """
         if self._client is None:
             raise MCPError(types.CONNECTION_CLOSED, "there is no connection")
-        # Not `Client.call_tool`: that sends a call again by itself after some refusals, and takes a result that breaks
-        # its schema for a failure of the call.
+        # Not `Client.call_tool`: that resends a call after some refusals, and treats a result that violates
+        # its schema as a failure of the call.
         mark = uuid4().hex
         asked = {"name": name, "arguments": params, "_meta": {**meta, http.MARK: mark}}
         request = types.CallToolRequest(params=types.CallToolRequestParams.model_validate(asked))
@@ -155,7 +158,7 @@ class Link:
             raise
 
     async def list_tools(self) -> dict[str, Definition]:
-        """The definitions of the server's tools as they are now."""
+        """Return the current definitions of the server's tools."""
         if self._client is None:
             raise MCPError(types.CONNECTION_CLOSED, "there is no connection")
         found: dict[str, Definition] = {}
@@ -166,7 +169,7 @@ class Link:
             for tool in page.tools:
                 definition = self._definition(tool)
                 if found.setdefault(definition.name, definition) is not definition:
-                    raise ValueError(f"it has two tools of the name {definition.name!r}")
+                    raise ValueError(f"it has two tools named {definition.name!r}")
             cursor = page.next_cursor
             if cursor is None:
                 self.definitions = found
@@ -175,7 +178,7 @@ class Link:
                 raise ValueError(f"its list of tools has no end, or more than {MAX_TOOLS:,} entries")
 
     async def aclose(self) -> None:
-        """End the connection, and the program behind it."""
+        """Close the connection, and end the program behind it."""
         self._is_open = False
         self._ending.set()
         task = self._task
@@ -189,9 +192,9 @@ class Link:
         try:
             await self._serve()
         except asyncio.CancelledError:
-            self._fail("was told to stop", "")
+            self._fail("was stopped", "")
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+        except BaseException as error:  # noqa: BLE001 - any error must reach the waiting caller
             self._explain(_leaf(error))
         finally:
             self._is_open = False
@@ -232,41 +235,39 @@ class Link:
         return stdio.start(command, folder=self._folder, environment={**usual, **values}, notes=self.notes)
 
     def _definition(self, tool: types.Tool) -> Definition:
-        """What a tool says about itself; a value of this machine's environment must not be pinned with it."""
+        """Return the definition of a tool; values of this machine's environment must not be pinned with it."""
         told = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
         return Definition.read(self.secrets.hide_in(told))
 
     # --- what went wrong ---
 
     def _explain(self, error: BaseException) -> None:
-        """Give whoever waits for the connection the reason why there is none."""
+        """Give the waiting caller the reason why there is no connection."""
         match error:
             case NotSent():
                 if not self._ready.done():
                     self._ready.set_exception(error)
             case FileNotFoundError() | PermissionError():
                 what = f"cannot be started: {error.strerror}: {error.filename}"
-                self._fail(what, "see that the first word of its command is a program on this machine")
+                self._fail(what, "check that the first word of its command is a program on this machine")
             case MCPError() if error.code == types.CONNECTION_CLOSED:
-                self._fail("ended before it greeted", _CLOSED)
+                self._fail("ended during the handshake", _CLOSED)
             case MCPError():
-                self._fail(f"refused to greet: {error.message}", _OTHER)
+                self._fail(f"refused the handshake: {error.message}", _OTHER)
             case RuntimeError() if "protocol version" in str(error):
                 self._fail(
                     f"speaks another protocol: {error}", "update the server, or Tercet with its MCP SDK"
                 )
             case ValidationError() | ValueError() | UsageError():
-                told = _first_fault(error) if isinstance(error, ValidationError) else str(error)
-                self._fail(
-                    f"lists tools that cannot be used: {told}", "correct the server's tool definitions"
-                )
+                fault = _first_fault(error) if isinstance(error, ValidationError) else str(error)
+                self._fail(f"lists invalid tools: {fault}", "correct the server's tool definitions")
             case _:
                 self._fail(f"cannot be reached: {type(error).__name__}: {error}", _OTHER)
 
     def _fail(self, what: str, remedy: str) -> None:
         if not self._ready.done():
             self._ready.set_exception(self._fault(what, remedy))
-            self._ready.exception()  # taken: whoever waited may have gone
+            self._ready.exception()  # retrieved: the waiting caller may be gone
 
     def _fault(self, what: str, remedy: str) -> NotSent:
         notes = self.notes.text()
@@ -276,9 +277,9 @@ class Link:
         return NotSent(storable(self.secrets.hide(told)), code="mcp_unreachable", remedy=remedy or None)
 
 
-_SLOW = 'raise its start_timeout_ms in mcp.toml; protocol = "initialize" helps with one that ignores newer greetings'
+_SLOW = 'raise its start_timeout_ms in mcp.toml; protocol = "initialize" helps with a server that ignores newer handshakes'
 _CLOSED = "run its command by hand in the pack's folder: it must wait for messages on its stdin"
-_OTHER = "see that it is an MCP server, and that its address and its headers are right"
+_OTHER = "check that it is an MCP server, and that its address and headers are right"
 
 
 def _first_fault(error: ValidationError) -> str:
@@ -287,7 +288,7 @@ def _first_fault(error: ValidationError) -> str:
 
 
 def _leaf(error: BaseException) -> BaseException:
-    """The first of errors that came together."""
+    """Return the first error of an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

@@ -1,9 +1,8 @@
-"""An MCP server as a pack declares it: how it is started or where it listens, and what of it is pinned.
+"""The declaration of an MCP server, and the pinned definitions of its tools: hashing, comparison, and hints.
 
-What an MCP server says about one of its tools, as it is pinned: what is hashed, what differs, what its hints mean.
-
-Pinned is what a planner reads or what decides how a call is judged: name, title, description, both schemas and the
-annotations. Icons and `_meta` are not: nobody here reads them, and servers put times and versions into them.
+A definition pins what a planner reads or what affects how a call is judged: name, title, description, both schemas and
+the annotations. Icons and `_meta` are not pinned: nothing here reads them, and servers put times and versions into
+them.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from tercet.contracts.shape import Authored, as_object
 from tercet.tools.tool import Line
 
 MAX_SHOWN = 200
-"""So many letters of an old and of a new text are shown in a change."""
+"""The maximum number of characters of an old and a new text in a change."""
 LEAD = 30
-"""So many letters that both have are shown before the first that differs."""
+"""The number of common characters shown before the first difference."""
 
 
 class Definition(Authored):
-    """A tool's definition in the words of the protocol."""
+    """A tool's definition in terms of the protocol."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -45,28 +44,29 @@ class Definition(Authored):
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> Definition:
-        """What is pinned of all that a server tells about a tool; raises `ValidationError`."""
+        """Return the pinned part of a server's tool; raise `ValidationError`."""
         names = {field.alias or name for name, field in cls.model_fields.items()}
         return cls.model_validate({key: value for key, value in told.items() if key in names})
 
     def dump(self) -> dict[str, Any]:
-        """The definition as it is stored; what was not said is left out."""
+        """Return the definition as it is stored; absent fields are omitted."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @cached_property
     def hash(self) -> str:
-        """What is pinned; raises `UsageError` for what canonical JSON does not have."""
+        """The hash of the definition; raises `UsageError` for values without canonical JSON."""
         return digest(self.dump())
 
     def hint(self, name: str) -> bool | None:
-        """A hint of the server's; None where it says nothing."""
+        """Return a hint of the server; None if it is absent."""
         found = (self.annotations or {}).get(name)
         return found if isinstance(found, bool) else None
 
     @cached_property
     def least_mode(self) -> tuple[ApprovalMode, str]:
-        """The least mode that the hints leave open, and the hint that says so. Silence demands nothing: what a pack
-        does not label is destructive already."""
+        """The lowest mode that the hints allow, and the hint that says so. Absent hints demand nothing: a tool that the
+        pack does not label is destructive already.
+        """
         is_reading = self.hint("readOnlyHint") is True
         if self.hint("destructiveHint") is True:
             return ApprovalMode.DESTRUCTIVE, "destructiveHint"
@@ -77,31 +77,31 @@ class Definition(Authored):
         return ApprovalMode.READ_ONLY, ""
 
     def mode_for(self, declared: ApprovalMode | None) -> ApprovalMode:
-        """The mode of a tool that its pack declares so: a hint can raise it, and nothing else makes it harmless."""
+        """Return the mode of a tool with this declared mode: a hint can raise it, and never lower it."""
         return stronger(declared or ApprovalMode.DESTRUCTIVE, self.least_mode[0])
 
 
 class Change(NamedTuple):
-    """A difference between what is pinned and what a server says now."""
+    """A difference between the pinned and the current definition of a tool."""
 
     tool: str
     field: str
-    """A field of the definition by its path, or empty where the whole tool came or went."""
+    """A field of the definition by its path, or empty if the whole tool was added or removed."""
     old: Any
     new: Any
 
     def sentence(self, server: str) -> str:
-        """The change for people: which tool, which field, old → new."""
+        """Return the change for people: which tool, which field, old → new."""
         where = f"{server}: {self.tool}"
         if not self.field:
-            return f"{where} {'is new' if self.old is None else 'is gone'}"
-        return f"{where}, {self.field}: {_told(self.old, self.new)}"
+            return f"{where} {'was added' if self.old is None else 'was removed'}"
+        return f"{where}, {self.field}: {_show_change(self.old, self.new)}"
 
 
 def compare(
     pinned: Mapping[str, Definition], live: Mapping[str, Definition], *, with_new: bool = True
 ) -> tuple[Change, ...]:
-    """What is different, tool by tool and field by field."""
+    """Return the differences, tool by tool and field by field."""
     return tuple(_compared(pinned, live, with_new=with_new))
 
 
@@ -120,7 +120,7 @@ def _compared(
 
 
 def _fields(tool: str, path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """The differing fields, as deep as both sides have objects: a schema is told by its part that changed."""
+    """Yield the differing fields, as deep as both sides have objects, so that a schema change is shown by its part."""
     for key in dict.fromkeys((*old, *new)):
         before, after = old.get(key), new.get(key)
         where = f"{path}.{key}" if path else key
@@ -130,8 +130,8 @@ def _fields(tool: str, path: str, old: Mapping[str, Any], new: Mapping[str, Any]
             yield Change(tool, where, before, after)
 
 
-def _told(old: Any, new: Any) -> str:
-    """Old → new, both from shortly before where they part: what matters may stand at the end of a long text."""
+def _show_change(old: Any, new: Any) -> str:
+    """Return old → new, both from shortly before the first difference, which may be at the end of a long text."""
     before, after = _text(old), _text(new)
     shared = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
     start = min(len(before), len(after)) if shared is None else shared
@@ -157,7 +157,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerSpec(Authored):
-    """A server: a command that is started and spoken to over its standard input and output, or a URL."""
+    """A server: a command that is started and connected over its standard input and output, or a URL."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9_\-]+$", max_length=60)
     command: tuple[str, ...] | None = Field(default=None, min_length=1)
@@ -165,17 +165,17 @@ class ServerSpec(Authored):
     Tercet."""
     url: str | None = None
     env: tuple[str, ...] = ()
-    """Environment variables that the program may see, by name, beside the usual few. Their values are secrets."""
+    """Environment variables that the program may see, by name, besides the default few. Their values are secrets."""
     plain_env: tuple[str, ...] = ()
-    """Those whose values are none, and may stand in results, names and descriptions."""
+    """Variables whose values are not secret, and may occur in results, names and descriptions."""
     headers: dict[str, str] = {}
-    """HTTP headers, each with the name of the environment variable that holds its value."""
+    """HTTP headers, each with the name of the environment variable of its value."""
     timeout_ms: int = Field(default=30_000, ge=1)
-    """How long a call of one of its tools may take, unless the tool says otherwise."""
+    """The default timeout of its tools."""
     start_timeout_ms: int = Field(default=15_000, ge=1)
-    """How long it may take to start, to greet and to list its tools."""
+    """The time limit to start, to complete the handshake and to list its tools."""
     protocol: Literal["auto", "initialize"] = "auto"
-    """How it is greeted. `auto` asks for the newest way first; `initialize` is for a server that does not answer that."""
+    """The handshake. `auto` tries the newest one first; `initialize` is for a server that does not answer that."""
 
     @model_validator(mode="after")
     def _has_one_way(self) -> Self:
@@ -200,30 +200,30 @@ class ServerSpec(Authored):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The environment variables that it is given."""
+        """The environment variables that it receives."""
         return (*self.env, *self.headers.values())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class McpServer:
-    """A server of a pack, with the definitions of its tools that a person has accepted."""
+    """A server of a pack, with the accepted definitions of its tools."""
 
     spec: ServerSpec
     folder: Path
     pinned: Mapping[str, Definition] = field(default_factory=dict[str, Definition])
     """The accepted definitions by the server's own names."""
     files: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The hashes of the files that its command names, as they were when the pack was loaded."""
+    """The hashes of the files that its command names, from when the pack was loaded."""
     harmless_errors: frozenset[str] = frozenset()
     """The tools whose error answers mean that nothing happened, because the pack says so."""
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The server's own name of each tool by its name here."""
+        """The server's own name of each tool, by its name in the pack."""
         return {tool_name(self.spec.name, name): name for name in self.pinned}
 
     def open(self) -> Line:
-        """A line to it; raises `UsageError` where the SDK is not installed."""
+        """Return a connection to it; raise `UsageError` if the SDK is not installed."""
         demand_sdk()
         from tercet.tools.mcp.line import McpLine  # noqa: PLC0415 - the SDK is an extra
 
@@ -231,12 +231,12 @@ class McpServer:
 
 
 def tool_name(server: str, name: str) -> str:
-    """The name that a server's tool has here: `server.tool`, with a `_` for each letter that no name here has."""
+    """Return the name of a server's tool in the pack: `server.tool`, with `_` for each invalid character."""
     return f"{server}.{re.sub(r'[^A-Za-z0-9_./-]', '_', name)}"
 
 
 def demand_sdk() -> None:
-    """Raises `UsageError` where the SDK is not installed."""
+    """Raise `UsageError` if the SDK is not installed."""
     try:
         import mcp  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport] - the SDK is an extra
     except ImportError as error:
@@ -244,5 +244,5 @@ def demand_sdk() -> None:
 
 
 async def call_without_runtime(**_: object) -> None:
-    """What an MCP tool does outside of a runtime, which is where its server is spoken to."""
+    """Raise: an MCP tool can only be called by a runtime, which holds the connection."""
     raise NotSent("an MCP tool is called by a runtime", code="no_runtime", is_retriable=False)

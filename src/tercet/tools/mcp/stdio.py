@@ -1,8 +1,8 @@
-"""A server that is a program: started in a process group of its own, spoken to line by line, and gone at the end.
+"""A server that is a program: started in its own process group, spoken to line by line, and killed at the end.
 
-The SDK has such a transport too. This one differs in what an agent runtime needs of a program that it does not know:
-a message has a size limit, the environment is a list of names, what the program says on stderr is kept for an error
-instead of printed, and children that it leaves behind are killed with it also when it ends by itself.
+The SDK has such a transport too. This one adds what an agent runtime needs for an unknown program: a message has a size
+limit, the environment is a list of names, stderr is kept for an error instead of printed, and child processes are
+killed with it, also when it ends by itself.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mcp.shared.message import SessionMessage
 MAX_MESSAGE_BYTES = 8 * 2**20
 """A longer line ends the connection."""
 GRACE_S = 1.0
-"""How long a program may take to end after its input is closed, and again after SIGTERM."""
+"""How long to wait for a program to end after its input is closed, and again after SIGTERM."""
 MAX_STRAY_LINES = 100
-"""So many lines that are no messages are overlooked."""
+"""The number of non-message lines that are tolerated."""
 _POLL_S = 0.01
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -36,33 +36,33 @@ Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 @dataclass
 class Notes:
-    """What was noticed about a program, for whoever has to find out why it does not work."""
+    """Observations about a program, for debugging."""
 
     hide: Callable[[str], str] = str
-    """Takes secrets out of a line while it is whole: half of one would not be known any more."""
+    """Redacts secrets from a whole line: a truncated secret would not be recognised."""
     words: deque[str] = field(default_factory=lambda: deque[str](maxlen=5))
     """The last lines that it wrote to stderr."""
     stray: str = ""
-    """The first line on its stdout that was no message."""
+    """The first line on its stdout that was not a message."""
     stray_lines: int = 0
     fault: str = ""
-    """Why its connection was ended by us."""
+    """Why this side closed the connection."""
     pid: int = 0
     has_ended: bool = False
-    """Whether no message can come from it any more."""
+    """Whether no further message can arrive."""
 
     def text(self) -> str:
-        """The notes as one sentence, empty where there are none."""
+        """Return the notes as one sentence; empty if there are none."""
         told = [self.fault]
         if self.stray:
-            told.append(f"its stdout holds what is no MCP message: {self.stray[:120]!r}")
+            told.append(f"its stdout has a line that is not an MCP message: {self.stray[:120]!r}")
         if self.words:
-            told.append(f"its last words: {' / '.join(self.words)[-300:]}")
+            told.append(f"its last stderr lines: {' / '.join(self.words)[-300:]}")
         return "; ".join(filter(None, told))
 
 
 def start(command: Sequence[str], *, folder: Path, environment: Mapping[str, str], notes: Notes) -> Transport:
-    """A transport to a program that is started when it is entered, and has ended when it is left.
+    """Return a transport to a program that is started on entry and ended on exit.
 
     Entering raises `OSError` if the program cannot be started.
     """
@@ -99,14 +99,12 @@ async def _started(
                 with anyio.CancelScope(shield=True):
                     await _end(process)
             finally:
-                _signal(
-                    process, signal.SIGKILL
-                )  # a task that is cancelled twice leaves nothing running either
+                _signal(process, signal.SIGKILL)  # a second cancellation must not leave processes behind
             group.cancel_scope.cancel()
 
 
 async def _read(process: asyncio.subprocess.Process, incoming: Incoming, notes: Notes) -> None:
-    """Hand messages on until the program closes its stdout, or misbehaves; then drain, so that it can end."""
+    """Forward messages until the program closes its stdout, or misbehaves; then drain, so that it can end."""
     if process.stdout is None:
         raise RuntimeError("the program was started without a stdout")
     async with incoming:
@@ -121,7 +119,7 @@ async def _read(process: asyncio.subprocess.Process, incoming: Incoming, notes: 
 
 async def _next_line(stdout: asyncio.StreamReader, notes: Notes) -> bytes | None:
     if notes.stray_lines > MAX_STRAY_LINES:
-        notes.fault = f"it wrote more than {MAX_STRAY_LINES} lines that are no messages"
+        notes.fault = f"it wrote more than {MAX_STRAY_LINES} lines that are not messages"
         return None
     try:
         line = await stdout.readline()
@@ -156,7 +154,7 @@ async def _write(
                 process.stdin.write(f"{text}\n".encode())
                 await process.stdin.drain()
             except OSError:
-                # It may live on without reading: whoever waits for an answer must hear that none will come.
+                # It may run on without reading: waiting callers must learn that no answer will come.
                 incoming.close()
                 return
 
@@ -168,7 +166,7 @@ async def _overhear(process: asyncio.subprocess.Process, notes: Notes) -> None:
         try:
             line = await process.stderr.readline()
         except ValueError:
-            continue  # a line beyond measure: the reader has let go of it
+            continue  # an overlong line, which the reader has dropped
         if not line:
             return
         if words := line.decode(errors="replace").strip():
@@ -176,7 +174,7 @@ async def _overhear(process: asyncio.subprocess.Process, notes: Notes) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask the program to end, by its closed input and then by a signal, and kill what is left of its group."""
+    """Ask the program to end, by closing its input and then by a signal, and kill the rest of its group."""
     if process.stdin is not None:
         process.stdin.close()
     if not await _has_ended(process, GRACE_S):
@@ -184,16 +182,16 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await _has_ended(process, GRACE_S)
     _signal(process, signal.SIGKILL)
     await _has_ended(process, GRACE_S)
-    # The pipes of a child that outlives even this would keep the transport open for ever.
+    # The pipes of a surviving child would keep the transport open forever.
     transport: Any = getattr(process, "_transport", None)
     if transport is not None:
         transport.close()
 
 
 async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Whether the program ends in time. `wait()` would also wait for its children to close the pipes."""
+    """Return whether the program ends in time. `wait()` would also wait for its children to close the pipes."""
     with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 - nothing else tells
+        while process.returncode is None:  # noqa: ASYNC110 - there is no event to wait for
             await anyio.sleep(_POLL_S)
     return process.returncode is not None
 

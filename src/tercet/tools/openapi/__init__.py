@@ -1,6 +1,6 @@
-"""OpenAPI: what the description of an HTTP service says about its operations, turned into tools.
+"""OpenAPI: turns the operations in the description of an HTTP service into tools.
 
-A description is a file of the pack. It is never fetched, and nothing that it refers to is either.
+A description is a file of the pack. Neither it nor anything that it refers to is ever fetched.
 """
 
 from tercet.tools.http.service import Auth, Operation, Service

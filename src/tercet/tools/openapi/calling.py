@@ -1,4 +1,4 @@
-"""A tool out of an operation, and its call: fill it in, send it, and say what the answer means."""
+"""Builds a tool from an operation, and makes its call: fill the request, send it, and determine the outcome."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _JOINED = {"simple": ",", "form": ",", "spaceDelimited": "%20", "pipeDelimited":
 def make_call(
     service: Service, interface: Interface, said: Operation, tool: Tool, world: World
 ) -> Callable[..., Any]:
-    """The function that carries an operation out."""
+    """Return the function that carries out an operation."""
     bounds = Bounds(
         private=service.private_endpoints,
         max_answer_bytes=service.max_answer_bytes,
-        # Finding, connecting and greeting take at most three quarters of the time together: what came to nothing before
-        # the request was sent is then known as that, and not as a call that ran out of time.
+        # Resolving and connecting take at most three quarters of the time together: a failure before the request was
+        # sent is then known as such, and not as a timeout of the call.
         connect_timeout_ms=min(service.connect_timeout_ms, max(1, tool.timeout_ms // 4)),
         resolve=world.resolve,
         tls=world.tls,
@@ -56,7 +56,7 @@ def make_call(
 async def _in_time(
     exchanging: Coroutine[Any, Any, Answered | Lost | Unusable], tool: Tool
 ) -> Answered | Lost | Unusable:
-    """The end of an exchange, within the tool's time also where no gateway looks after it."""
+    """Wait for the end of an exchange within the tool's timeout, also without a gateway."""
     try:
         async with asyncio.timeout(tool.timeout_ms / 1_000):
             return await exchanging
@@ -65,7 +65,7 @@ async def _in_time(
 
 
 def demand_library(tool: str) -> None:
-    """Raises `NotSent` where the library for HTTP is not installed."""
+    """Raise `NotSent` if the HTTP library is not installed."""
     if find_spec("httpx2") is None:
         raise NotSent(
             f"{tool} is not called: the HTTP library is not installed",
@@ -94,7 +94,7 @@ def _own_headers(service: Service, interface: Interface, context: ToolContext) -
 def _filled(
     service: Service, interface: Interface, params: dict[str, Any], headers: dict[str, str]
 ) -> Sending:
-    """The request with a plan's parameters in it."""
+    """Return the request with a plan's parameters."""
     path, query, body = interface.path, list[str](), dict[str, Any]()
     content: bytes | None = None
     for each in interface.placed:
@@ -131,12 +131,12 @@ def _filled(
 
 
 def _segment(each: Placed, value: Any) -> str:
-    """A value as a part of a path: encoded whole, and never one that leads up."""
+    """Return a value as a segment of a path: fully encoded, and never one that leads up."""
     texts = _texts(each, value)
     joined = ",".join(quote(text, safe="") for text in texts)
     steps = ",".join(texts).replace("\\", "/").split("/")
     if not joined or any(step in (".", "..") for step in steps):
-        raise _wrong(each, "it cannot stand in a path")
+        raise _wrong(each, "it cannot be used in a path")
     return joined
 
 
@@ -150,12 +150,12 @@ def _pairs(each: Placed, value: Any) -> list[str]:
 def _header(each: Placed, value: Any) -> str:
     text = ",".join(_texts(each, value))
     if not text.isascii() or not text.isprintable() or text != text.strip():
-        raise _wrong(each, "it cannot stand in a header")
+        raise _wrong(each, "it cannot be used in a header")
     return text
 
 
 def _texts(each: Placed, value: Any) -> list[str]:
-    """The scalars of a value as they are sent."""
+    """Return the scalars of a value as they are sent."""
     items = as_list(value)
     return [_text(each, item) for item in ([value] if items is None else items) if item is not None]
 
@@ -175,7 +175,7 @@ def _wrong(each: Placed, why: str) -> NotSent:
 
 
 class _Meaning:
-    """What the end of an exchange means for the tool that made it; every word of it without secrets."""
+    """Interprets the end of an exchange for the tool that made it; its messages are free of secrets."""
 
     def __init__(self, tool: Tool, said: Operation, world: World) -> None:
         self._tool = tool
@@ -184,7 +184,7 @@ class _Meaning:
         self._world = world
 
     def of(self, told: Answered | Lost | Unusable, redaction: Redaction) -> Any:
-        """The value, or the error that says what became of the call."""
+        """Return the value, or raise the error that states the outcome of the call."""
         match told:
             case Lost():
                 raise self._lost(told, redaction.text(told.error))
@@ -236,7 +236,7 @@ USUAL_MODE: Mapping[str, ApprovalMode] = {
     "head": ApprovalMode.READ_ONLY,
     "options": ApprovalMode.READ_ONLY,
 }
-"""What a method may do unless the pack says otherwise; every other one is destructive."""
+"""The default mode of each HTTP method; every other method is destructive."""
 
 
 def openapi_tools(
@@ -246,7 +246,7 @@ def openapi_tools(
     *,
     world: World | None = None,
 ) -> list[Tool]:
-    """The tools of a service: the listed operations, and all others where the service says so; raises `OpenApiError`."""
+    """Return the tools of a service: the listed operations, or all if the service says so; raise `OpenApiError`."""
     demand_egress(service)
     listed = [read_operation(table) for table in operations]
     described = [find_operation(document, said.operation) for said in listed]
@@ -261,7 +261,7 @@ def openapi_tools(
 
 
 def demand_egress(service: Service) -> None:
-    """Raises `OpenApiError` unless the service is where calls may go."""
+    """Raise `OpenApiError` unless calls to the service are allowed."""
     if str(service.target) not in service.egress:
         raise OpenApiError(
             f"{service.target} is not among the hosts that may be called",
@@ -271,13 +271,13 @@ def demand_egress(service: Service) -> None:
 
 
 def read_operation(table: Mapping[str, Any]) -> Operation:
-    """What a table says about an operation, and about the tool that it becomes."""
+    """Return the declarations of a table about an operation and about its tool."""
     about_tool, own = split(table)
     return Operation.model_validate({**own, "tool": about_tool})
 
 
 def find_operation(document: Document, name: str) -> Described:
-    """The operation that a pack names, by its id or by method and path; raises `OpenApiError`."""
+    """Return the operation that a pack names, by its id or by method and path; raise `OpenApiError`."""
     known = document.operations()
     found = [each for each in known if name in (each.id, f"{each.method.upper()} {each.path}")]
     if len(found) == 1:
@@ -291,7 +291,7 @@ def find_operation(document: Document, name: str) -> Described:
 
 
 def tool_name(service: Service, operation: Described, said: Operation) -> str:
-    """`<service>.<operation>`, in the letters that a tool's name may have."""
+    """Return `<service>.<operation>`, in the characters that a tool's name may have."""
     if "." in said.name:
         return said.name
     own = said.name or re.sub(r"[^A-Za-z0-9_\-]+", "_", operation.id).strip("_") or "operation"
@@ -301,7 +301,7 @@ def tool_name(service: Service, operation: Described, said: Operation) -> str:
 def make_tool(
     service: Service, document: Document, operation: Described, said: Operation, *, world: World | None = None
 ) -> Tool:
-    """The tool that an operation becomes; raises `OpenApiError`."""
+    """Return the tool for an operation; raise `OpenApiError`."""
     interface = read_interface(document, operation, service, said)
     fields: dict[str, Any] = {
         "mode": USUAL_MODE.get(operation.method, ApprovalMode.DESTRUCTIVE),
@@ -318,7 +318,7 @@ def make_tool(
 
 
 def _define(service: Service, interface: Interface, said: Operation) -> JsonObject:
-    """Return what is requested by a call, as the hash of a pack has it; of a secret, the name of its variable."""
+    """Return what a call requests, for the hash of a pack; of a secret, the name of its variable."""
     placed = [
         [each.name, each.where, each.wire, each.style, each.explode, each.is_required]
         for each in interface.placed

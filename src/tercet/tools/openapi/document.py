@@ -1,10 +1,9 @@
-"""An OpenAPI description: read, of a version that is known, and followed by its own references only.
+"""An OpenAPI description, of a known version and with local references only, and its schemas as JSON Schemas.
 
-Schemas of a description as JSON Schemas of draft 2020-12 that stand alone.
-
-What a schema refers to is put beside it, under `$defs`, once; so a schema that contains itself stays finite. One that *is*
-itself, through references, `allOf` and the like alone, means nothing and is refused, since no validator would come to an
-end. A bound beyond 2^53, such as the largest 64-bit number, binds nothing that a JSON number may be here, and is left out.
+The target of a reference is put beside the schema, under `$defs`, once; so a recursive schema stays finite. One that
+refers to *itself* directly, through references, `allOf` and the like alone, has no meaning and is refused, since no
+validator would terminate. A bound beyond 2^53, such as the largest 64-bit number, restricts no JSON number here, and is
+omitted.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class OpenApiError(UsageError):
 
 
 class Found(NamedTuple):
-    """A part of a description, and where it stands."""
+    """A part of a description, and its place."""
 
     value: JsonObject
     place: str
 
 
 class Described(NamedTuple):
-    """One operation: its own description, and that of the path it stands under."""
+    """One operation, with its path's description."""
 
     method: str
     path: str
@@ -54,7 +53,7 @@ class Described(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What it is called: its `operationId`, else its method and path."""
+        """Its name: its `operationId`, else its method and path."""
         given = self.here.value.get("operationId")
         if isinstance(given, str) and given and given.isprintable():
             return given
@@ -62,27 +61,27 @@ class Described(NamedTuple):
 
 
 class Document:
-    """A description as it was read."""
+    """A parsed description."""
 
     def __init__(self, root: JsonObject) -> None:
         self.root = root
         version = root.get("openapi")
         if not isinstance(version, str) or not version.startswith("3."):
             raise OpenApiError(
-                "it is no OpenAPI description of version 3",
+                "it is not an OpenAPI 3 description",
                 place="/openapi",
                 code="openapi_version",
                 remedy="convert it to OpenAPI 3.0 or 3.1",
             )
         self.is_old = version.startswith("3.0")
-        """Whether schemas are those of 3.0, which are no JSON Schemas yet."""
+        """Whether schemas follow 3.0, which differ from JSON Schema."""
 
     def operations(self) -> list[Described]:
-        """Every operation, in the order of the description."""
+        """Return every operation, in the order of the description."""
         found: list[Described] = []
         for path, item in (as_object(self.root.get("paths")) or {}).items():
             if not path.isprintable():
-                raise OpenApiError(f"{path!a} is no path", place="/paths", remedy="spell it in letters")
+                raise OpenApiError(f"{path!a} is not a path", place="/paths", remedy="spell it in letters")
             around = self.resolve(item, pointer.join(("paths", path)))
             found += [
                 Described(method, path, Found(here, f"{around.place}/{method}"), around)
@@ -92,7 +91,7 @@ class Document:
         return found
 
     def resolve(self, value: Any, place: str) -> Found:
-        """An object behind its references; raises `OpenApiError` where they lead nowhere, outside, or in a circle."""
+        """Return an object behind its references; raise `OpenApiError` if they are broken, external or circular."""
         for _ in range(MAX_HOPS):
             found = as_object(value)
             if found is None:
@@ -101,23 +100,23 @@ class Document:
                 return Found(found, place)
             value, place = self.follow(found["$ref"], place)
         raise OpenApiError(
-            "its references lead in a circle", place=place, code="ref_cycle", remedy="break the circle"
+            "its references are circular", place=place, code="ref_cycle", remedy="break the cycle"
         )
 
     def follow(self, ref: Any, place: str) -> tuple[Any, str]:
-        """What a reference leads to, and where that stands."""
+        """Return the target of a reference, and its place."""
         if not isinstance(ref, str) or not ref.startswith("#"):
             raise OpenApiError(
-                f"the reference {str(ref)[:100]!r} leads out of the file",
+                f"the reference {str(ref)[:100]!r} points outside the file",
                 place=place,
                 code="ref_outside",
-                remedy="put what it names into the same file: nothing is fetched",
+                remedy="put its target into the same file: nothing is fetched",
             )
         try:
             return pointer.follow(self.root, unquote(ref[1:])), unquote(ref[1:])
         except pointer.PointerError:
             raise OpenApiError(
-                f"the reference {ref[:100]!r} leads nowhere",
+                f"the reference {ref[:100]!r} has no target",
                 place=place,
                 code="ref_missing",
                 remedy="correct it",
@@ -125,7 +124,7 @@ class Document:
 
 
 def read_document(text: str, *, is_yaml: bool = False) -> Document:
-    """The description that a text holds; raises `OpenApiError`."""
+    """Return the description in a text; raise `OpenApiError`."""
     root = _yaml(text) if is_yaml else _json(text)
     members = as_object(root)
     if members is None:
@@ -137,14 +136,12 @@ def _json(text: str) -> Any:
     try:
         return read_strictly(text)
     except ValueError as error:
-        raise OpenApiError(
-            f"not JSON that can be used: {error}", code="json_syntax", remedy="mend it"
-        ) from None
+        raise OpenApiError(f"not usable JSON: {error}", code="json_syntax", remedy="mend it") from None
 
 
 def _yaml(text: str) -> Any:
     try:
-        import yaml  # noqa: PLC0415 - no part of the core
+        import yaml  # noqa: PLC0415 - optional
     except ImportError:
         raise OpenApiError(
             "a description in YAML needs PyYAML, which is not installed",
@@ -153,7 +150,7 @@ def _yaml(text: str) -> Any:
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """YAML without aliases: a few lines of them can stand for more than fits into memory."""
+        """YAML without aliases: a few lines of them can expand to more than fits into memory."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if cast("Any", self).check_event(yaml.AliasEvent):
@@ -161,13 +158,11 @@ def _yaml(text: str) -> Any:
             return super().compose_node(parent, index)
 
     try:
-        # Through JSON and back: keys become texts, and so do dates.
+        # Through JSON and back: keys and dates become strings.
         return _json(json.dumps(yaml.load(text, Loader), default=str))  # noqa: S506 - it is a SafeLoader
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         first = str(error).partition("\n")[0]
-        raise OpenApiError(
-            f"not YAML that can be used: {first}", code="yaml_syntax", remedy="mend it"
-        ) from None
+        raise OpenApiError(f"not usable YAML: {first}", code="yaml_syntax", remedy="mend it") from None
 
 
 Direction = Literal["request", "answer"]
@@ -197,7 +192,7 @@ _REFUSED = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", 
 
 
 class SchemaWriter:
-    """Writes the schemas of one tool in one direction; what they share ends up in `definitions`."""
+    """Writes the schemas of one tool in one direction; shared parts are collected in `definitions`."""
 
     def __init__(self, document: Document, direction: Direction) -> None:
         self.definitions: dict[str, Any] = {}
@@ -205,11 +200,11 @@ class SchemaWriter:
         self._hidden = "readOnly" if direction == "request" else "writeOnly"
         self._names: dict[str, str] = {}
         self._pending: list[tuple[str, Any, str]] = []
-        """Definitions that are referred to and not written yet: in a row, since they may lead far and in circles."""
+        """A queue of referenced definitions that are not written yet; a queue, since they may be deep and circular."""
         self._nodes = 0
 
     def write(self, schema: Any, place: str, depth: int = 0) -> Any:
-        """A schema, with its references led to `#/$defs/…`; raises `OpenApiError`."""
+        """Return a schema with its references pointing to `#/$defs/…`; raise `OpenApiError`."""
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             what = (
@@ -241,7 +236,7 @@ class SchemaWriter:
         return self._written(given, place, depth)
 
     def finish(self) -> dict[str, Any]:
-        """The definitions that what was written refers to; raises `OpenApiError` if one is nothing but itself."""
+        """Return the definitions that the written schemas refer to; raise `OpenApiError` if one refers only to itself."""
         while self._pending:
             name, target, place = self._pending.pop()
             self.definitions[name] = self.write(target, place)
@@ -252,7 +247,7 @@ class SchemaWriter:
         except CycleError as error:
             circle = " → ".join(cast("list[str]", error.args[1]))
             raise OpenApiError(
-                f"a schema is nothing but itself: {circle}", code="ref_cycle", remedy="break the circle"
+                f"a schema refers only to itself: {circle}", code="ref_cycle", remedy="break the cycle"
             ) from None
         return {"$defs": dict(sorted(self.definitions.items()))} if self.definitions else {}
 
@@ -265,7 +260,7 @@ class SchemaWriter:
             self._pending.append((name, target, there))
         reference = {"$ref": f"#/$defs/{name}"}
         if self._document.is_old:
-            return reference  # what stands beside a reference counts from version 3.1 on
+            return reference  # siblings of a reference count from version 3.1 on
         beside = {key: value for key, value in given.items() if key != "$ref"}
         return {**self._written(beside, place, depth), **reference}
 
@@ -303,7 +298,7 @@ class SchemaWriter:
                 out[word] = {key: inner(value, word, key) for key, value in members.items()}
 
     def _hide(self, given: JsonObject, out: JsonObject) -> None:
-        """Takes away the properties that do not travel in this direction."""
+        """Remove the properties that are not sent in this direction."""
         properties = as_object(given.get("properties")) or {}
         hidden = {name for name, value in properties.items() if self._is_hidden(value)}
         if hidden:
@@ -320,7 +315,7 @@ class SchemaWriter:
 
 
 def _in_place(schema: Any) -> Iterator[str]:
-    """The definitions that a value must fit for itself, not for a part of it."""
+    """Yield the definitions that apply to a value itself, not to a part of it."""
     found = as_object(schema)
     if found is None:
         return
@@ -332,12 +327,12 @@ def _in_place(schema: Any) -> Iterator[str]:
 
 
 def _write_bounds(given: JsonObject, out: JsonObject) -> None:
-    """Bounds as they are, but for those that no JSON number here can reach."""
+    """Keep bounds, except for those that no JSON number here can reach."""
     given = _with_exclusive_numbers(given)
     for word in _AT_MOST:
         if (bound := _number(given.get(word))) is not None:
             if bound < -MAX_NUMBER:
-                out["not"] = {}  # nothing is that small
+                out["not"] = {}  # no number is that small
             elif bound <= MAX_NUMBER:
                 out[word] = bound
     for word in _AT_LEAST:
@@ -351,7 +346,7 @@ def _write_bounds(given: JsonObject, out: JsonObject) -> None:
 
 
 def _with_exclusive_numbers(given: JsonObject) -> JsonObject:
-    """In version 3.0 `exclusiveMaximum: true` said that `maximum` itself is too much."""
+    """Convert `exclusiveMaximum: true` of version 3.0, which excludes `maximum` itself."""
     changed = dict(given)
     for exclusive, plain in (("exclusiveMaximum", "maximum"), ("exclusiveMinimum", "minimum")):
         if isinstance(changed.get(exclusive), bool) and changed.pop(exclusive) and plain in changed:
@@ -365,7 +360,7 @@ def _number(value: Any) -> Any:
 
 
 def _write_values(given: JsonObject, out: JsonObject) -> None:
-    """The values that a schema names, but for those that JSON here does not have."""
+    """Keep the enumerated values that are JSON here."""
     if (values := as_list(given.get("enum"))) is not None:
         out["enum"] = [value for value in values if not_plain(value) is None]
     if "const" in given:

@@ -1,4 +1,4 @@
-"""What an operation takes and gives: its parameters as one schema, where each of them goes, and the schema of its answer."""
+"""The interface of an operation: its parameters as one schema, where each is sent, and the schema of its answer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _STYLES: dict[str, tuple[Style, ...]] = {
     "cookie": (),
 }
 WHOLE_BODY = "body"
-"""The parameter for a body that is no plain object."""
+"""The parameter for a body that is not a plain object."""
 _COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator", "dependentSchemas")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A parameter: its name for a plan, and where the service expects it under which name."""
+    """A parameter: its name in plans, and its location and name in the request."""
 
     name: str
     where: Where
@@ -41,7 +41,7 @@ class Placed:
 
     @property
     def origin(self) -> str:
-        """How a pack refers to it: `query.id`."""
+        """Its name in a pack: `query.id`."""
         return WHOLE_BODY if self.where == "whole body" else f"{self.where}.{self.wire}"
 
 
@@ -58,7 +58,7 @@ class Interface:
 
 
 def read_interface(document: Document, operation: Described, service: Service, said: Operation) -> Interface:
-    """What an operation takes and gives; raises `OpenApiError`."""
+    """Return the interface of an operation; raise `OpenApiError`."""
     writer = SchemaWriter(document, "request")
     found = [*_carried(document, operation, service, said, writer), *_body(document, operation, writer)]
     placed = _named(found, operation, said)
@@ -73,7 +73,7 @@ def read_interface(document: Document, operation: Described, service: Service, s
     for schema in (parameters, result):
         if (fault := not_plain(schema)) is not None:
             raise OpenApiError(
-                f"a schema holds what JSON does not have: {fault}",
+                f"a schema contains values that JSON does not have: {fault}",
                 place=operation.here.place,
                 code="schema_invalid",
             )
@@ -93,16 +93,18 @@ def _description(operation: Described) -> str:
 
 
 def _path(operation: Described, placed: list[Placed]) -> str:
-    """The path, if each of its placeholders is a parameter."""
+    """Return the path, if each of its placeholders is a parameter."""
     for each in placed:
         if each.where == "path" and f"{{{each.wire}}}" not in operation.path:
-            raise OpenApiError(f"{operation.path} has no place for {each.wire}", place=operation.here.place)
+            raise OpenApiError(
+                f"{operation.path} has no placeholder for {each.wire}", place=operation.here.place
+            )
     bare = operation.path
     for each in placed:
         bare = bare.replace(f"{{{each.wire}}}", "") if each.where == "path" else bare
     if "{" in bare or "}" in bare or not operation.path.startswith("/") or "?" in bare or "#" in bare:
         raise OpenApiError(
-            f"{operation.path} has a place that no parameter fills",
+            f"{operation.path} has a placeholder without a parameter",
             place=operation.here.place,
             remedy="describe each {name} of the path as a parameter",
         )
@@ -112,17 +114,17 @@ def _path(operation: Described, placed: list[Placed]) -> str:
 def _carried(
     document: Document, operation: Described, service: Service, said: Operation, writer: SchemaWriter
 ) -> Iterator[Placed]:
-    """The parameters in the path, the query and the headers."""
+    """Return the parameters in the path, the query and the headers."""
     known: dict[tuple[str, str], Found] = {}
     for source in (operation.around, operation.here):
         for number, item in enumerate(as_list(source.value.get("parameters")) or ()):
             found = document.resolve(item, f"{source.place}/parameters/{number}")
             where, wire = found.value.get("in"), found.value.get("name")
             if not isinstance(wire, str) or not wire or where not in ("path", "query", "header", "cookie"):
-                raise OpenApiError("a parameter has a name, and a place that is known", place=found.place)
+                raise OpenApiError("a parameter needs a name and a known location", place=found.place)
             known[where, wire] = found
     for (where, wire), found in known.items():
-        # OpenAPI has these three be ignored as parameters; those that we fill ourselves are no plan's business.
+        # OpenAPI ignores these three as parameters; and plans cannot set the headers that we fill.
         if where == "header" and wire.lower() in {
             "accept",
             "content-type",
@@ -174,7 +176,7 @@ def _is_object(document: Document, schema: Any) -> bool:
 
 
 def _body(document: Document, operation: Described, writer: SchemaWriter) -> Iterator[Placed]:
-    """The members of the body as parameters; the body itself where it is no plain object."""
+    """Return the members of the body as parameters; the body itself if it is not a plain object."""
     if operation.here.value.get("requestBody") is None:
         return
     found = document.resolve(operation.here.value["requestBody"], f"{operation.here.place}/requestBody")
@@ -219,7 +221,7 @@ def _json_media(document: Document, found: Found) -> Found | None:
 
 
 def _named(found: list[Placed], operation: Described, said: Operation) -> list[Placed]:
-    """The parameters under the names that plans use; two of one name are an error."""
+    """Return the parameters under the names that plans use; duplicates are an error."""
     origins = {each.origin: each for each in found}
     for origin in (*said.rename, *said.omit):
         if origin not in origins:
@@ -241,14 +243,14 @@ def _named(found: list[Placed], operation: Described, said: Operation) -> list[P
         if count > 1:
             both = [each.origin for each in kept if each.name == name]
             raise OpenApiError(
-                f"{operation.id} has {count} parameters {name}: {', '.join(both)}", code="parameter_collision",
+                f"{operation.id} has {count} parameters named {name}: {', '.join(both)}", code="parameter_collision",
                 place=operation.here.place, remedy=f'give one another name: rename = {{ "{both[0]}" = "…" }}',
             )  # fmt: skip
     return kept
 
 
 def _result(document: Document, operation: Described) -> JsonObject | None:
-    """The schema of every answer that says yes; None where one of them is not described."""
+    """Return the schema of all successful answers; None if one of them is not described."""
     answers = as_object(operation.here.value.get("responses")) or {}
     good = [code for code in answers if str(code).upper().startswith("2")] or [
         c for c in answers if c == "default"
