@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from tercet.cli import files as documents
+from tercet.cli import documents
 from tercet.cli.main import COMMANDS, GROUPS
 
 from .harness import PLANS, REFUNDS, Tercet

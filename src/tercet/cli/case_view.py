@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.files import STDIN
+from tercet.cli.documents import STDIN
 from tercet.cli.outline import Entry, outline
 from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen

@@ -1,159 +1,16 @@
-"""Files that commands read and write: packs, plans and inputs, and the pages and drawings that they make."""
+"""The files that commands write, by one rule.
+
+A page or a drawing that Tercet made is made again where it stands: its first bytes say what it is, and it can be made at
+any time. Everything else that is there stays, also a bundle, a proposal or weights, unless `--force` is given. That is
+asked before any work is done, and a file that was there stays until the new one is whole.
+"""
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, BinaryIO, cast
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain
-from tercet.contracts.plan import Plan
-from tercet.contracts.plan_formats import MAX_BYTES, load_plan
-from tercet.contracts.problem import Problem
-from tercet.contracts.shape import JsonObject
-from tercet.packs import Pack, check_folder
-from tercet.planner.template import inputs_of
 from tercet.replay.bundle.writing import demand_free, new_file
-from tercet.tools.strict_json import read_strictly
-
-STDIN = "-"
-
-
-def load_pack(folder: Path) -> Pack:
-    """The pack in a folder; what its Python files print while they are loaded goes to stderr."""
-    with redirect_stdout(sys.stderr):
-        return Pack.load(folder)
-
-
-def check_pack(folder: Path) -> tuple[Problem, ...]:
-    """Every problem of the pack in a folder; what its Python files print goes to stderr."""
-    with redirect_stdout(sys.stderr):
-        return check_folder(folder)
-
-
-def read_plan(name: str) -> Plan:
-    """The plan in a file, or on stdin if the name is `-`."""
-    return load_plan(_read(name, "plan"))
-
-
-def demand_filled(plan: Plan, name: str, command: str) -> None:
-    """Refuses a template: its placeholders are filled from a request, and as plain text they mean nothing."""
-    if fields := inputs_of(plan):
-        given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
-        raise UsageError(
-            f"{name} is a template: ${{input.{fields[0]}}} in it is filled from a request's input",
-            code="template_unfilled",
-            remedy=f"give the input, and the pack's own template is taken: tercet {command} PACK --input '{{{given}}}'",
-        )
-
-
-def read_input(text: str | None, option: str = "--input") -> JsonObject:
-    """The value of an option, such as the request's input: a JSON object, or `@` and the name of a file that holds one."""
-    if text is None:
-        return {}
-    source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
-    if text.startswith("@"):
-        _demand_utf8(source, text[1:])
-    value = read_json(
-        source.decode(errors="surrogatepass"),
-        option.lstrip("-"),
-        code="input_invalid",
-        remedy=f"""write {option} '{{"order_id": "ord_881"}}', or {option} @file.json""",
-    )
-    if not isinstance(value, dict):
-        raise UsageError(
-            f"the {option.lstrip('-')} is JSON, but no object",
-            code="input_invalid",
-            remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
-        )
-    return cast("JsonObject", value)
-
-
-def read_json(text: str, what: str, *, code: str, remedy: str) -> Any:
-    """Return the plain JSON value that a text holds; raises `UsageError` for anything else.
-
-    Duplicate keys, NaN, numbers beyond 2^53, unpaired surrogates and nesting that is too deep are refused here: later
-    they would break a hash, or mean different things to different readers.
-    """
-    try:
-        value = read_strictly(text)
-    except ValueError as error:
-        raise UsageError(f"the {what} is not JSON: {error}", code=code, remedy=remedy) from error
-    if (fault := not_plain(value)) is not None:
-        raise UsageError(
-            f"the {what} cannot be used: {fault}",
-            code=code,
-            remedy="write long numbers as strings, nest less, and use no unpaired surrogates",
-        )
-    return value
-
-
-def _demand_utf8(data: bytes, name: str) -> None:
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        row = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(
-            f"byte {error.start} of {name}, in line {row}, is no UTF-8",
-            code="input_invalid",
-            remedy="save the file as UTF-8",
-        ) from error
-
-
-def _read(name: str, what: str) -> bytes:
-    try:
-        if name == STDIN:
-            return _bounded(_stdin(what), "stdin", what)
-        with Path(name).open("rb") as stream:
-            return _bounded(stream, name, what)
-    except OSError as error:
-        raise _unreadable(name, what, error) from error
-
-
-def _stdin(what: str) -> BinaryIO:
-    stream: BinaryIO | None = getattr(
-        sys.stdin, "buffer", None
-    )  # a shell can start a process without any stdin
-    if stream is None:
-        raise UsageError("stdin is closed", code=f"{what}_unreadable", remedy=f"name the {what}'s file")
-    return stream
-
-
-def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
-    # One byte more than allowed tells a file that is too large, without reading the rest of it.
-    data = stream.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise UsageError(
-            f"the {what} in {name} has more than {MAX_BYTES:,} bytes",
-            code=f"{what}_too_large",
-            remedy="pass large data as evidence, or let a tool fetch it",
-        )
-    return data
-
-
-def _unreadable(name: str, what: str, error: OSError) -> UsageError:
-    match error:
-        case FileNotFoundError():
-            return UsageError(
-                f"there is no file {name}",
-                code=f"{what}_not_found",
-                remedy=f"name the {what}'s file, or - for stdin",
-            )
-        case IsADirectoryError():
-            return UsageError(
-                f"{name} is a folder",
-                code=f"{what}_not_found",
-                remedy=f"name the file in it that holds the {what}",
-            )
-        case _:
-            return UsageError(
-                f"cannot read {name}: {error.strerror or error}",
-                code=f"{what}_unreadable",
-                remedy="check its permissions, and that it is a plain file",
-            )
-
 
 DRAWING = b"<!-- drawn by Tercet -->\n"
 """What a drawing begins with, as a file."""

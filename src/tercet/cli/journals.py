@@ -36,6 +36,7 @@ JournalUrl: TypeAlias = Annotated[
         f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         "--journal",
         envvar=VARIABLE,
+        is_eager=True,  # an abbreviated id is looked up in it
         show_default=False,
         show_envvar=False,
     ),

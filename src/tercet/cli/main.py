@@ -88,7 +88,7 @@ class Commands(TyperGroup):
         **extra: Any,
     ) -> Any:
         """Runs a command and exits with its code."""
-        words = sys.argv[1:] if args is None else list(args)
+        words = expand_shortcut(sys.argv[1:] if args is None else list(args))
         try:
             code = super().main(
                 words,
@@ -105,6 +105,17 @@ class Commands(TyperGroup):
         if standalone_mode:
             sys.exit(int(code or 0))
         return code
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; for an unknown one, an error that names the nearest."""
+        _demand_known(self, args, "")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, and below it the shortcuts."""
+        super().format_commands(ctx, formatter)
+        with formatter.section("Shortcuts"):
+            formatter.write_dl([(name, f"tercet {' '.join(words)}") for name, words in SHORTCUTS.items()])
 
 
 def _told(error: Exception, words: Sequence[str]) -> ExitCode:
@@ -236,6 +247,68 @@ USUAL = {"tune": "search"}
 """The command of a group that is meant where none is named: `tercet tune PACK` is `tercet tune search PACK`."""
 
 
+SHORTCUTS: dict[str, tuple[str, ...]] = {
+    "list": ("sessions", "list"),
+    "status": ("sessions", "list"),
+    "show": ("sessions", "show"),
+    "logs": ("sessions", "watch", "--no-follow"),
+    "resume": ("sessions", "resume"),
+    "cancel": ("sessions", "cancel"),
+    "approve": ("gates", "approve"),
+    "deny": ("gates", "deny"),
+}
+"""Short names of commands, and the words that they stand for. `status` with an id is `show`."""
+
+SYNONYMS = {
+    "start": "run",
+    "execute": "run",
+    "ls": "sessions list",
+    "ps": "sessions list",
+    "log": "sessions watch",
+    "tail": "sessions watch",
+    "describe": "sessions show",
+    "kill": "sessions cancel",
+    "abort": "sessions cancel",
+    "reject": "gates deny",
+    "validate": "verify",
+    "lint": "check",
+    "new": "init",
+    "create": "init",
+}
+"""Names that commands have elsewhere, and what is suggested for them."""
+
+
+def expand_shortcut(words: list[str]) -> list[str]:
+    """Return a command line with the shortcut that it begins with written out."""
+    if not words or words[0] not in SHORTCUTS:
+        return words
+    has_id = any(not word.startswith("-") for word in words[1:2])
+    name = "show" if words[0] == "status" and has_id else words[0]
+    return [*SHORTCUTS[name], *words[1:]]
+
+
+def _demand_known(group: Any, args: list[str], home: str) -> None:
+    """Raise `UsageError` for a command that does not exist, with the nearest that do."""
+    if not args or args[0] in group.commands or args[0].startswith("-"):
+        return
+    from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+    from tercet.contracts.errors import UsageError  # noqa: PLC0415 - only for a mistake
+
+    word = args[0]
+    own = [words for words in COMMANDS if words.startswith(home)]
+    by_name = {words.rpartition(" ")[2]: words for words in (*COMMANDS, *own)} | SYNONYMS
+    by_name |= {} if home else {name: name for name in (*GROUPS, *SHORTCUTS)}
+    near = dict.fromkeys(by_name[each] for each in get_close_matches(word, by_name, n=3, cutoff=0.6))
+    path = f"tercet {home}".strip()
+    remedy = f"did you mean {', '.join(f'tercet {each}' for each in near)}?" if near else ""
+    raise UsageError(
+        f"there is no command {path} {word}",
+        code="usage",
+        remedy=f"{remedy} {path} --help shows what it takes".strip(),
+    )
+
+
 class Group(TyperGroup):
     """A group of commands, of which one may go without its name."""
 
@@ -248,6 +321,11 @@ class Group(TyperGroup):
         usual = USUAL.get(self.name or "")
         is_named = not args or args[0] in self.commands or args[0] == "--help"
         return super().parse_args(ctx, args if usual is None or is_named else [usual, *args])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is named; for an unknown one, an error that names the nearest."""
+        _demand_known(self, args, self.name or "")
+        return super().resolve_command(ctx, args)
 
 
 def _ask_for_a_command(ctx: typer.Context) -> None:

@@ -216,6 +216,11 @@ class DatabaseJournal(LeaseActs):
         )
         return [_session(row) for row in rows]
 
+    async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
+        """The ids of sessions that begin with a prefix, in order."""
+        rows = await self._find("list_session_ids", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
+        return [session for (session,) in rows]
+
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come, the earliest first."""
         rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))

@@ -192,6 +192,12 @@ class MemoryJournal(LeaseActs):
             rows = [row for row in rows if (row.started_at, row.session_id) < (last.started_at, before)]
         return [row for row in rows if status is None or row.status == status][: max(limit, 0)]
 
+    async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
+        """The ids of sessions that begin with a prefix, in order."""
+        self._check(tenant, prefix)
+        found = (name for owner, name in self._rows if owner == tenant and name.startswith(prefix))
+        return sorted(found)[: max(limit, 0)]
+
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come, the earliest first."""
         found = [

@@ -232,6 +232,10 @@ class Journal(Protocol):
         `UsageError`."""
         ...
 
+    async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
+        """Return at most `limit` ids of sessions that begin with a prefix, in order. A durable journal reads only these."""
+        ...
+
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Rows whose time has come (`due_at <= now_ms`), the earliest first. However many wait, it reads only these."""
         ...

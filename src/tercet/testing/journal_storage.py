@@ -116,6 +116,18 @@ async def claims_are_listed_by_their_beginning(backend: Backend) -> None:
         expect("none", await journal.claims(tenant, "paid:c"), [])
 
 
+async def session_ids_are_listed_by_their_beginning(backend: Backend) -> None:
+    """Ids come in order, of one tenant only, and not more than wanted."""
+    tenant, other = new_tenant(), new_tenant()
+    async with backend.opened() as journal:
+        for owner, name in ((tenant, "ses_ab"), (tenant, "ses_aa"), (tenant, "ses_b"), (other, "ses_ac")):
+            await journal.append(unit(owner, 0, b"1", stream=name, row=session_row(owner, name)))
+        expect("the ids", await journal.session_ids(tenant, "ses_a"), ["ses_aa", "ses_ab"])
+        expect("the first", await journal.session_ids(tenant, "ses_", limit=1), ["ses_aa"])
+        expect("the whole id", await journal.session_ids(tenant, "ses_b"), ["ses_b"])
+        expect("none", await journal.session_ids(tenant, "ses_c"), [])
+
+
 async def claims_are_checked_before_checkpoints(journal: Journal, tenant: str) -> None:
     """A unit that is wrong in both learns of the claim."""
     changed = NewCheckpoint(kind="point", seq=1, data=b"changed")
@@ -210,5 +222,6 @@ CASES = (
         sessions_are_listed_newest_first,
     ),
     claims_are_listed_by_their_beginning,
+    session_ids_are_listed_by_their_beginning,
     tenants_see_nothing_of_each_other,
 )

@@ -19,10 +19,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from tercet.cli.amounts import read_duration
 from tercet.cli.evidence.stores import StoreUrl, store_at
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
-from tercet.cli.options import AsJson, argument, flag, option, read_duration
+from tercet.cli.options import AsJson, argument, flag, option
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, respond
 from tercet.cli.text import count, listed, printable

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Annotated
 
+from tercet.cli.amounts import read_duration
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
-from tercet.cli.options import AsJson, option, read_duration
+from tercet.cli.options import AsJson, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_in
 from tercet.cli.text import count, printable, took

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
+from tercet.cli.documents import check_pack, load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import check_pack, load_pack
 from tercet.cli.options import AsJson, PackFolder, argument, option
 from tercet.cli.problems import show_problems
 from tercet.cli.screen import Screen, print_json, respond

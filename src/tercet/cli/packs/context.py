@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
+from tercet.cli.documents import load_pack, read_input
 from tercet.cli.evidence.stores import StoreUrl, open_library, read_shelf
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import load_pack, read_input
+from tercet.cli.ids import complete_session
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
@@ -87,7 +88,11 @@ def context(
     ] = None,
     session: Annotated[
         str | None,
-        option("ID", "Show what this session was given, by what it has recorded, and nothing else."),
+        option(
+            "ID",
+            "Show what this session was given, by what it has recorded, and nothing else.",
+            callback=complete_session,
+        ),
     ] = None,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,

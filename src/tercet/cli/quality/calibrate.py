@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import DRAWING, demand_place, load_pack, write_file
+from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force, argument, flag, option
 from tercet.cli.quality.records import (

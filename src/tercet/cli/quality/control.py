@@ -8,8 +8,9 @@ from typing import Annotated
 
 from tercet.cli.control_figure import draw_controls
 from tercet.cli.control_view import show_controls
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import DRAWING, demand_place, load_pack, write_file
+from tercet.cli.files import DRAWING, demand_place, write_file
 from tercet.cli.options import AsJson, Force, PackFolder, option
 from tercet.cli.quality.records import (
     REPAIRS,

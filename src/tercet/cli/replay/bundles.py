@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import msgspec
 from rich.text import Text
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import demand_place, load_pack
+from tercet.cli.files import demand_place
+from tercet.cli.ids import SessionId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Force, SessionId, argument, option
+from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import count, printable
 from tercet.packs.files import read_files

@@ -8,8 +8,10 @@ from typing import Annotated
 
 from rich.text import Text
 
+from tercet.cli.documents import read_input
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import demand_place, make_folder, read_input, write_file
+from tercet.cli.files import demand_place, make_folder, write_file
+from tercet.cli.ids import complete_gate, complete_session
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.screen import Screen, print_json, respond
@@ -43,7 +45,7 @@ tercet golden check golden --pack examples/refunds  # exit 3 while the pack stil
 
 
 def add(
-    run: Annotated[str, argument("RUN", "The session of a run that is over.")],
+    run: Annotated[str, argument("RUN", "The session of a run that is over.", callback=complete_session)],
     *,
     note: Annotated[str, option("TEXT", "What is wrong with the result, in your words.")],
     expected: Annotated[
@@ -74,7 +76,9 @@ def add(
 
 
 def list_feedback(
-    run: Annotated[str | None, argument("RUN", "Only what was said about this session.")] = None,
+    run: Annotated[
+        str | None, argument("RUN", "Only what was said about this session.", callback=complete_session)
+    ] = None,
     *,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -127,7 +131,9 @@ async def _demand_pack(journal: Journal, name: str) -> None:
 
 
 def golden(
-    feedback: Annotated[str, argument("ID", "The correction, as tercet feedback list names it.")],
+    feedback: Annotated[
+        str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_gate)
+    ],
     *,
     to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
     force: Force = False,

@@ -9,12 +9,14 @@ from typing import Annotated
 
 from rich.text import Text
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import demand_place, load_pack, make_folder
+from tercet.cli.files import demand_place, make_folder
+from tercet.cli.ids import complete_runs, is_bundle
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.replay.replay import progress_over
-from tercet.cli.replay.runs import is_file, read_runs
+from tercet.cli.replay.runs import read_runs
 from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.text import count, printable
@@ -40,7 +42,12 @@ tercet golden check golden --pack examples/refunds  # exit 3 if a verdict would 
 
 def add(
     runs: Annotated[
-        list[str], argument("RUN", "Sessions of the journal by their ids, or files that tercet export made.")
+        list[str],
+        argument(
+            "RUN",
+            "Sessions of the journal by their ids, or files that tercet export made.",
+            callback=complete_runs,
+        ),
     ],
     *,
     to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
@@ -69,7 +76,7 @@ def add(
     _demand_free(targets, is_forced=force)
     make_folder(to)
     for name, recording, target in zip(runs, found, targets, strict=True):
-        if is_file(name):
+        if is_bundle(name):
             _copy(Path(name), target)
         else:
             _keep(journal, recording, target)

@@ -9,8 +9,8 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, option
 from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, demand_runs, open_runs

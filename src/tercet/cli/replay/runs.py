@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias, get_args
 
+from tercet.cli.ids import complete_run, complete_runs, is_bundle
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
@@ -24,7 +25,8 @@ from tercet.replay.recording import Recording, load
 from tercet.replay.sources import load_bundle, load_run
 
 RunName: TypeAlias = Annotated[
-    str, argument("RUN", "A session (ses_…) of the journal, or the file of a bundle.")
+    str,
+    argument("RUN", "A session of the journal by its id, or the file of a bundle.", callback=complete_run),
 ]
 
 
@@ -39,12 +41,6 @@ class Source:
     """The bundle, where it is one."""
 
 
-def is_file(name: str) -> bool:
-    """Whether a name means a bundle: no session has a dot or a slash in its name."""
-    path = Path(name)
-    return bool(path.suffix) or len(path.parts) > 1 or path.is_file()
-
-
 @asynccontextmanager
 async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     """The run of this name: a file is a bundle, everything else a session of the journal at `url`.
@@ -52,7 +48,7 @@ async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
     Unexpected errors while it is read are raised as `BundleDamaged` or `JournalCorrupt`: forged events can make
     reading fail in any way.
     """
-    if is_file(name):
+    if is_bundle(name):
         with open_bundle(name) as bundle, _as_bundle_damage(), _unexpected_as(_bundle_fault):
             manifest = bundle.manifest
             yield Source(
@@ -93,7 +89,11 @@ def _unexpected_as(fault: Callable[[str], TercetError]) -> Generator[None]:
 
 Runs: TypeAlias = Annotated[
     list[str] | None,
-    argument("RUN", "Sessions of the journal by their ids, or files that tercet export made."),
+    argument(
+        "RUN",
+        "Sessions of the journal by their ids, or files that tercet export made.",
+        callback=complete_runs,
+    ),
 ]
 Intent: TypeAlias = Annotated[str | None, option("INTENT", "With --all: only runs that asked for this.")]
 Status: TypeAlias = Annotated[
@@ -138,7 +138,7 @@ def open_runs(
 ) -> Generator[RunReader]:
     """The runs as long as it lasts; a journal is opened only if it is needed. Raises `UsageError` if there are none."""
     with asyncio.Runner() as runner:
-        if not is_all and all(map(is_file, runs)):
+        if not is_all and all(map(is_bundle, runs)):
             yield RunReader(runs, lambda name: runner.run(load_bundle(Path(name))))
             return
         at = journal_at(url)
@@ -164,7 +164,7 @@ async def _names(journal: Journal, intent: str | None, status: str | None) -> li
 async def _read(journal: Journal, name: str, *, is_all: bool) -> Recording:
     if is_all:
         return await load(journal, TENANT, name)
-    return await (load_bundle(Path(name)) if is_file(name) else load_run(journal, TENANT, name))
+    return await (load_bundle(Path(name)) if is_bundle(name) else load_run(journal, TENANT, name))
 
 
 def read_runs(

@@ -8,12 +8,13 @@ from typing import Annotated
 
 from rich.text import Text
 
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import load_pack
+from tercet.cli.ids import is_bundle
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder, argument, option
 from tercet.cli.replay.replay import progress_over
-from tercet.cli.replay.runs import Everything, Intent, Status, demand_runs, is_file, read_runs
+from tercet.cli.replay.runs import Everything, Intent, Status, demand_runs, read_runs
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, speaker_by
 from tercet.cli.text import count, printable
@@ -79,7 +80,7 @@ def search(
     folder = out or Path(f"{loaded.name}-proposal")
     demand_folder(folder, is_forced=force)
     found = read_runs(journal, runs or (), is_all=everything, intent=intent, status=status)
-    has_journal = everything or not all(map(is_file, runs or ()))
+    has_journal = everything or not all(map(is_bundle, runs or ()))
     corrected = (
         use_journal(journal, lambda opened: _corrected(opened, found)) if has_journal else frozenset[str]()
     )

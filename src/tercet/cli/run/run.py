@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from tercet.cli.amounts import read_amounts, read_duration
+from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.evidence.stores import StoreUrl
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import demand_filled, load_pack, read_input, read_plan
+from tercet.cli.ids import SessionId
 from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import (
@@ -17,12 +19,9 @@ from tercet.cli.options import (
     PackFolder,
     RequestInput,
     SafetyMode,
-    SessionId,
     SnapshotName,
     flag,
     option,
-    read_amounts,
-    read_duration,
 )
 from tercet.cli.run.progress import Progress, Silence
 from tercet.cli.run.runner import Foreground

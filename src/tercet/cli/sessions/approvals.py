@@ -13,11 +13,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from rich.text import Text
 
+from tercet.cli.documents import read_json
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import read_json
+from tercet.cli.ids import GateId
 from tercet.cli.options import argument, flag, option
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.gates import GateId
 from tercet.cli.sessions.messages import Heard, Voice, spoken
 from tercet.cli.sessions.next_commands import Commands
 from tercet.cli.text import count, listed, printable

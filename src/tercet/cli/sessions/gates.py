@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import msgspec
 from rich.text import Text
@@ -10,8 +10,9 @@ from rich.text import Text
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.gate_page import GatePage, show_page
 from tercet.cli.gate_view import question
+from tercet.cli.ids import GateId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
-from tercet.cli.options import AsJson, argument
+from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, speaker_by
@@ -30,10 +31,6 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 
 MOST = 200
-
-GateId: TypeAlias = Annotated[
-    str, argument("GATE", "The gate: the session's id, a dot, and g with a number.")
-]
 
 LIST_EXAMPLES = """\
 tercet gates list

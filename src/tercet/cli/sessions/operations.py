@@ -11,10 +11,12 @@ from typing import Annotated, Any, TypeVar
 
 from rich.text import Text
 
+from tercet.cli.amounts import read_amounts, read_duration
+from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.files import load_pack
+from tercet.cli.ids import SessionId
 from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
-from tercet.cli.options import AsJson, Note, SessionId, argument, option, read_amounts, read_duration
+from tercet.cli.options import AsJson, Note, argument, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.messages import Voice, Words, spoken
 from tercet.cli.sessions.next_commands import Commands, left_over

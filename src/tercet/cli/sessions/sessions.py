@@ -10,8 +10,9 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
+from tercet.cli.ids import SessionId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
-from tercet.cli.options import AsJson, SessionId, option
+from tercet.cli.options import AsJson, flag, option
 from tercet.cli.run.progress import Progress, Silence
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen, print_json
@@ -49,6 +50,7 @@ tercet sessions show ses_0123456789abcdef --actors examples/refunds
 """
 WATCH_EXAMPLES = """\
 tercet sessions watch ses_0123456789abcdef
+tercet sessions watch ses_0123456789abcdef --no-follow
 tercet sessions watch ses_0123456789abcdef --json
 """
 
@@ -196,16 +198,30 @@ def _carrier(story: Story, lease: Lease | None, now: int) -> str:
     return f"{process} has it; unless it is alive, its lease ends in {took(lease.until - now)}"
 
 
-def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
+def watch(
+    session: SessionId,
+    *,
+    follow: Annotated[
+        bool,
+        flag(
+            "Wait for what happens next, until the session is over.",
+            "--follow/--no-follow",
+            show_default=False,
+        ),
+    ] = True,
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
     """Follow a session live, whichever process carries it. It begins with the first event, and nothing is written.
 
     With --json each event is one line. Ends when the session is over, with the exit code that its run had: 0, 3 or 5;
-    Ctrl-C ends it before.
+    Ctrl-C ends it before. With --no-follow it ends with what there is, and a session that is not over exits
+    with 4, or with 5 if it was escalated.
     """
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock(), is_followed=True)
     with progress:
-        state = asyncio.run(_follow(journal, session, progress, as_json=as_json))
+        state = asyncio.run(_follow(journal, session, progress, is_followed=follow, as_json=as_json))
     if not as_json:
         screen.say()
         show_ending(
@@ -218,12 +234,14 @@ def watch(session: SessionId, *, journal: JournalUrl = DEFAULT, as_json: AsJson 
     return EXIT_CODES[standing(state)]
 
 
-async def _follow(url: str, session: str, progress: Progress | Silence, *, as_json: bool) -> State:
+async def _follow(
+    url: str, session: str, progress: Progress | Silence, *, is_followed: bool, as_json: bool
+) -> State:
     async with journal_at(url) as journal:
         drawing = asyncio.ensure_future(progress.keep_fresh())
         try:
             state = await _read_on(journal, session, State(), progress, as_json=as_json)
-            while not state.is_over:
+            while is_followed and not state.is_over:
                 await asyncio.sleep(POLL_S)
                 state = await _read_on(journal, session, state, progress, as_json=as_json)
             return state

@@ -265,6 +265,12 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM tercet.sessions
  WHERE tenant = $1 AND session_id = $2
 
+-- name: list_session_ids
+SELECT session_id
+  FROM tercet.sessions
+ WHERE tenant = $1 AND session_id >= $2 AND session_id < $3
+ ORDER BY session_id LIMIT $4
+
 -- name: list_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at

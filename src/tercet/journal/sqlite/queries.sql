@@ -162,6 +162,9 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
   FROM sessions
  WHERE tenant = ? AND session_id = ?
 
+-- name: list_session_ids
+SELECT session_id FROM sessions WHERE tenant = ?1 AND session_id >= ?2 AND session_id < ?3 ORDER BY session_id LIMIT ?4
+
 -- name: list_sessions
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at

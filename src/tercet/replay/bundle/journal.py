@@ -147,6 +147,11 @@ class BundleJournal:
         rows = [] if before is not None else self._rows(tenant)
         return [row for row in rows if status in (None, row.status)][: max(limit, 0)]
 
+    async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
+        """The one session that there is, if it begins with the prefix."""
+        found = (row.session_id for row in self._rows(tenant))
+        return [name for name in found if name.startswith(prefix)][: max(limit, 0)]
+
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
         """Never anything: nobody can look after it here."""
         del tenant, now_ms, limit
