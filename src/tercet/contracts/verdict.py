@@ -198,6 +198,7 @@ class VerifyRefused(Published):
 
 
 VerifyVerdict = Annotated[VerifyPassed | VerifyRefused, Field(discriminator="ok")]
+"""The published verdict of a review."""
 
 
 class ScoreVerdict(Published):

@@ -20,7 +20,7 @@ def consolidate(
     decided_at: str,
     score: ScoreVerdict | None = None,
 ) -> CriticReport:
-    """The report of a run; `decided_at` is ISO 8601 and is given by the shell, since this room has no clock."""
+    """Return the report of a run; `decided_at` is ISO 8601, and given by the caller since this code reads no clock."""
     published = verify.published() if isinstance(verify, Verdict) else verify
     if isinstance(published, VerifyRefused):
         # Refused before execution: whatever score a caller hands in, nothing ran that it could be about.

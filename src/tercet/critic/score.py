@@ -15,7 +15,7 @@ _YES = ("approve", "grant")
 
 
 def score(run: Run, *, reading: Reading | None = None) -> ScoreVerdict:
-    """The scorecard of a run; not ok if policy or safety failed, whatever the others say.
+    """Return the scorecard of a run; not ok if policy or safety failed, whatever the others say.
 
     `reading` is what the plan's review made of it, and saves reading it again.
     """

@@ -109,7 +109,7 @@ def verify(
     *,
     reading: Reading | None = None,
 ) -> Verdict:
-    """Whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses.
+    """Return whether a plan may run, and if not, why and what to do about it. Never raises for a plan that parses.
 
     `reading` is one of this plan that was made before, and saves making another.
     """

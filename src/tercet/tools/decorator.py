@@ -66,7 +66,7 @@ def tool(
     parameters: JsonObject | None = None,
     result: JsonObject | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]:
-    """Makes a `Tool` of a plain or async function; each argument means what the field of `ToolSpec` means.
+    """Make a `Tool` of a plain or async function; each argument means what the field of `ToolSpec` means.
 
     The schemas come from the annotations, the description from the docstring, unless they are given here.
     A parameter annotated `ToolContext` is filled by the runtime and is no part of the schema.
