@@ -14,7 +14,7 @@ PEERS   = .venv/bench/.ready
 PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-random check crash requirements outputs bench bench-critic pictures fmt clean
+.PHONY: help setup demo test test-random check crash requirements outputs bench bench-critic pictures api size fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -57,6 +57,12 @@ pictures: $(READY) ## draw the pictures of the pages again, from what commands p
 	@$(BIN)/python docs/picture.py
 	@PYTHONPATH=tests $(BIN)/python docs/control_picture.py
 	@$(BIN)/python docs/report_picture.py
+
+api: $(READY) ## write docs/api.md again, the list of public names
+	@$(BIN)/python docs/api_page.py
+
+size: $(READY) ## lines and files of src for each package, and what has grown too large
+	@$(BIN)/python tests/size.py
 
 fmt: $(READY) ## format the code and fix what the linter can fix
 	@$(RUN) ruff check --fix

@@ -113,6 +113,18 @@ def test_the_python_on_a_page_runs(page: Path, workshop: Path) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
+def test_the_first_thing_that_readme_shows_is_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before any command, about thirty lines of Python: a plan refused, a gate, and a result, each as its comment says."""
+    block = next(read_blocks(ROOT / "README.md"))
+    lines = [line for line in block.body.splitlines() if line]
+    assert (block.language, len(lines) <= 32) == ("python", True)
+    exec(block.body, {"__name__": "__main__"})  # noqa: S102 - it is our own page
+    printed = capsys.readouterr().out.splitlines()
+    promised = [line.partition("  # ")[2] for line in lines if "print(" in line]
+    assert len(printed) == len(promised) == 3
+    assert all(text.startswith(line) for line, text in zip(printed, promised, strict=True))
+
+
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=page_name)
 def test_the_commands_on_a_page_do_what_it_says(page: Path, workshop: Path) -> None:
     """Each command line exists, and those that are safe to run exit with the code the page gives."""
@@ -137,6 +149,30 @@ def test_the_links_on_a_page_lead_to_files(page: Path) -> None:
     relative = [target.partition("#")[0] for target in targets if not re.match(r"[a-z]+:|#", target)]
     missing = [target for target in relative if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_page_of_public_names_is_current() -> None:
+    """docs/api.md is what `make api` writes, and gives a sentence to every name."""
+    page = runpy.run_path(str(ROOT / "docs" / "api_page.py"))["page"]()
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == page, "run: make api"
+    assert "|  |" not in page
+
+
+def test_the_size_of_the_sources_is_told(tmp_path: Path) -> None:
+    """`make size` counts lines and files for each package, and names what is too large."""
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "one.py").write_text("x = 1\n", encoding="utf-8")
+    body = "".join(f"    x = {number}\n" for number in range(601))
+    (tmp_path / "long.py").write_text(f"def grown():\n{body}", encoding="utf-8")
+    said = list(runpy.run_path(str(ROOT / "tests" / "size.py"))["report"](tmp_path))
+    assert said[:2] == ["    603 lines in 2 files", "    602 lines in   1 files  long.py"]
+    assert said[-5:] == [
+        "folders with more than 25 modules: none",
+        "files over 600 lines: 1",
+        "    602  long.py",
+        "functions over 80 lines: 1",
+        "    602  long.py:1 grown",
+    ]
 
 
 def test_every_design_note_is_in_the_index() -> None:

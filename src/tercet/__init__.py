@@ -1,11 +1,10 @@
 """Tercet: an agent runtime that can say no.
 
 A planner proposes a typed plan, a critic refuses it or lets it through before anything happens, an executor carries
-out exactly the verified steps, and the critic judges the result. This page exports what people touch first.
+out exactly the verified steps, and the critic judges the result. docs/api.md lists every public name.
 
-Names are imported when they are first asked for. Only this page and the command line (`tercet.cli.main`) do so, for a
-reason: Pydantic is lazy in the same way, and a first class made with it costs more than all the rest of a small
-program's start.
+Names are imported when they are first used, here and in the command line (`tercet.cli.main`): the first Pydantic class
+costs more than all the rest of a small program's start.
 """
 
 from importlib import import_module
@@ -17,15 +16,21 @@ if TYPE_CHECKING:
     from tercet.contracts.decision import DecisionSpec
     from tercet.contracts.errors import NotDone, TercetError
     from tercet.contracts.evidence import Evidence
-    from tercet.contracts.gate import Gate
+    from tercet.contracts.gate import Gate, HandOff
     from tercet.contracts.plan import Plan, Step
     from tercet.contracts.policy import Policy
+    from tercet.contracts.record import DecisionRecord
     from tercet.contracts.request import Actor, Request
+    from tercet.contracts.verdict import CriticReport, Verdict
     from tercet.critic.consolidate import consolidate
     from tercet.critic.pluggable.critic import Critic
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
     from tercet.critic.verify import verify
+    from tercet.critics.engine import Engine
+    from tercet.critics.hooks import Agent
+    from tercet.critics.result import EngineResult
+    from tercet.engine.lists import PendingGate
     from tercet.packs.pack import Pack
     from tercet.runtime import RunResult, Runtime, RuntimeOptions
     from tercet.tools.decorator import tool
@@ -37,15 +42,22 @@ __version__ = "0.1.0"
 _HOME = {
     "Absent": "tercet.tools.reconcile",
     "Actor": "tercet.contracts.request",
+    "Agent": "tercet.critics.hooks",
     "CompiledContext": "tercet.contracts.context",
     "Critic": "tercet.critic.pluggable.critic",
+    "CriticReport": "tercet.contracts.verdict",
     "CriticResult": "tercet.critic.pluggable.result",
+    "DecisionRecord": "tercet.contracts.record",
     "DecisionSpec": "tercet.contracts.decision",
+    "Engine": "tercet.critics.engine",
+    "EngineResult": "tercet.critics.result",
     "Evidence": "tercet.contracts.evidence",
     "Gate": "tercet.contracts.gate",
+    "HandOff": "tercet.contracts.gate",
     "Happened": "tercet.tools.reconcile",
     "NotDone": "tercet.contracts.errors",
     "Pack": "tercet.packs.pack",
+    "PendingGate": "tercet.engine.lists",
     "Plan": "tercet.contracts.plan",
     "Policy": "tercet.contracts.policy",
     "Request": "tercet.contracts.request",
@@ -59,6 +71,7 @@ _HOME = {
     "Tool": "tercet.tools.tool",
     "ToolContext": "tercet.tools.tool",
     "Unknown": "tercet.tools.reconcile",
+    "Verdict": "tercet.contracts.verdict",
     "consolidate": "tercet.critic.consolidate",
     "score": "tercet.critic.score",
     "tool": "tercet.tools.decorator",
@@ -68,15 +81,22 @@ _HOME = {
 __all__ = [
     "Absent",
     "Actor",
+    "Agent",
     "CompiledContext",
     "Critic",
+    "CriticReport",
     "CriticResult",
+    "DecisionRecord",
     "DecisionSpec",
+    "Engine",
+    "EngineResult",
     "Evidence",
     "Gate",
+    "HandOff",
     "Happened",
     "NotDone",
     "Pack",
+    "PendingGate",
     "Plan",
     "Policy",
     "Request",
@@ -90,6 +110,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Unknown",
+    "Verdict",
     "consolidate",
     "score",
     "tool",

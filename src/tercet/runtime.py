@@ -155,7 +155,7 @@ def _wait_on(_: LeaseHeld) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """What a runtime rarely needs to be told."""
+    """Settings of a runtime that are rarely needed."""
 
     lease_ms: int = LEASE_MS
     """How long a process may be silent before another one may take its sessions over."""
@@ -380,7 +380,7 @@ class Runtime(People):
         any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
         """
         _demand_life(ttl_ms)
-        request, plan = as_request(request), as_plan(plan)
+        request, plan = as_request(request), None if plan is None else as_plan(plan)
         above = () if parent is None else nesting.owners_above(parent)
         asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
         owner = self.known(messages.nameable(asker))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tercet.contracts.gate import Gate, HandOff
 from tercet.contracts.record import DecisionRecord
 from tercet.contracts.verdict import CriticReport, Verdict
@@ -65,7 +63,7 @@ def test_what_a_waiting_or_escalated_run_gives_is_typed(workshop: Workshop) -> N
     workshop.run(main())
 
 
-def test_a_result_is_decoded_when_it_is_read(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_decoded_when_it_is_read(workshop: Workshop) -> None:
     """A run that nobody looks into pays for no decoding, and what was read once is not decoded again."""
     workshop.tool("do.it")
 
@@ -78,3 +76,23 @@ def test_a_result_is_decoded_when_it_is_read(workshop: Workshop, monkeypatch: py
     read: dict[str, Any] = {name: getattr(result, name) for name in DECODED}
     assert {name: vars(result)[name] for name in DECODED} == read
     assert result.record is read["record"]
+
+
+def test_a_reader_cannot_change_what_later_runs_are_given(workshop: Workshop) -> None:
+    """Runs of the same plan share one review; what a reader does to a record stays in that record."""
+    workshop.tool("do.it")
+    workshop.tool("undo.it")
+    undone = plan(step("a", compensate={"tool": "undo.it", "params": {"n": 1}}))
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            first = await runtime.run(ASK, plan=undone, actor=ADA)
+            assert first.record is not None
+            way_back = first.record.verdicts[0].effects[0].compensate
+            assert way_back is not None
+            way_back.params["n"] = 2
+            second = await runtime.run(ASK, plan=undone, actor=ADA)
+            assert second.record is not None
+            assert second.record.verdicts[0].effects[0].compensate == undone.steps[0].compensate
+
+    workshop.run(main())

@@ -202,6 +202,7 @@ class VerifyRefused(Published):
 
 
 VerifyVerdict = Annotated[VerifyPassed | VerifyRefused, Field(discriminator="ok")]
+"""The published verdict of a review."""
 
 
 class ScoreVerdict(Published):

@@ -1,11 +1,10 @@
-"""The pluggable critics, as people import them, and the Engine that drives an agent with them.
+"""Critics of your own, and the Engine that runs a step-by-step agent with them.
 
-The critics come from `tercet.critic.pluggable`, which is pure. The Engine stands on the runtime; nothing below imports
-this room.
+The critics come from `tercet.critic.pluggable`, which is pure; the Engine uses the runtime. Nothing below imports this
+package.
 """
 
 from tercet.critic.pluggable.builtin import (
-    REFLECTIONS_KEY,
     PassThroughCritic,
     ReActSelfReflectionCritic,
     SelfReflectionCritic,
@@ -13,20 +12,15 @@ from tercet.critic.pluggable.builtin import (
     react_self_reflection_critic,
     self_reflection_critic,
 )
-from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement
-from tercet.critic.pluggable.critic import Critic, Evaluates, FunctionCritic, ToolResults, critic
+from tercet.critic.pluggable.chain import ChainVerdict, CriticChain
+from tercet.critic.pluggable.critic import Critic, critic
 from tercet.critic.pluggable.errors import CriticError, CriticReturnError, CriticStateError, PatchError
-from tercet.critic.pluggable.patches import Patched, apply_patches, copy_metadata, copy_state, restore
-from tercet.critic.pluggable.result import Action as CriticAction
+from tercet.critic.pluggable.patches import apply_patches, copy_metadata, copy_state, restore
 from tercet.critic.pluggable.result import (
-    Attempt,
     CriticResult,
-    Escalation,
-    StepOutcome,
     as_results,
     step_outcome,
 )
-from tercet.critic.pluggable.shorthand import CriticReturn, settle
 from tercet.critic.pluggable.stop import (
     FinalResult,
     MaxRuntime,
@@ -38,26 +32,20 @@ from tercet.critic.pluggable.stop import (
     StopReason,
     critic_stop,
     first_stop,
-    step_signature,
 )
 from tercet.critics.decision import Action, Decision, DecisionError
 from tercet.critics.engine import Engine
-from tercet.critics.hooks import Agent, AnyHook, Hook, HookError, Moment, Stage
+from tercet.critics.hooks import Agent, Hook, HookError, Moment, Stage
 from tercet.critics.result import CriticTrace, EngineResult, StepRecord
 
 __all__ = [
-    "REFLECTIONS_KEY",
     "Action",
     "Agent",
-    "AnyHook",
-    "Attempt",
     "ChainVerdict",
     "Critic",
-    "CriticAction",
     "CriticChain",
     "CriticError",
     "CriticResult",
-    "CriticReturn",
     "CriticReturnError",
     "CriticStateError",
     "CriticTrace",
@@ -65,30 +53,23 @@ __all__ = [
     "DecisionError",
     "Engine",
     "EngineResult",
-    "Escalation",
-    "Evaluates",
     "FinalResult",
-    "FunctionCritic",
     "Hook",
     "HookError",
-    "Judgement",
     "MaxRuntime",
     "MaxSteps",
     "MaxTokens",
     "Moment",
     "PassThroughCritic",
     "PatchError",
-    "Patched",
     "Progress",
     "ReActSelfReflectionCritic",
     "SelfReflectionCritic",
     "Stage",
     "Stagnation",
-    "StepOutcome",
     "StepRecord",
     "StopCriterion",
     "StopReason",
-    "ToolResults",
     "apply_patches",
     "as_results",
     "copy_metadata",
@@ -100,7 +81,5 @@ __all__ = [
     "react_self_reflection_critic",
     "restore",
     "self_reflection_critic",
-    "settle",
     "step_outcome",
-    "step_signature",
 ]

@@ -22,6 +22,7 @@ from tercet.critics.decision import Decision
 from tercet.tools import Tool
 
 Stage = Literal["start", "decide", "act", "reduce", "critic", "check_stop", "end"]
+"""The part of a run that a hook is called before or after."""
 When = Literal["before", "after"]
 
 

@@ -36,9 +36,9 @@ def as_actor(given: object) -> Actor:
     return _read(Actor, "actor", given, example)
 
 
-def as_plan(given: object) -> Plan | None:
+def as_plan(given: object) -> Plan:
     """The plan that somebody hands in, also in one of the two published shapes; raises `PlanError` if it is none of them."""
-    if given is None or isinstance(given, Plan):
+    if isinstance(given, Plan):
         return given
     if isinstance(given, Mapping):
         return load_plan(cast("Fields", given))

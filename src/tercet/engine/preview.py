@@ -1,4 +1,4 @@
-"""RETRIEVE without a session: the evidence that a run of a plan would have when the plan is reviewed.
+"""The review of a plan without a session, with the evidence that a run of the plan would have.
 
 Searches and pins by id are answered by the same store and snapshot as in a run. A look-up by a tool is not made. Where a run
 would make it, its place is taken by a fact without content, and the look-up is reported as deferred.
@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.errors import InternalError
 from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.relations import is_of_class
+from tercet.contracts.request import Request
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import Verdict
 from tercet.core.config import RunConfig
 from tercet.core.retrieval import steps_asking, with_refs
 from tercet.core.state import Used
+from tercet.critic.verify import verify
 from tercet.engine.evidence import lookups as looking_up
 from tercet.engine.evidence.library import Library
 from tercet.engine.evidence.retrieval import Spent, retrieve
+from tercet.engine.models.planners import fill_template
+from tercet.engine.sessions import setting_of
 from tercet.evidence.store import Fact
+from tercet.packs.pack import Pack
+from tercet.planner.template import is_template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +43,54 @@ class Preview:
     setting: RunConfig
     deferred: tuple[str, ...] = ()
     """The look-ups that a run would make first."""
+
+
+def verify_plan(
+    pack: Pack, plan: Plan, request: Request | None = None, context: RunContext | None = None
+) -> Verdict:
+    """Return the verdict on a caller's plan, or on what a template comes to for the request, without an evidence store."""
+    now = datetime.now(UTC)
+    asked = request_for(pack, plan.intent) if request is None else request
+    ctx = context or pack.run_context(started_at=now, plan_origin="caller")
+    setting = setting_of(pack, ctx, asked, None)
+    is_planned = is_template(plan)
+    proposed = fill_template(plan, asked, setting) if is_planned else plan
+    now_ms = int(now.timestamp() * 1000)
+    reviewing = review_plan(
+        proposed, setting, None, now_ms, is_planned=is_planned, has_request=request is not None
+    )
+    try:  # nothing in it waits, since no store is asked: so this works inside of an event loop too
+        reviewing.send(None)
+    except StopIteration as done:
+        return done.value[1]
+    raise InternalError("a review without a store waited for something")
+
+
+def request_for(pack: Pack, intent: str | None, request_input: JsonObject | None = None) -> Request:
+    """Return the request for an intent; without one, for the pack's only decision."""
+    spec = pack.decision_for(intent)
+    return Request(intent=intent or (*spec.intents, spec.id)[0], input=request_input or {})
+
+
+async def review_plan(
+    plan: Plan,
+    setting: RunConfig,
+    library: Library | None,
+    now: int,
+    *,
+    is_planned: bool,
+    has_request: bool = True,
+) -> tuple[Preview, Verdict]:
+    """Return the critic's verdict on a plan, with the evidence that a run would retrieve for it; without a request,
+    relations to it are not checked."""
+    found = await preview_retrieval(plan, setting, library, now, is_planned=is_planned)
+    if not has_request:
+        compiled = found.setting.compiled.model_copy(update={"request": None})
+        found = replace(found, setting=replace(found.setting, compiled=compiled))
+    verdict = verify(found.setting.ctx, found.setting.compiled, found.setting.spec, found.plan)
+    if verdict.ok and found.deferred:
+        verdict = verdict.model_copy(update={"deferred": (*verdict.deferred, *found.deferred)})
+    return found, verdict
 
 
 async def preview_retrieval(

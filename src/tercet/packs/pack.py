@@ -23,11 +23,12 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
-from tercet.contracts.request import Actor
+from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.tuning import TuningRules
+from tercet.contracts.verdict import Verdict
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable
@@ -215,6 +216,24 @@ class Pack(Header):
             started_at=started_at,
             plan_origin=plan_origin,
         )
+
+    def verify(
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        request: Request | Mapping[str, Any] | None = None,
+        context: RunContext | None = None,
+    ) -> Verdict:
+        """Return the critic's verdict on a plan, the one that a run of it would get. Nothing is run.
+
+        Plan and request may be dicts of their fields; a template is filled from the request first. Without a request,
+        relations to it are not checked. `context` names the actor and the safety mode, if they are not the pack's own.
+        """
+        # A review needs the engine, which is built on packs; `layers` in pyproject.toml lists this import.
+        from tercet.engine import given, preview  # noqa: PLC0415
+
+        asked = None if request is None else given.as_request(request)
+        return preview.verify_plan(self, given.as_plan(plan), asked, context)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pack):

@@ -12,6 +12,7 @@ CLASS = "policy"
 
 
 EvidenceBackend: TypeAlias = StoreBackend[EvidenceStore]
+"""How the suite opens the store under test."""
 
 
 def fact(key: str, content: Any, **fields: Any) -> NewFact:

@@ -17,6 +17,7 @@ from tercet.testing.expectation import ConformanceError, expect, expect_refusal,
 __all__ = ["Case", "ConformanceError", "EvidenceBackend", "cases"]
 
 Case: TypeAlias = Callable[[EvidenceBackend], Coroutine[Any, Any, None]]
+"""One test of the suite; it raises `ConformanceError` where a store falls short."""
 
 
 async def what_was_written_is_there_when_reopened(backend: EvidenceBackend) -> None:

@@ -10,6 +10,7 @@ from tercet.journal.protocol import Append, Journal, SessionRow
 from tercet.testing.expectation import StoreBackend
 
 Backend: TypeAlias = StoreBackend[Journal]
+"""How the suite opens the journal under test."""
 
 
 def unit(tenant: str, expected: int = 0, *events: bytes, stream: str = "ses_1", **parts: Any) -> Append:

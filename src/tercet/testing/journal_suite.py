@@ -27,6 +27,7 @@ from tercet.testing.journal_backend import Backend
 __all__ = ["Backend", "Case", "ConformanceError", "cases"]
 
 Case: TypeAlias = Callable[[Backend], Coroutine[Any, Any, None]]
+"""One test of the suite; it raises `ConformanceError` where a journal falls short."""
 
 
 def cases(*, durable: bool) -> tuple[Case, ...]:

@@ -32,6 +32,7 @@ class Subject:
 
 
 Case: TypeAlias = Callable[[Subject], Coroutine[Any, Any, None]]
+"""One test of the suite; it raises `ConformanceError` where a model falls short."""
 
 _SCHEMA = {
     "type": "object",
@@ -153,3 +154,4 @@ CASES: tuple[Case, ...] = (
     a_cancelled_question_leaves_the_model_usable,
     a_price_is_an_upper_bound,
 )
+"""Every test of the suite."""

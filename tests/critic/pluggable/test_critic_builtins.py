@@ -12,19 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.critic.pluggable.builtin import MAX_REFLECTIONS
+from tercet.critic.pluggable.builtin import MAX_REFLECTIONS, REFLECTIONS_KEY
+from tercet.critic.pluggable.critic import ToolResults
+from tercet.critic.pluggable.shorthand import CriticReturn
 from tercet.critics import (
-    REFLECTIONS_KEY,
     Critic,
     CriticChain,
     CriticError,
     CriticResult,
-    CriticReturn,
     CriticStateError,
     PassThroughCritic,
     ReActSelfReflectionCritic,
     SelfReflectionCritic,
-    ToolResults,
     critic,
     pass_through_critic,
     react_self_reflection_critic,

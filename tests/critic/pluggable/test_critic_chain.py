@@ -10,18 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.critics import (
-    ChainVerdict,
-    Critic,
-    CriticChain,
-    CriticResult,
-    CriticReturn,
-    Escalation,
-    Judgement,
-    SelfReflectionCritic,
-    ToolResults,
-    critic,
-)
+from tercet.critic.pluggable.chain import Judgement
+from tercet.critic.pluggable.critic import ToolResults
+from tercet.critic.pluggable.result import Escalation
+from tercet.critic.pluggable.shorthand import CriticReturn
+from tercet.critics import ChainVerdict, Critic, CriticChain, CriticResult, SelfReflectionCritic, critic
 
 THINKING = SimpleNamespace(mode="act", final_answer=None)
 

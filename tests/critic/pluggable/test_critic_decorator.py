@@ -11,17 +11,9 @@ from typing import Any
 
 import pytest
 
-from tercet.critics import (
-    Critic,
-    CriticChain,
-    CriticError,
-    CriticResult,
-    CriticReturn,
-    CriticReturnError,
-    FunctionCritic,
-    ToolResults,
-    critic,
-)
+from tercet.critic.pluggable.critic import FunctionCritic, ToolResults
+from tercet.critic.pluggable.shorthand import CriticReturn
+from tercet.critics import Critic, CriticChain, CriticError, CriticResult, CriticReturnError, critic
 
 ANSWER = SimpleNamespace(mode="final", final_answer="42")
 EMPTY = SimpleNamespace(mode="final", final_answer="")

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tercet.critic.pluggable.critic import ToolResults
+from tercet.critic.pluggable.shorthand import CriticReturn
 from tercet.critics import (
     CriticResult,
-    CriticReturn,
     CriticStateError,
     PatchError,
     SelfReflectionCritic,
-    ToolResults,
     apply_patches,
     copy_metadata,
     copy_state,

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.critics import CriticResult, CriticReturnError, settle
+from tercet.critic.pluggable.shorthand import settle
+from tercet.critics import CriticResult, CriticReturnError
 
 
 @pytest.mark.req("R53")

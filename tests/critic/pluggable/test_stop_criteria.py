@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
+from tercet.critic.pluggable.stop import step_signature
 from tercet.critics import (
     FinalResult,
     MaxRuntime,
@@ -20,7 +21,6 @@ from tercet.critics import (
     StopReason,
     critic_stop,
     first_stop,
-    step_signature,
 )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from tercet.cli.evidence.stores import open_library
 from tercet.cli.revision_view import schedule_json
-from tercet.cli.run.review import Case, asked, for_input, judged, setting_for
+from tercet.cli.run.review import Case, for_input, judged, setting_for
 from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -26,6 +26,7 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import ASKING, PLANNER_NAMES, TaskPlanner, pack_planner, usual_planner
+from tercet.engine.preview import request_for
 from tercet.engine.session_reader import load_history
 from tercet.packs import Pack
 from tercet.planner.flexibility import Flexibility, flexibility
@@ -96,7 +97,7 @@ def propose(
 
     A language model is asked once for a plan, and again only where it does not answer.
     """
-    request = asked(pack, intent, request_input)
+    request = request_for(pack, intent, request_input)
 
     async def ask() -> Proposal:
         async with open_library(store) as library:

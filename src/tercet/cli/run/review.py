@@ -25,11 +25,11 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import Code, CriticReport, Verdict
 from tercet.core.config import RunConfig
 from tercet.critic.consolidate import consolidate
-from tercet.critic.verify import verify
 from tercet.critic.waits import Wait, find_waits
+from tercet.engine import preview
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import fill_template
-from tercet.engine.preview import preview_retrieval
+from tercet.engine.preview import request_for
 from tercet.engine.sessions import setting_of
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
@@ -70,7 +70,7 @@ def review_plan(
     The queries of a template are asked, as in a run that the pack plans; those of a caller's own plan are not, since such
     a plan is never changed.
     """
-    request = asked(pack, intent or plan.intent, request_input)
+    request = request_for(pack, intent or plan.intent, request_input)
 
     async def review() -> Case:
         async with open_library(store) as library:
@@ -90,12 +90,6 @@ def review_plan(
 def for_input(case: Case) -> Case:
     """The case of a filled template, told to whoever typed the input."""
     return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
-
-
-def asked(pack: Pack, intent: str | None, request_input: JsonObject | None) -> Request:
-    """The request for an intent; without one, for the pack's only decision."""
-    spec = pack.decision_for(intent)
-    return Request(intent=intent or (*spec.intents, spec.id)[0], input=request_input or {})
 
 
 async def setting_for(
@@ -125,12 +119,11 @@ async def judged(
 ) -> Case:
     """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
     request, relations to it are not checked."""
-    found = await preview_retrieval(plan, setting, library, SystemClock().now(), is_planned=is_planned)
+    now = SystemClock().now()
+    found, verdict = await preview.review_plan(
+        plan, setting, library, now, is_planned=is_planned, has_request=has_request
+    )
     setting = found.setting
-    compiled = setting.compiled if has_request else setting.compiled.model_copy(update={"request": None})
-    verdict = verify(setting.ctx, compiled, setting.spec, found.plan)
-    if verdict.ok and found.deferred:
-        verdict = verdict.model_copy(update={"deferred": (*verdict.deferred, *found.deferred)})
     report = consolidate(
         trace_id=setting.ctx.trace_id,
         decision_key=setting.spec.decision_key,
@@ -139,7 +132,7 @@ async def judged(
     )
     return Case(
         context=setting.ctx,
-        compiled=compiled,
+        compiled=setting.compiled,
         spec=setting.spec,
         plan=found.real,
         reviewed=found.plan,
