@@ -390,8 +390,10 @@ class Runtime(People):
         now = clock.now()
         session = f"ses_{self._options.ids()}"
         async with AsyncExitStack() as owed:
-            place = await self._place(parent, session)
-            owed.push_async_callback(self._give_back, place, session)
+            place = ALONE
+            if parent is not None:
+                place = await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
+                owed.push_async_callback(self._give_back, place, session)
             ctx = self._frame(now, owner, safety_mode, place)
             shelf = await self._shelf(request, now)
             # A planner of the caller's own might change the context that it is handed.
@@ -426,8 +428,9 @@ class Runtime(People):
                 is_dev=dev,
                 folder=folder,
             )
-            await self._pin(session, "", shelf.snapshot)
-            owed.push_async_callback(self._unpin, session, shelf.snapshot)
+            if shelf.snapshot:
+                await self._pin(session, "", shelf.snapshot)
+                owed.push_async_callback(self._unpin, session, shelf.snapshot)
             tenure = self._desk.begin(session)
             driver = self._driver(self.pack, setting, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
@@ -503,11 +506,6 @@ class Runtime(People):
             return ctx
         budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
         return ctx.model_copy(update={"run_budget": budget})
-
-    async def _place(self, parent: ToolContext | None, session: str) -> Place:
-        if parent is None:
-            return ALONE
-        return await nesting.reserve(self.journal, self.tenant, parent, session, self.pack.budget)
 
     async def _give_back(self, place: Place, session: str) -> None:
         """Give back the iterations of a run that was never begun."""
