@@ -396,8 +396,11 @@ class Runtime(People):
         now = clock.now()
         session = f"ses_{self._options.ids()}"
         async with AsyncExitStack() as owed:
-            place = await self._place(parent, session, self.pack.budget if _lane is None else _lane.budget)
-            owed.push_async_callback(self._give_back, place, session)
+            place = ALONE
+            if parent is not None:
+                budget = self.pack.budget if _lane is None else _lane.budget
+                place = await nesting.reserve(self.journal, self.tenant, parent, session, budget)
+                owed.push_async_callback(self._give_back, place, session)
             ctx = self._frame(now, owner, safety_mode, place, _lane)
             shelf = await self._shelf(request, now)
             # A planner of the caller's own might change the context that it is handed.
@@ -433,8 +436,9 @@ class Runtime(People):
                 folder=folder,
                 lane=None if _lane is None else _lane.recorded,
             )
-            await self._pin(session, "", shelf.snapshot)
-            owed.push_async_callback(self._unpin, session, shelf.snapshot)
+            if shelf.snapshot:
+                await self._pin(session, "", shelf.snapshot)
+                owed.push_async_callback(self._unpin, session, shelf.snapshot)
             tenure = self._desk.begin(session)
             driver = self._driver(self.pack, setting, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=opening.kept_blobs(self.pack, frozen))
@@ -519,11 +523,6 @@ class Runtime(People):
         budget = own.model_copy(update={"max_iterations": place.max_iterations})
         frame = None if lane is None else opening.lane_frame(lane.recorded)
         return ctx.model_copy(update={"run_budget": budget, "depth": place.depth, "lane": frame})
-
-    async def _place(self, parent: ToolContext | None, session: str, budget: RunBudget) -> Place:
-        if parent is None:
-            return ALONE
-        return await nesting.reserve(self.journal, self.tenant, parent, session, budget)
 
     async def _give_back(self, place: Place, session: str) -> None:
         """Give back the iterations of a run that was never begun."""

@@ -131,8 +131,12 @@ def _with_whole_floats_as_integers(value: Any) -> Any:
     kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType] - as above
     if kind is float:
         return int(value) if value.is_integer() else value
+    # Most members are texts: they need no call of their own.
     if kind is dict:
-        return {key: _with_whole_floats_as_integers(member) for key, member in value.items()}
+        return {
+            key: member if type(member) is str else _with_whole_floats_as_integers(member)
+            for key, member in value.items()
+        }
     if kind is list:
-        return [_with_whole_floats_as_integers(member) for member in value]
+        return [member if type(member) is str else _with_whole_floats_as_integers(member) for member in value]
     return value

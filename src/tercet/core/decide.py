@@ -711,8 +711,11 @@ class Acting:
             return step.attempt == 0 and params != call.params
         if step.is_unsettled:  # it may have happened already, as it was decided then
             return False
-        is_new = params != call.params or bool(self.state.verdict.get("deferred") or self.setting.spec.bind)
-        return is_new or bool(self.progress.left_out or self.progress.uncertain)
+        is_other = params is not call.params and params != call.params
+        if is_other or self.state.verdict.get("deferred") or self.setting.spec.bind:
+            return True
+        progress = self.progress
+        return bool(progress.left_out or progress.uncertain)
 
     def _is_learning(self, name: str) -> bool:
         """Whether another step that is under way, or that may begin at once, can bring what is not known yet: values, or
@@ -777,7 +780,7 @@ class Acting:
         state, start = self.state, self.state.start
         taken = {state.steps[name].key for name in state.frontier}
         occurrence, keys = 0, call.keys(start.tenant, start.session, 0)
-        while any(key in state.keys or key in taken for key in keys):
+        while not (taken.isdisjoint(keys) and state.keys.keys().isdisjoint(keys)):
             if not call.only_reads and call.call.tool.name not in self.setting.spec.repeatable:
                 return None
             occurrence += 1

@@ -73,7 +73,7 @@ class PreparedCall:
     def marks(self) -> e.CallMarks | None:
         """The marks by which other runs recognise the call; None if it only reads, and under earlier rules."""
         if self._marks is None and self._is_strict and not self.only_reads:
-            self._marks = marks_of(self.call.tool, self._compared)
+            self._marks = marks_of(self.call.tool, self._compared, self._identity)
         return self._marks
 
 
@@ -111,7 +111,11 @@ def print_identity(identity: dict[str, Any]) -> bytes:
 
 def params_digest(tool: str, params: dict[str, Any]) -> str:
     """Return the digest of a tool's name with some of its parameters: equal calls of any session have the same."""
-    return hash_bytes(b"[%b,%b]" % (_print(tool), print_identity(params)))
+    return _digest(tool, print_identity(params))
+
+
+def _digest(tool: str, printed: bytes) -> str:
+    return hash_bytes(b"[%b,%b]" % (_print(tool), printed))
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:
@@ -126,11 +130,12 @@ def _sorted(value: Any) -> bytes:
 # --- marks ---
 
 
-def marks_of(tool: ToolSpec, compared: dict[str, Any]) -> e.CallMarks:
-    """Return the marks of a call with these `canonical_params`."""
-    names = _names(tool)
-    same = _short(tool, repeat_params(tool, compared))
-    like = _short(tool, {names[0]: compared.get(names[0])}) if names else same
+def marks_of(tool: ToolSpec, compared: dict[str, Any], identity: bytes) -> e.CallMarks:
+    """Return the marks of a call with these `canonical_params`; `identity` are those that identify it, printed."""
+    names, once = _names(tool), tool.once_per
+    repeated = print_identity(repeat_params(tool, compared)) if once is not None else identity
+    same = _short(tool, repeated)
+    like = _short(tool, print_identity({names[0]: compared.get(names[0])})) if names else same
     return e.CallMarks(same=same, like=like, names=names)
 
 
@@ -139,5 +144,5 @@ def _names(tool: ToolSpec) -> tuple[str, ...]:
     return declared or tuple(sorted(tool.authority_parameters))
 
 
-def _short(tool: ToolSpec, params: dict[str, Any]) -> str:
-    return params_digest(tool.name, params).removeprefix("sha256:")[:32]
+def _short(tool: ToolSpec, printed: bytes) -> str:
+    return _digest(tool.name, printed).removeprefix("sha256:")[:32]

@@ -219,7 +219,7 @@ class World:
         ready = Ready(
             at=now,
             epoch=session.lease.epoch,
-            circuit=services.breakers.glance(tool.name).state(now).value,
+            circuit=str(services.breakers.glance(tool.name).state(now)),
             role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
         )
         if tool.once_per is None or state.steps[name].is_unsettled:
