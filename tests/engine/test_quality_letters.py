@@ -11,8 +11,8 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 
-from .quality_desk import Carried, carry, desk, last, mended, model, of, told
-from .workshop import Workshop
+from .quality_desk import AUTHORED, Carried, carry, desk, last, mended, model, of, told
+from .workshop import Workshop, plan, step
 
 BOOKING = Evidence(
     id="kg:booking:bk_7#snapshot_s1",
@@ -232,3 +232,60 @@ def test_a_repair_that_loses_an_item_is_taken_back(workshop: Workshop) -> None:
     notes = [entry["note"] for each in of(e.OutputsRepaired, done.found) for entry in each.log]
     assert notes
     assert all(note.startswith("taken back: it lost a list item") for note in notes)
+
+
+WIFI = Evidence(
+    id="kg:room:r_1#snapshot_s1",
+    trust=Trust.TRUSTED,
+    content={"wifi": "Harbour-2931-breeze", "key": "Harbour-9999-storm"},
+)
+WIFI_VALUE: JsonObject = {
+    "name": "wifi",
+    "from": "room#/wifi",
+    "type": "text",
+    "labels": {"en": ["password"]},
+}
+
+
+@pytest.mark.parametrize(
+    "letter", ["The Wi-Fi password is {{ wifi }}.", "The Wi-Fi password: Harbour-2931-breeze"]
+)
+def test_a_secret_that_the_decision_lists_goes_to_a_person_unchanged(workshop: Workshop, letter: str) -> None:
+    text = f"Dear guest,\n\n{letter}\n\nHave a pleasant stay."
+    pack = desk(workshop, {"letter": text}, quality={"values": (WIFI_VALUE,)}, evidence=(WIFI,))
+    done = carry(workshop, pack, accepts=False)
+    assert done.result.status in ("awaiting_gate", "paused")
+    assert done.result.outputs["letter"] == text.replace("{{ wifi }}", "Harbour-2931-breeze")
+    assert "safety" in {
+        each["dimension"] for each in last(e.OutputsCritiqued, done.found).diagnosis["defects"]
+    }
+
+
+def test_a_secret_that_no_value_lists_is_redacted(workshop: Workshop) -> None:
+    text = "Dear guest,\n\nThe key password: Harbour-9999-storm\n\nHave a pleasant stay."
+    pack = desk(workshop, {"letter": text}, quality={"values": (WIFI_VALUE,)}, evidence=(WIFI,))
+    done = carry(workshop, pack, accepts=False)
+    assert "Harbour-9999-storm" not in done.result.outputs["letter"]
+
+
+def test_a_run_in_a_language_without_a_document_says_so(workshop: Workshop) -> None:
+    document = {"output": "letter", "template": "Ihre Buchung {{ booking_id }}.", "language": "de"}
+    rules = {"values": VALUES, "units": UNITS, "documents": [document], "locale": "fr_FR"}
+    pack = desk(workshop, {"note": "x"}, quality=rules, evidence=(BOOKING,))
+    done = carry(workshop, pack, accepts=False, plan=plan(step("draft"), outputs={}))
+    assert "no document of it is in the language of the locale 'fr_FR' (documents: de)" in done.result.reason
+
+
+def test_a_word_of_a_trusted_source_stays_its_own_in_the_spelling_of_the_schema(workshop: Workshop) -> None:
+    """The rule that writes `en` for `EN` leaves the value bound, so nobody has to vouch for it."""
+    fact = Evidence(
+        id="kg:order:ord_881#snapshot_s1",
+        trust=Trust.TRUSTED,
+        content={"order_id": "ord_881", "total": 245, "shipped_on": "2026-05-04", "language": "EN"},
+    )
+    wanted = plan(
+        step("draft", evidence_refs=(fact.id,)), outputs={"language": {"$evidence": f"{fact.id}#/language"}}
+    )
+    pack = desk(workshop, {"letter": ""}, quality=AUTHORED, evidence=(fact,))
+    done = carry(workshop, pack, plan=wanted, accepts=False)
+    assert (done.result.status, done.result.outputs["language"]) == ("completed", "en")

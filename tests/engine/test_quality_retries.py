@@ -425,3 +425,26 @@ def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: W
     assert "tariff for parcels" in told(writer.questions[0])
     tokens = last(e.OutputsVerified, found).verdict["tokens"]
     assert [each["status"] for each in tokens if each["token"]["text"].startswith("7")] == ["found"]
+
+
+def test_a_failed_call_that_no_defect_is_due_to_is_not_made_again(workshop: Workshop) -> None:
+    """The letter lacks a section, and states nothing that the look-up should have brought."""
+    section = {
+        "required_sections": ["Terms"],
+        "repair": {"sections": [{"heading": "Terms", "text": "See above."}]},
+    }
+    done = carry(workshop, shop(workshop, section), plan=WRITE)
+    assert done.result.outputs["letter"].endswith("## Terms\n\nSee above.\n")
+    assert looked_up(workshop) == ["lookup"]
+    assert of(e.EvidenceFetched, done.found) == []
+
+
+def test_a_call_that_fails_again_is_made_once_in_a_run(workshop: Workshop) -> None:
+    """Two REPAIR phases: a section is added in the first, and the fee is missing in both."""
+    section = {"sections": [{"heading": "Terms", "text": "See above."}]}
+    quality = {"required_values": ["fee"], "required_sections": ["Terms"], "repair": section}
+    writer = model(
+        mended(f"{GOOD} It was shipped on May 5, 2026."), mended(f"{GOOD} It was shipped on May 6, 2026.")
+    )
+    carry(workshop, shop(workshop, quality, times=9), plan=WRITE, repairers=[writer])
+    assert looked_up(workshop) == ["lookup", "lookup:repair1"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from tercet.contracts.documents import Document, DocumentValue, PluralForms
 from tercet.contracts.plain import PlainObject
+from tercet.contracts.pointer import value_at
 from tercet.contracts.repair import RepairRules
 from tercet.contracts.rubric import (
     MOST_CASES,
@@ -26,6 +28,7 @@ LONGEST_CLASS = 400
 MEASURED_ELSEWHERE = frozenset({"schema", "policy", "test_pass_rate", "self_consistency", "confidence"})
 """Thresholds that no dimension of a rubric is held to, whatever its name: they have a measurement of their own."""
 _LEVELS: tuple[TestLevelName, ...] = get_args(TestLevelName)
+_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]{2,8}){0,3}")
 
 
 class TestCommand(Authored):
@@ -118,6 +121,11 @@ class SelfConsistency(Authored):
         return self
 
 
+def language_of(locale: str) -> str:
+    """Return the language of a CLDR locale."""
+    return re.split("[_-]", locale)[0].lower()
+
+
 class QualityRules(Authored):
     """How outputs of a decision are verified, criticised and repaired before they are committed."""
 
@@ -156,6 +164,20 @@ class QualityRules(Authored):
     """Whether a result with small defects is of use: then a person may accept it as partial."""
     novelty: Score | None = None
     """Runs that are further than this from every run before them go to a person; None looks at no runs before."""
+
+    def locale_for(self, given: JsonObject) -> str:
+        """Return the locale of outputs: what the request says where it may, else `locale`."""
+        place = (self.locale_from or "").partition("#")[2]
+        said = value_at(given, place) if self.locale_from is not None else None
+        return said if isinstance(said, str) and _LOCALE.fullmatch(said) else self.locale
+
+    def explain_missing(self, output: str, given: JsonObject) -> str:
+        """Return why no document was rendered for an output; empty where the language is not the reason."""
+        languages = {each.language for each in self.documents if each.output == output}
+        locale = self.locale_for(given)
+        if not languages or {"", language_of(locale)} & languages:
+            return ""
+        return f": no document of it is in the language of the locale {locale!r} (documents: {', '.join(sorted(languages))})"
 
     @model_validator(mode="after")
     def _values_are_named_once(self) -> Self:

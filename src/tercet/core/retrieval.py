@@ -11,10 +11,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tercet.contracts.behaviour import Behaviour
+from tercet.contracts.documents import find_slots
 from tercet.contracts.evidence import Evidence, parse_ref
+from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
-from tercet.contracts.quality import CritiqueDiagnosis, Defect
+from tercet.contracts.quality import CritiqueDiagnosis, Defect, RootCauseClass
 from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
@@ -110,9 +112,30 @@ def failed_look_ups(run: Run) -> tuple[str, ...]:
     """Return the steps whose read_only calls failed for good and have brought nothing since; none that a person approves."""
     if not run.config.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED):
         return ()
-    brought = {each.step for each in run.state.quality.retried}
-    failed = (name for name, step in run.state.steps.items() if step.has_failed_call and name not in brought)
-    return tuple(name for name in failed if _is_free(run, name))
+    quality = run.state.quality
+    done = {*quality.called_again, *(each.step for each in quality.retried)}
+    failed = (name for name, step in run.state.steps.items() if step.has_failed_call and name not in done)
+    return tuple(name for name in failed if _is_free(run, name) and _is_missed(run, name))
+
+
+def _is_missed(run: Run, name: str) -> bool:
+    """Whether a defect may be due to what a step did not bring: it lacks a value of it, or holds one that nothing equals."""
+    if not run.config.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY):
+        return True
+    quality, rules = run.state.quality, run.config.spec.quality
+    verdict = VerificationVerdict.model_validate(quality.verdict) if quality.verdict else None
+    if verdict is None or not verdict.schema_valid or rules is None:
+        return True
+    lacking = {
+        slot for part in verdict.missing for slot in (part.name, *(s.name for s in find_slots(part.name)))
+    }
+    has_unknown = any(token.status == "unknown" for token in verdict.tokens)
+    diagnosis = CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
+    known = Circumstances(failed_tools=(run.followed.calls[name].tool.name,))
+    is_named = RootCauseClass.TOOL_FAILURE in {classify(each, known).root_cause for each in diagnosis.defects}
+    return (
+        is_named or has_unknown or any(each.name in lacking and each.reads({name}) for each in rules.values)
+    )
 
 
 def _is_free(run: Run, name: str) -> bool:

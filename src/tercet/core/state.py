@@ -374,6 +374,8 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The ids of what was found, and of what these tools brought."""
     retried: tuple[ToolRetry, ...] = ()
     """What tools brought that failed in the plan of these outputs and were called again for their repairs."""
+    called_again: tuple[str, ...] = ()
+    """The steps whose failed calls were made again in vain."""
     fetched: tuple[str, ...] = ()
     """The ids of all that was found for repairs of these outputs: they stand on it from then on."""
     best: Round | None = None

@@ -295,6 +295,11 @@ def _is_printed_alike(one: Json, other: Json) -> bool:
         return False
 
 
+def _explain_missing(run: Run, name: str) -> str:
+    rules = run.spec.quality if run.context.goes_by(Behaviour.OUTPUTS_READ_CLOSELY) else None
+    return rules.explain_missing(name, run.compiled.input()) if rules else ""
+
+
 def evaluate_utility(recorded: Recorded) -> Evaluation:
     """The decision's outputs exist and are valid, and the required steps ran."""
     run = recorded.run
@@ -305,7 +310,10 @@ def evaluate_utility(recorded: Recorded) -> Evaluation:
     due = [step for step in run.plan.steps if step.kind == "tool" and step.id not in excused]
     undone = [step for step in due if step.id not in done]
     findings = [
-        Finding(code="output_missing", message=f"required output {name} is missing") for name in missing
+        Finding(
+            code="output_missing", message=f"required output {name} is missing{_explain_missing(run, name)}"
+        )
+        for name in missing
     ]
     faults = schema_faults(run)
     findings += [Finding(code="output_invalid", message=message) for message in faults]

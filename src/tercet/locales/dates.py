@@ -8,9 +8,8 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from tercet.locales.plain_text import ORDINAL, WEAK
+from tercet.locales.plain_text import ORDINAL, WEAK, level
 from tercet.locales.vocabulary import Vocabulary
-from tercet.quality.words import fold
 
 _PIVOT = 70
 """Two-digit years below it are of this century."""
@@ -82,7 +81,7 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
     names = "|".join(sorted(map(re.escape, words.months), key=len, reverse=True))
     days = "|".join(sorted(map(re.escape, words.weekdays), key=len, reverse=True))
     to = "|".join(map(re.escape, (words.lexicon.to if words.lexicon else "").split()))
-    month = rf"(?P<m>{names})\b(?:\.(?=\s+\d))?"
+    month = rf"(?P<m>{names})(?!\w)(?:\.(?=\s+\d))?"
     weekday = rf"(?:\b(?P<w>{days})\b\.?,?\s+(?:the\s+|den\s+|dem\s+|le\s+|el\s+)?)?"
     year = r"(?:,?\s+(?:del?\s+)?(?P<y>\d{4})(?!\d)(?:\s?г(?:ода|\.)?)?)"
     ends = (
@@ -99,7 +98,7 @@ def _named_patterns(words: Vocabulary) -> tuple[re.Pattern[str], ...]:
 
 def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[ReadDate]:
     groups = match.groupdict()
-    month = words.months[fold(match["m"]).rstrip(".")]
+    month = words.months[level(match["m"]).rstrip(".")]
     year = groups.get("y") or ""
     if groups.get("d") is None:
         yield ReadDate(match.start(), match.end(), f"{year}-{month:02}")
@@ -122,6 +121,6 @@ def _weekday_agrees(value: str, weekday: str | None, words: Vocabulary) -> bool:
     if not weekday or value.startswith("--"):
         return True
     try:
-        return date.fromisoformat(value).weekday() == words.weekdays[fold(weekday).rstrip(".")]
+        return date.fromisoformat(value).weekday() == words.weekdays[level(weekday).rstrip(".")]
     except ValueError:
         return False

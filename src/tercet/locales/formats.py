@@ -11,7 +11,7 @@ from typing import Any, assert_never, cast
 from babel import Locale
 from babel.dates import format_date
 from babel.numbers import format_currency, format_decimal, format_percent
-from babel.units import UnknownUnitError, format_unit
+from babel.units import format_unit
 
 from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
@@ -70,13 +70,14 @@ def _quantity(number: Decimal, known: KnownValue, locale: Locale, units: Units) 
             locale.plural_form(abs(number)), number
         )
         return (form if is_exact and form else own.get("other", "{}")).replace("{}", shown)
-    try:
-        return format_unit(shown if number < 0 else number, known.unit, "long", locale=locale)
-    except UnknownUnitError as error:
+    # Babel takes `spoon` for a tablespoon: a unit is one of CLDR's only by its whole name.
+    if not any(known.unit in (name, name.partition("-")[2]) for name in locale.unit_display_names):
         raise UsageError(
-            f"the unit {known.unit!r} has no pattern in {locale.language!r}",
-            remedy=f"write one under units.{known.unit}",
-        ) from error
+            f"the unit {known.unit!r} is neither in CLDR nor declared for {locale.language!r}",
+            remedy=f"declare it under [decision.quality.units.{known.unit}], such as "
+            f'{locale.language} = {{ one = "{{}} {known.unit}", other = "{{}} {known.unit}s" }}',
+        )
+    return format_unit(shown if number < 0 else number, known.unit, "long", locale=locale)
 
 
 def _table(known: KnownValue, locale: Locale) -> str:

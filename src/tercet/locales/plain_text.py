@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +25,7 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 _LOOKALIKES = str.maketrans("OoОоΟοlIІіΙ|ЗзЅ", "000000111111335")
 _DISGUISED = re.compile(r"(?<![\w|])(?=[^\W_]*\d)(?=\d*[OoОоΟοIІΙ|ЗзЅ])[\dOoОоΟοlIІіΙ|ЗзЅ]+(?![\w|])")
 _DISGUISED_AMOUNT = re.compile(r"(?<![\w|])[OoОоΟοlIІΙ|ЗзЅ]{2,12}(?=\s?[€$£¥₽%])")
+_KANJI_NUMBER = re.compile("[〇一二三四五六七八九十百千万億]{2,}|[一二三四五六七八九十](?=[円名個回泊])")
 _PER = frozenset({"per", "pour", "por"})
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -53,7 +54,9 @@ def read_plain(text: str, decimal_mark: str, lexicon: Lexicon | None) -> PlainTe
     plain = _without_hidden(text, decimal_mark)
     shown = _DISGUISED.sub(lambda match: match[0].translate(_LOOKALIKES), plain.text)
     plain.text = _DISGUISED_AMOUNT.sub(lambda match: match[0].translate(_LOOKALIKES), shown)
-    return plain if lexicon is None else _with_digits(plain, lexicon)
+    return _with_digits(
+        plain, _kanji_numbers(plain.text) if lexicon is None else _spelled_numbers(plain.text, lexicon)
+    )
 
 
 def _without_hidden(text: str, decimal_mark: str) -> PlainText:
@@ -100,9 +103,24 @@ def _number_sign(value: float, last: str, decimal_mark: str) -> str:
     return f"{'' if last.isdigit() else digits[0]}{decimal_mark}{digits[2]}"
 
 
-def _with_digits(plain: PlainText, lexicon: Lexicon) -> PlainText:
+def _kanji_numbers(text: str) -> Iterator[tuple[int, int, str]]:
+    """The numbers that are written in kanji, as digits."""
+    for match in _KANJI_NUMBER.finditer(text):
+        total, section, digit = 0, 0, 0
+        for char in match[0]:
+            number = int(unicodedata.numeric(char))
+            if number < 10:
+                digit = digit * 10 + number
+            elif number < 10_000:
+                section, digit = section + max(digit, 1) * number, 0
+            else:
+                total, section, digit = total + max(section + digit, 1) * number, 0, 0
+        yield match.start(), match.end(), str(total + section + digit)
+
+
+def _with_digits(plain: PlainText, spelled: Iterable[tuple[int, int, str]]) -> PlainText:
     read, parts, done = PlainText(), list[str](), 0
-    for start, end, digits in _spelled_numbers(plain.text, lexicon):
+    for start, end, digits in spelled:
         parts += [plain.text[done:start], digits]
         read.starts += [*plain.starts[done:start], *[plain.starts[start]] * len(digits)]
         read.ends += [*plain.ends[done:start], *[plain.ends[end - 1]] * len(digits)]

@@ -91,4 +91,4 @@ def _fill(
     try:
         return value, format_value(value, locale, units)
     except UsageError as error:
-        return value, _Refusal("missing_value", error.message)
+        return value, _Refusal("missing_value", f"{error.message}: {error.remedy}")

@@ -15,6 +15,7 @@ from babel.numbers import get_currency_name, get_currency_symbol
 from tercet.contracts.documents import PluralForms
 from tercet.contracts.errors import UsageError
 from tercet.locales.lexicon import LEXICONS, Lexicon
+from tercet.locales.plain_text import level
 from tercet.quality.values import CLDR_UNITS
 from tercet.quality.words import fold, same_word, words_of
 
@@ -219,7 +220,7 @@ class Vocabulary:
         for context in ("format", "stand-alone"):
             for width in ("wide", "abbreviated"):
                 for number, word in _table(_table(table.get(context)).get(width)).items():
-                    found.setdefault(fold(str(word)).rstrip("."), int(number))
+                    found.setdefault(level(str(word)).rstrip("."), int(number))
         return found
 
     @cached_property

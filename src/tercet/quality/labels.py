@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -71,13 +71,13 @@ class LabelIndex:
         starts = [token.start for token in tokens]
         ends = [token.end for token in tokens]
         outside = [each for each in words if bisect_right(starts, each[1]) == bisect_right(ends, each[1])]
-        found = self._find(words)
-        return [
-            *found,
-            *(each for each in self._find(outside) if len(each.phrase) > 1 and each not in set(found)),
-        ]
+        # With a short word between its words as well: `send it back`.
+        found = dict.fromkeys(self._find(words))
+        found |= dict.fromkeys(each for each in self._find(outside, gap=3) if len(each.phrase) > 1)
+        return list(found)
 
-    def _find(self, words: Sequence[tuple[str, int, int]]) -> list[Occurrence]:
+    def _find(self, words: Sequence[tuple[str, int, int]], gap: int = 0) -> list[Occurrence]:
+        """Where labels stand among some words; `gap` is the length of a word that may stand behind their first."""
         found: list[Occurrence] = []
         for at, (word, start, end) in enumerate(words):
             for known, part in self._words_like(word):
@@ -86,12 +86,14 @@ class LabelIndex:
                     continue
                 if known in self._single:
                     found.append(Occurrence(start, end, (known,)))
-                following = words[at + 1][0][:3] if at + 1 < len(words) else ""
-                found += [
-                    Occurrence(start, words[at + len(phrase) - 1][2], phrase)
-                    for phrase in self._longer.get((known, following), ())[:_MAX_SIMILAR]
-                    if _goes_on(phrase, words, at)
-                ]
+                for skipped in range(2 if at + 2 < len(words) and len(words[at + 1][0]) <= gap else 1):
+                    rest = words[at + 1 + skipped : at + MAX_PHRASE + skipped]
+                    like = self._longer.get((known, rest[0][0][:3] if rest else ""), ())[:_MAX_SIMILAR]
+                    found += [
+                        Occurrence(start, rest[len(phrase) - 2][2], phrase)
+                        for phrase in like
+                        if _goes_on(phrase, rest)
+                    ]
         return found
 
     def _words_like(self, word: str) -> list[tuple[str, int]]:
@@ -123,22 +125,24 @@ class LabelIndex:
             )
 
 
-def _goes_on(phrase: Phrase, words: Sequence[tuple[str, int, int]], at: int) -> bool:
-    if at + len(phrase) > len(words):
-        return False
-    return all(same_word(wanted, words[at + step][0]) for step, wanted in enumerate(phrase[1:], 1))
+def _goes_on(phrase: Phrase, rest: Sequence[tuple[str, int, int]]) -> bool:
+    """Whether some words begin with those of a phrase behind its first."""
+    is_whole = len(rest) >= len(phrase) - 1
+    return is_whole and all(same_word(wanted, rest[step][0]) for step, wanted in enumerate(phrase[1:]))
 
 
 class NearestLabels:
     """Finds the labels that are nearest to a token inside a range."""
 
-    def __init__(self, text: str, occurrences: list[Occurrence], tokens: Sequence[TextToken]) -> None:
-        self._text = text
+    def __init__(
+        self, text: str, occurrences: list[Occurrence], tokens: Sequence[TextToken], *, is_close: bool = True
+    ) -> None:
+        self._text, self._is_close = text, is_close
         self._found = sorted(occurrences)
         self._starts = [each.start for each in self._found]
         self._tokens = sorted(tokens, key=lambda token: token.start)
         self._token_starts = [token.start for token in self._tokens]
-        self._weights = _Weights(text, self._token_starts)
+        self._weights = _Weights(text, self._tokens, {each.end for each in occurrences} if is_close else None)
 
     def inside(self, where: Range) -> list[Occurrence]:
         """Return the labels in a range, the first `MAX_INSIDE` of many."""
@@ -172,9 +176,15 @@ class NearestLabels:
 
     def _cost(self, token: TextToken, label: Occurrence, distance: int) -> int:
         """How far a label is from a token; most stand before it, so one behind it counts as further."""
-        has_rival = any(self.distance(label, other) <= distance for other in self._rivals(label, token))
+        has_rival = any(
+            self._far(label, other) <= self._far(label, token) for other in self._rivals(label, token)
+        )
         behind = _BEHIND if distance else token.kind != "number"  # 12 seats, 0.15 EUR a day
         return distance + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * behind
+
+    def _far(self, label: Occurrence, token: TextToken) -> int:
+        """How far a token is from a label; what stands before the label is further, by `is_close`."""
+        return self.distance(label, token) + _BEHIND * (self._is_close and token.start < label.start)
 
     def nearer(self, label: Occurrence, token: TextToken) -> list[TextToken]:
         """Return the tokens like one that are nearer to a label than it is."""
@@ -204,9 +214,20 @@ class NearestLabels:
 class _Weights:
     """What is between two places: words, and for several words each a comma or a token; not what stands in brackets."""
 
-    def __init__(self, text: str, token_starts: Sequence[int]) -> None:
-        marks = [(start, 1) for _, start, _ in word_ranges(text)]
-        marks += [(match.start(), 3 if match[0] not in ".!?。" else 8) for match in _BREAK.finditer(text)]
+    def __init__(self, text: str, tokens: Sequence[TextToken], label_ends: Collection[int] | None) -> None:
+        token_starts, ends = [token.start for token in tokens], [token.end for token in tokens]
+        marks = [
+            (start, 1)
+            for _, start, _ in word_ranges(text)
+            # The words of a date are not counted besides the date.
+            if label_ends is None or bisect_right(token_starts, start) == bisect_right(ends, start)
+        ]
+        marks += [
+            (match.start(), 3 if match[0] not in ".!?。" else 8)
+            for match in _BREAK.finditer(text)
+            # A dash behind a label stands for a verb.
+            if match[0] not in "–—" or match.start() - 1 not in (label_ends or ())
+        ]
         marks += [(start, 3) for start in token_starts]
         marks.sort()
         self._places = [place for place, _ in marks]

@@ -105,7 +105,7 @@ class _Screening:
         found = LabelIndex(phrases, read.language, is_close=self._is_close).find(read.text, read.tokens)
         starts = [token.start for token in read.tokens]
         whole = [each for each in found if not self._is_interrupted(each, starts)]
-        return NearestLabels(read.text, whole, read.tokens)
+        return NearestLabels(read.text, whole, read.tokens, is_close=self._is_close)
 
     def _is_interrupted(self, label: Occurrence, starts: Sequence[int]) -> bool:
         """Whether there is a token between the words of a label that it could name itself, or more than one."""
@@ -143,7 +143,7 @@ class _Screening:
         """
         first = {token.start: self._find(token, None) for token in tokens}
         missed = {start for start, (found, _) in first.items() if not found}
-        used: dict[Occurrence, int] = {}
+        used: dict[str, dict[Occurrence, int]] = {}
         for token in tokens:
             found, labels = first[token.start]
             if any(
@@ -152,11 +152,16 @@ class _Screening:
                 first[token.start] = ((), [])
                 continue
             for label in self._used(labels, found):
-                used[label] = min(self._labels.distance(label, token), used.get(label, MAX_DISTANCE))
+                by_kind = used.setdefault(self._kind(token), {})
+                by_kind[label] = min(self._labels.distance(label, token), by_kind.get(label, MAX_DISTANCE))
         again = [token for token in tokens if token.start in missed]
         return {start: found for start, (found, _) in first.items()} | {
-            token.start: self._find(token, used)[0] for token in again
+            token.start: self._find(token, used.get(self._kind(token), {}))[0] for token in again
         }
+
+    def _kind(self, token: TextToken) -> str:
+        """The tokens that a label is used up by: one that names a date may name a time of day besides."""
+        return ("time" if token.kind == "time" else "other") if self._is_close else ""
 
     def _authors(self, token: TextToken) -> set[str]:
         """Who wrote the characters of a token, without the space in it."""

@@ -23,7 +23,12 @@ def print_mistake(outcome: Outcome) -> None:
     flagged = [
         each for each in outcome.flagged if not any(each in token or token in each for token in planted)
     ]
-    if missed or flagged or not outcome.is_lossless or (outcome.is_alarmed and not planted):
+    if (
+        missed
+        or flagged
+        or not outcome.is_lossless
+        or (not planted and not (outcome.is_unchanged and outcome.status == "awaiting_gate"))
+    ):
         print(
             "\n" + outcome.case["id"], outcome.status, "MISSED", missed, "FALSE", flagged, outcome.is_lossless
         )

@@ -11,6 +11,7 @@ from tercet.contracts.documents import KnownValue, TableColumn
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
 from tercet.locales import format_value, read_text
+from tercet.locales.slots import render
 from tercet.quality.screen import screen
 
 from .scenarios import UNITS, known_in
@@ -158,3 +159,16 @@ def test_without_the_extra_the_answer_says_what_to_install(monkeypatch: pytest.M
     with pytest.raises(UsageError) as caught:
         read_text("/t", "", [], "en", {}, "pack")
     assert (caught.value.code, caught.value.remedy) == ("extra_missing", "pip install 'tercet[locales]'")
+
+
+def test_a_unit_that_is_neither_in_cldr_nor_declared_says_how_to_declare_it() -> None:
+    known = [
+        KnownValue(name="dose", value="2", type="count", unit="spoon", pointer="p#/dose", trust=Trust.TRUSTED)
+    ]
+    (fault,) = render("Take {{ dose }}.", known, "en", {}, author="pack").faults
+    assert fault.code == "missing_value"
+    assert "'spoon' is neither in CLDR nor declared for 'en'" in fault.message
+    assert (
+        '[decision.quality.units.spoon], such as en = { one = "{} spoon", other = "{} spoons" }'
+        in fault.message
+    )

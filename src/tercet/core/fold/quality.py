@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from tercet.contracts import pointer
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.core import events as e
@@ -191,6 +192,8 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
         demand(state, event, is_met=has_failed, why=f"no call of step {each.step} has failed")
     fetched = tuple(dict.fromkeys((*state.quality.fetched, *event.refs)))
     brought = tuple(each for each in event.results if not each.error)
+    is_close = Behaviour.OUTPUTS_READ_CLOSELY in state.start.behaviour
+    again = tuple(each.step for each in event.results if each.error and is_close)
     refs = (ref for each in brought for ref in result_refs(each.step))
     return changed(
         state,
@@ -201,6 +204,7 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
             fresh=(*event.refs, *refs),
             fetched=fetched,
             retried=(*state.quality.retried, *brought),
+            called_again=(*state.quality.called_again, *again),
         ),
         used=add(state.used, tool_calls=event.calls, cost=event.cost),
     )

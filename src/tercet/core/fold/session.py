@@ -293,7 +293,9 @@ def outputs_produced(state: State, event: e.OutputsProduced) -> State:
         outputs=event.outputs,
         missing=event.missing,
         memory=event.memory,
-        quality=msgspec.structs.replace(afresh(state.quality), vote={}, drafts={}, fetched=(), retried=()),
+        quality=msgspec.structs.replace(
+            afresh(state.quality), vote={}, drafts={}, fetched=(), retried=(), called_again=()
+        ),
     )
 
 

@@ -78,6 +78,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
         executed=review.executed,
         passed=review.passed,
         is_close=review.is_close,
+        request_input=review.setting.compiled.input(),
     )
     if review.rules.judge == "model" and verdict.unjudged:
         judgements = yield from judge_texts(verdict.unjudged, review.read, review.evidence)

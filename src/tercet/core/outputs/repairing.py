@@ -115,6 +115,7 @@ def _materials(review: OutputReview) -> Materials:
         guide=slot_guide(review.known) if review.rules.values else "",
         required_sections=review.rules.required_sections,
         stated=tuple(_stated(review)),
+        is_close=review.is_close,
     )
 
 
@@ -124,9 +125,11 @@ def _stated(review: OutputReview) -> Iterator[Stated]:
         for piece in read.pieces:
             if piece.source == "bound" and (shown := read.text[piece.start : piece.end]):
                 yield Stated(read.pointer, shown, piece.slot)
+    listed = {value.pointer: value.name for value in review.known if value.name} if review.is_close else {}
     for each in review.verdict.tokens if review.verdict else ():
         if each.status == "found":
-            yield Stated(parse_location(each.location).pointer, each.token.text, each.slot)
+            slot = next((listed[source] for source in each.sources if source in listed), each.slot)
+            yield Stated(parse_location(each.location).pointer, each.token.text, slot)
 
 
 def _history(review: OutputReview) -> Iterator[RepairEntry]:

@@ -14,7 +14,7 @@ from tercet.contracts.documents import KnownValue, ReadText, TextPiece
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.quality import TestResult
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.quality_rules import QualityRules, SelfConsistency, language_of
 from tercet.contracts.repair import Escalation
 from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
 from tercet.contracts.run import Run
@@ -26,8 +26,6 @@ from tercet.core.outputs.grounds import find_sources, grounds_of, put_in_order
 from tercet.core.state import State
 from tercet.quality.values import known_values
 from tercet.quality.verification.leaves import Leaf, is_text, leaves
-
-_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]{2,8}){0,3}")
 
 
 class ToRead(NamedTuple):
@@ -94,15 +92,12 @@ class OutputReview:
     @property
     def locale(self) -> str:
         """The locale of the outputs: what the request says, if it may, else what the pack says."""
-        rules, said = self.rules, None
-        if rules.locale_from is not None:
-            said = pointer.value_at(self.setting.compiled.input(), rules.locale_from.partition("#")[2])
-        return said if isinstance(said, str) and _LOCALE.fullmatch(said) else rules.locale
+        return self.rules.locale_for(self.setting.compiled.input())
 
     @property
     def language(self) -> str:
         """The language of the locale."""
-        return re.split("[_-]", self.locale)[0].lower()
+        return language_of(self.locale)
 
     @cached_property
     def known(self) -> tuple[KnownValue, ...]:
@@ -151,7 +146,9 @@ class OutputReview:
         if is_text(leaf.value):
             return ToRead(place, leaf.value)
         drafted = self.state.quality.drafts or self.outputs
-        is_unchanged = pointer.value_at(drafted, place) == leaf.value
+        # A word or number of a trusted source stays its own in the spelling that the schema asks for.
+        before = _shown(pointer.value_at(drafted, place)).strip().casefold()
+        is_unchanged = before == _shown(leaf.value).casefold()
         source = next((sources[each] for each in _prefixes(place) if each in sources), "")
         name = next((key for key in reversed(leaf.place) if isinstance(key, str)), "")
         return ToRead(place, _shown(leaf.value), name=_words(name), source=source if is_unchanged else "")

@@ -35,10 +35,14 @@ def find_loss(
     sections: Sequence[str] = (),
     stated: Sequence[Stated] = (),
     may_drop: bool = False,
+    is_close: bool = True,
 ) -> str:
-    """Return what a repair took away, in words; empty if it took nothing. `may_drop` lets whole members go, which the
-    schema does not know."""
-    return next(_losses(before, after, sections, stated, may_drop=may_drop), "")
+    """Return what a repair took away, in words; empty if it took nothing.
+
+    `may_drop` lets whole members go, which the schema does not know. `is_close` counts how often a value is stated.
+    """
+    lost = next(_losses(before, after, sections, stated, may_drop=may_drop), "")
+    return lost or (next(_lost_mentions(before, after, stated, may_drop=may_drop), "") if is_close else "")
 
 
 def _losses(
@@ -68,6 +72,23 @@ def _losses(
     for each in stated:
         if is_judged(each.pointer) and not _is_stated(each, str(value_at(after, each.pointer) or "")):
             yield f"{each.text[:80]!r} of {each.pointer}"
+
+
+def _lost_mentions(
+    before: JsonObject, after: JsonObject, stated: Sequence[Stated], *, may_drop: bool
+) -> Iterator[str]:
+    """The values that a text states less often than before: `1` in `10` does not count, and a slot of it does."""
+    for each in dict.fromkeys(stated):
+        if may_drop and not is_there(after, each.pointer):
+            continue
+        old, new = (str(value_at(outputs, each.pointer) or "") for outputs in (before, after))
+        if _count_mentions(each, new) < _count_mentions(each, old):
+            yield f"{each.text[:80]!r} of {each.pointer}"
+
+
+def _count_mentions(value: Stated, text: str) -> int:
+    alone = re.findall(rf"(?<![\w]){re.escape(value.text)}(?![\w])", text)
+    return len(alone) + sum(slot.name == value.slot for slot in find_slots(text))
 
 
 def _list_lengths(value: Any, place: str = "") -> Iterator[tuple[str, int]]:

@@ -39,6 +39,7 @@ def verify_output(
     executed: Collection[str] = (),
     passed: Collection[str] = (),
     is_close: bool = True,
+    request_input: JsonObject | None = None,
 ) -> VerificationVerdict:
     """Return what schema and screen say about outputs.
 
@@ -46,7 +47,7 @@ def verify_output(
     tests vouch for them. `is_close` is whether they are read by `Behaviour.OUTPUTS_READ_CLOSELY`.
     """
     rules = spec.quality or QualityRules()
-    faults = find_schema_faults(spec, outputs)
+    faults = find_schema_faults(spec, outputs, request_input if is_close else None)
     if faults:
         return refuse(faults, rules.verification)
     screened = [each for each in read if not is_within(each.pointer, executed)]
@@ -60,11 +61,15 @@ def verify_output(
     return _conclude(tokens, missing, unjudged, rules.verification)
 
 
-def find_schema_faults(spec: DecisionSpec, outputs: JsonObject) -> tuple[SchemaFault, ...]:
+def find_schema_faults(
+    spec: DecisionSpec, outputs: JsonObject, request_input: JsonObject | None = None
+) -> tuple[SchemaFault, ...]:
     """Return every way in which outputs break the contract of their decision."""
     found = [
         SchemaFault(
-            pointer=pointer.join((name,)), keyword="required", message=f"{name!r} is a required output"
+            pointer=pointer.join((name,)),
+            keyword="required",
+            message=f"{name!r} is a required output{_explain_missing(spec, name, request_input)}",
         )
         for name in spec.required_outputs
         if name not in outputs
@@ -75,6 +80,14 @@ def find_schema_faults(spec: DecisionSpec, outputs: JsonObject) -> tuple[SchemaF
             for fault in schemas.faults(spec.outputs_text, outputs)
         ]
     return tuple(found[:MAX_FAULTS])
+
+
+def _explain_missing(spec: DecisionSpec, name: str, request_input: JsonObject | None) -> str:
+    return (
+        ""
+        if spec.quality is None or request_input is None
+        else spec.quality.explain_missing(name, request_input)
+    )
 
 
 def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> VerificationVerdict:
