@@ -13,8 +13,12 @@ PEERS   = .venv/bench/.ready
 # At most eight workers: beyond that their start costs more than they save.
 PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 
+# Compiled files are kept even where the environment says otherwise: every worker of pytest and every process that a test
+# starts would compile the sources again.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-random check crash requirements outputs bench bench-critic pictures api size fmt clean
+.PHONY: help setup demo test test-quick test-random check crash requirements outputs bench bench-critic pictures api size fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -28,6 +32,9 @@ demo: $(READY) ## a refund: refused, gated, approved, killed after the payment, 
 
 test: $(READY) ## run the tests
 	@$(PYTEST)
+
+test-quick: $(READY) ## run the tests that need no other process, with few examples (under two minutes)
+	@$(PYTEST) -q --no-header --tb=short -r f --quick
 
 test-random: $(READY) ## try the properties with random examples for about two minutes
 	@$(PYTEST) -q --no-header --tb=short -r f --random-examples 100

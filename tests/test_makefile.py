@@ -42,6 +42,7 @@ def clone(tmp_path: Path) -> Path:
     [
         ("demo", "-m tercet demo"),
         ("test", "-m pytest -n auto"),
+        ("test-quick", "--quick"),
         ("test-random", "--random-examples"),
         ("check", ".venv/bin/lint-imports --no-logo"),
         ("fmt", "-m ruff format"),

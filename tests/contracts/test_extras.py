@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tercet.contracts.errors import extra_missing
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,7 @@ def test_the_answer_is_one_code_and_one_command() -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_extra_that_is_asked_for_is_declared() -> None:
     """Nobody is told to install an extra that the package has not."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import Phase, given, settings
 
 from critic import naive
@@ -37,6 +38,7 @@ def test_both_critics_agree_about_authority(case: Case) -> None:
     assert_agreement(case)
 
 
+@pytest.mark.slow
 def test_the_generator_reaches_every_end() -> None:
     """Plans pass, are refused and are asked about; each often enough to be a test."""
     seen: Counter[str] = Counter()

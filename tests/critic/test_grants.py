@@ -146,6 +146,7 @@ def test_both_critics_grant_the_same(found: tuple[Case, str, dict[str, Any]]) ->
     assert granted_by(*case, step_id, params) == naive.first_grant(case, step_id, params)
 
 
+@pytest.mark.slow
 def test_the_generator_grants_often_enough() -> None:
     """At least one call in ten is granted, and by no means all."""
     seen: Counter[bool] = Counter()

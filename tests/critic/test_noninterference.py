@@ -151,6 +151,7 @@ def without_labels(case: Case) -> Verdict:
     return verify(*case._replace(compiled=CompiledContext.model_validate(compiled)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("critic", [without_marks, without_labels])
 def test_the_property_finds_a_weakened_critic(critic: Critic) -> None:
     """A critic that overlooks one sort of untrusted value does not pass."""
@@ -536,6 +537,7 @@ def test_an_attackers_values_change_no_run(scene: Scene) -> None:
     assert_runs_alike(scene, {})
 
 
+@pytest.mark.slow
 def test_honest_effects_happen_in_the_generated_runs() -> None:
     """The property is not met by refusing everything: a good part of the runs has effects."""
     counts: list[int] = []
@@ -549,6 +551,7 @@ def test_honest_effects_happen_in_the_generated_runs() -> None:
     assert sum(count > 0 for count in counts) > 0.08 * len(counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("weakness", "sort"),
     [

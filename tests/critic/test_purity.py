@@ -276,6 +276,7 @@ def test_the_locks_hold() -> None:
     assert asked("attempt") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.req("R81")
 def test_the_critic_says_the_same_everywhere(tmp_path: Path) -> None:
     """Hash seed, time zone, language and working folder change nothing, to the last byte."""

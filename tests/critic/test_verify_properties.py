@@ -110,6 +110,7 @@ def test_a_spoilt_refund_is_refused_for_what_was_spoilt(case: Case) -> None:
         assert verdict.refusals == ()
 
 
+@pytest.mark.slow
 @pytest.mark.req("R82", "R83", "R84", "R86", "R87", "R88", "R97", "R98", "R99")
 def test_the_generators_meet_every_rule() -> None:
     """The samples that both critics agree on hold every code of a refusal, and at least one plan in seven passes."""

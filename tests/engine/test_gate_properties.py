@@ -169,6 +169,7 @@ def _is_seen(played: Played, found: set[str]) -> None:
     found |= {f"answer {event.answer}" for event in played.history if isinstance(event, e.GateAnswered)}
 
 
+@pytest.mark.slow
 def test_the_scenes_are_worth_playing() -> None:
     """Among two hundred scenes every kind of end and the usual answers happen: the properties above are not empty."""
     found: set[str] = set()

@@ -128,6 +128,7 @@ def played(scene: str, nth: int, fault: Fault = "unavailable") -> tuple[str, int
     return workshop.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_journal_that_fails_once_changes_no_end(scene: str, fault: Fault) -> None:

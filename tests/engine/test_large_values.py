@@ -58,6 +58,7 @@ class Places:
         self._monkeypatch.setattr(owner, name, noted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", LARGE)
 def test_what_grows_with_a_value_is_done_in_a_thread(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, shape: str

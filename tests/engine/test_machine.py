@@ -227,6 +227,7 @@ def test_no_event_lets_a_delivery_begin_early() -> None:
     assert tried >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.req("R139", "R251")
 def test_every_transition_of_the_table_happens_and_no_other() -> None:
     """Over thousands of ways through possible events, sessions change their state exactly as the table says."""

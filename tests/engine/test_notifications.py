@@ -58,6 +58,7 @@ def run_to_gate(workshop: Workshop, notify: dict[str, Any], signals: Signals | N
     return workshop.run(main())
 
 
+@pytest.mark.slow
 def test_a_program_reads_the_gate_from_its_input(workshop: Workshop, tmp_path: Path) -> None:
     """It gets one JSON object: which gate, the call with its parameters, who may answer, until when and how."""
     out = tmp_path / "told"
@@ -73,6 +74,7 @@ def test_a_program_reads_the_gate_from_its_input(workshop: Workshop, tmp_path: P
     assert message["command"] == f"tercet gates show {result.gate.id}"
 
 
+@pytest.mark.slow
 def test_a_program_gets_no_secrets_of_the_environment(
     workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_program_that_fails_is_signalled_and_holds_nothing_up(
     assert why in fault
 
 
+@pytest.mark.slow
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     """It has a process group of its own, and all of it goes when its time is over."""
     out = tmp_path / "pid"
@@ -197,6 +200,7 @@ def test_a_webhook_that_nobody_answers_is_signalled(
     assert "cannot be reached" in signals.failures[0]
 
 
+@pytest.mark.slow
 def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) -> None:
     """Approval, reconcile, escalation and compensation: each opening is told once, a resumed session's not again."""
     out = tmp_path / "told"
@@ -234,6 +238,7 @@ def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) 
     assert kinds["compensation"]["answers"] == ["compensate", "keep"]
 
 
+@pytest.mark.slow
 def test_a_hook_does_not_hold_up_the_run(workshop: Workshop, tmp_path: Path) -> None:
     """The run waits at its gate while the program still works; closing the runtime waits for the program."""
     go, out = tmp_path / "go", tmp_path / "out"
@@ -256,6 +261,7 @@ def test_a_hook_does_not_hold_up_the_run(workshop: Workshop, tmp_path: Path) -> 
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_closing_does_not_wait_for_a_long_queue(workshop: Workshop) -> None:
     """Many gates behind a hook that hangs are given up when the runtime is closed, each of them with a signal."""
     workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone")

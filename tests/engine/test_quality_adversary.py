@@ -264,6 +264,7 @@ def test_a_secret_that_is_no_text_is_not_committed(workshop: Workshop, outputs: 
     assert KEY not in str(last(e.OutputsCritiqued, done.found).diagnosis)
 
 
+@pytest.mark.slow
 def test_what_a_critic_is_not_shown_it_does_not_approve(workshop: Workshop) -> None:
     """A critic that likes everything is not asked about a letter whose end it would not see."""
     long = GOOD + " Thank you for it." * 5_000

@@ -259,6 +259,7 @@ def test_an_unsafe_letter_is_not_the_best(workshop: Workshop) -> None:
     assert last(e.RunReported, done.found).restored["round"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.req("R116")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 def test_the_best_is_not_forgotten_when_a_process_dies(tmp_path: Path, point: str) -> None:

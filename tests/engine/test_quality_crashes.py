@@ -131,6 +131,7 @@ class Lives:
         return [question.hash for each in self.models for question in each.questions]
 
 
+@pytest.mark.slow
 @pytest.mark.req("R116")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 @pytest.mark.parametrize("is_gated", [False, True])
@@ -505,6 +506,7 @@ GIVEN: JsonObject = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.req("R116")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 def test_samples_and_attacks_survive_a_death_at_every_append(tmp_path: Path, point: str) -> None:

@@ -227,6 +227,7 @@ def test_what_a_tool_brought_counts_in_later_rounds_and_processes(workshop: Work
     assert [each["status"] for each in tokens if "7" in each["token"]["text"]] == ["found"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("R116", "R209")
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 def test_a_process_that_dies_around_the_call_makes_it_again_or_goes_on_with_it(

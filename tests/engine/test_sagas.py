@@ -151,6 +151,7 @@ def test_the_order_is_that_of_completion(workshop: Workshop) -> None:
     assert undone(workshop) == ["late", "early"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("R233", "R237")
 @pytest.mark.parametrize("way", ["idempotent", "reconcile"])
 @pytest.mark.parametrize("point", ["before_append", "after_append", "before_call", "after_answer"])

@@ -101,6 +101,7 @@ def test_a_snapshot_copies_nothing(tmp_path: Path) -> None:
         assert connection.execute("SELECT count(*) FROM facts").fetchone() == (1_050,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["put", "freeze"])
 def test_a_killed_process_leaves_nothing_in_part(tmp_path: Path, where: str) -> None:
     """After kill -9 the earlier snapshot is as it was, the draft is whole or as it was, and the work can go on."""

@@ -36,6 +36,7 @@ def hash_of(path: Path, name: str) -> str:
     return pack.hash
 
 
+@pytest.mark.slow
 def test_the_pack_hash_does_not_depend_on_how_a_module_is_imported(tmp_path: Path) -> None:
     """Run as a program and imported under any name, a file gives one pack."""
     path = tmp_path / "shop.py"

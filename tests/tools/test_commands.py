@@ -25,6 +25,7 @@ from tercet.tools.commands import Command, TemplateError, command_tool
 from tercet.tools.commands.command import fill, names_in, read_template
 from tercet.tools.commands.making import Place
 
+pytestmark = pytest.mark.slow
 CONTEXT = ToolContext(
     tenant="t", run_id="r", step_id="s", actor="ada", idempotency_key="key-1", fencing_token=7
 )

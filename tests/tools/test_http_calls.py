@@ -583,6 +583,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("host", "is_done"), [("api.example.test", True), ("other.example.test", False)])
 def test_the_certificate_is_compared_with_the_name(certificate: Path, host: str, is_done: bool) -> None:
     """Though the connection goes to an address, the name counts: a certificate for another one ends it unsent."""

@@ -26,6 +26,7 @@ from tercet.tools.mcp.link import Link, Secrets
 from tercet.tools.mcp.server import ServerSpec
 from tercet.tools.tool import Lines
 
+pytestmark = pytest.mark.slow
 Attempt = Callable[..., Coroutine[Any, Any, Ended]]
 LIMIT_S = 600
 

@@ -80,6 +80,7 @@ def asked(function: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_same_facts_give_the_same_bytes_in_any_process() -> None:
     """Hash seed, time zone and language change nothing."""
     here = asked("answer", PYTHONHASHSEED="0", TZ="UTC", LANG="C")
@@ -89,6 +90,7 @@ def test_the_same_facts_give_the_same_bytes_in_any_process() -> None:
     assert here.count("\n") > 40
 
 
+@pytest.mark.slow
 @pytest.mark.req("R81")
 def test_judging_touches_nothing_outside() -> None:
     """With clock, lots, environment, files, sockets and imports locked away, every judgement is the same as before."""

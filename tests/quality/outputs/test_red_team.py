@@ -83,6 +83,7 @@ def test_edge_cases_are_labelled_and_always_the_same() -> None:
     assert make_edge_cases(SCHEMA, limit=30) == cases
 
 
+@pytest.mark.slow
 def test_the_order_of_hashing_changes_no_edge_case() -> None:
     """The same program makes the same cases whatever its hash seed."""
     code = (

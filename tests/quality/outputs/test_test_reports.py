@@ -56,6 +56,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return (folder / "r.xml").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.req("R41")
 def test_a_report_of_pytest_is_read(report: bytes) -> None:
     """Passed and failed are counted, skipped is neither; each failure has its values, its trace and its place."""
@@ -289,6 +290,7 @@ def test_a_total_is_a_number(total: str) -> None:
         read_junit(f'<testsuite tests="{total}"/>')
 
 
+@pytest.mark.slow
 def test_a_test_whose_teardown_fails_too_is_counted_as_pytest_counts_it(tmp_path: Path) -> None:
     """pytest writes it twice and states it once: that is no disagreement."""
     (tmp_path / "test_twice.py").write_text(

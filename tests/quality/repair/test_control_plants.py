@@ -40,6 +40,7 @@ def test_the_formulas_are_exact_without_noise() -> None:
     assert max(each.happened for each in seen) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.req("R310", "R313")
 def test_predictions_are_exact_without_noise() -> None:
     """With any terms, clamps and limits: the same repairs, the same end, the same cost, the same errors."""
@@ -54,6 +55,7 @@ def test_predictions_are_exact_without_noise() -> None:
     assert ends == set(StopReason) - {StopReason.NOISE}
 
 
+@pytest.mark.slow
 @pytest.mark.req("R306")
 def test_every_run_ends_within_its_bounds() -> None:
     """With noise, and with a plant that is other than the controller believes, also an unstable one."""
@@ -73,6 +75,7 @@ def ratio(floors: list[Floor]) -> float:
     return sum(floor.measured / floor.expected for floor in floors) / len(floors)
 
 
+@pytest.mark.slow
 @pytest.mark.req("R312")
 def test_noise_keeps_up_the_error_that_is_foreseen() -> None:
     """Over 10,000 plants of 60 repairs each, 600,000 in all: within five per cent, in every tenth by G·Kp.
