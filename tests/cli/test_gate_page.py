@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tercet.cli.gate_page import GatePage, show_page
-from tercet.cli.gate_view import show_gate
 from tercet.cli.screen import Screen
 from tercet.core.events import Need
 from tercet.core.events.gate import GateKind
 from tercet.core.state import NOT_STARTED, Answer, OpenGate, State
 from tercet.engine.streams.recent_calls import RecentCall
+from tercet.view.terminal.gate import GatePage, show_gate, show_page
 
 from .harness import REFUNDS, Tercet
 from .office import FACT, POST, READ, SEND, Office
@@ -45,7 +44,7 @@ def test_an_approver_sees_the_call_and_all_around_it(tercet: Tercet, kitchen: Ki
         "refundable_inr = 24500  (INR 24,500)",
         gate["shown"]["evidence"][0]["hash"],
         "by        GATE_FINANCE_APPROVAL: 1 of finance_lead",
-        "somebody other than agt_support, who started the run",
+        "a person other than agt_support, who started the run",
         "plan      ✓ order  adp_orders.lookup",
         "? refund  adp_payments.issue_refund  this call",
         f"digest    {gate['digest']}",

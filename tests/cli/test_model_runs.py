@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tercet.cli.attempts_view import attempt_rows
-from tercet.cli.gate_view import show_rows
 from tercet.cli.screen import Screen
+from tercet.view.gate import attempt_views
+from tercet.view.terminal.gate import attempt_rows, show_rows
 
 from ..models.misbehaving import (  # noqa: TID252 - the server that the models themselves are tried with
     WAYS,
@@ -212,7 +212,7 @@ def test_what_models_say_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[s
         {"what": "turn", "action": HOSTILE, "critic": HOSTILE, "reason": HOSTILE},
         {"what": "something new"},
     ]
-    show_rows(Screen(), attempt_rows(attempts))
+    show_rows(Screen(), attempt_rows(attempt_views(attempts)))
     printed = capsys.readouterr().out
     assert printed.count("\n") >= len(attempts) - 1
     assert is_inert(printed)

@@ -10,11 +10,11 @@ import pytest
 
 from engine.test_quality_best import mend
 from engine.workshop import Workshop
-from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
 from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.core import events as e
 from tercet.quality.verification.consistency import vote_exactly
+from tercet.view.terminal.outputs import MOST, details, headline, show_quality
 from tercet.view.text import score
 
 from .harness import Tercet
@@ -130,7 +130,7 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
     gate = studio.tercet("gates", "list", "--json").json["gates"][0]["id"]
     page = studio.tercet("gates", "show", gate)
     for told in (
-        "the outputs were judged: 3 defects",
+        "critique: 3 defects",
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS",
         "✗ test_pass_rate 0 < 1",
         "✗ tests: the test letter.it_has_a_heading fails (LOGIC_ERROR; no repair was tried:",
@@ -158,7 +158,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
         "outputs   letter =",
         "│ # Your order ord_881",
         "by        GATE_EDITOR: 1 of editor",
-        "somebody other than writer, who started the run",
+        "a person other than writer, who started the run",
         f"gate      {gate}",
         f"tercet gates approve {gate}",
         f"tercet gates deny {gate}",

@@ -45,7 +45,7 @@ def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
     assert f"session   {session}, waiting" in shown.out
     assert "✓ order  adp_orders.lookup" in shown.out
     assert "   └─ ? refund  adp_payments.issue_refund  waits at gate g1" in shown.out
-    assert "2 calls of 20" in shown.out
+    assert "2 tool calls of 20" in shown.out
     assert "review    ok: 3 steps, 2 required outputs covered" in shown.out
     assert f"    tercet gates approve {session}.g1\n" in shown.out
     assert f"    tercet sessions resume {session} --pack {shlex.quote(str(REFUNDS))}\n" in shown.out

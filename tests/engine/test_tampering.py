@@ -29,7 +29,7 @@ from tercet.journal.errors import JournalCorrupt, Loss
 from tercet.journal.protocol import Journal
 from tercet.journal.side_stream import read_all
 from tercet.replay.recording import load
-from tercet.replay.report.case import read_case
+from tercet.replay.run_data import read_run
 from tercet.tools import ToolContext
 
 from .workshop import ADA, ASK, BOB, Behave, Workshop, plan, step
@@ -176,7 +176,7 @@ def test_a_stream_whose_tail_was_cut_is_refused_by_every_reader(
                 "resume": lambda: runtime.resume(session),
                 "events": lambda: load_history(journal, "default", session),
                 "replay": lambda: load(journal, "default", session),
-                "report": lambda: read_case(journal, "default", session),
+                "report": lambda: read_run(journal, "default", session),
                 "record": lambda: read_record(journal, "default", state),
             }
             async with workshop.runtime(workshop.pack(), journal) as runtime:
@@ -206,7 +206,7 @@ def test_streams_with_exchanged_names_are_refused_by_every_reader(
                 "resume": lambda: runtime.resume(ours),
                 "events": lambda: load_history(journal, "default", ours),
                 "replay": lambda: load(journal, "default", ours),
-                "report": lambda: read_case(journal, "default", ours),
+                "report": lambda: read_run(journal, "default", ours),
             }
             async with workshop.runtime(workshop.pack(), journal) as runtime:
                 with pytest.raises(JournalCorrupt) as caught:

@@ -6,22 +6,22 @@ import pytest
 from hypothesis import assume, given
 
 from engine.happenings import ANYTHING
-from tercet.cli.event_view import line_of
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.replay.report.happenings import sentence
-from tercet.view.events import describe, some
-from tercet.view.judging import Judged
-from tercet.view.text import took
+from tercet.view.events import TITLES, describe
+from tercet.view.phases import PhaseEvent
+from tercet.view.terminal.events import line_of
+from tercet.view.text import both, some, spoken, took
 
 
 @given(ANYTHING)
-def test_every_event_but_those_of_the_quality_loop_has_a_sentence(event: e.Event) -> None:
-    """An event without one would be listed by its type alone."""
+def test_every_event_has_a_sentence(event: e.Event) -> None:
+    """None is listed by the name of its type alone."""
+    assume(not isinstance(event, PhaseEvent))  # their fields follow contracts; see test_quality.py
     assume(not isinstance(event, e.PlanProposed) or isinstance(event.plan.get("steps", []), list))
     assume(not isinstance(event, e.RunReported) or event.outcome != "accept")
     assume(not isinstance(event, e.BudgetExtended) or set(map(type, event.more.values())) <= {int})
-    assert (describe(event) is None) == isinstance(event, Judged)
+    assert describe(event).text not in ("", spoken(str(type(event).__struct_config__.tag)))
 
 
 def test_terminal_and_report_say_the_same() -> None:
@@ -30,7 +30,7 @@ def test_terminal_and_report_say_the_same() -> None:
     line = line_of(State(), event)
     assert line is not None
     assert line.plain.split() == ["?", "pay", "outcome", "unknown:", "no", "answer"]
-    assert sentence(event) == ("pay: outcome unknown: no answer", "wait")
+    assert (describe(event).sentence, describe(event).tone) == ("pay: outcome unknown: no answer", "wait")
 
 
 def test_what_people_wrote_cannot_draw_on_the_screen() -> None:
@@ -53,6 +53,17 @@ def test_what_people_wrote_cannot_draw_on_the_screen() -> None:
 def test_durations_have_two_units_at_most(ms: int, text: str) -> None:
     """Hours and days are not told in minutes."""
     assert took(ms) == text
+
+
+def test_names_are_joined() -> None:
+    """One, two or more names read as a list."""
+    assert [both(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+
+
+def test_the_sentences_of_a_log_hold_no_value() -> None:
+    """Each action word and each sentence belongs to one type of event."""
+    words, sentences = zip(*TITLES.values(), strict=True)
+    assert len(set(words)) == len(set(sentences)) == len(TITLES)
 
 
 def test_long_lists_are_cut() -> None:

@@ -11,20 +11,20 @@ from tercet.cli.journals import Story
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable, took
 from tercet.core.plans import read_plan
-from tercet.engine.revisions import Revision, revisions
 from tercet.planner.schedule import Schedule, schedule
+from tercet.view.revisions import Revision, revisions
 
 MOST_REVISIONS = 6
 """An agent that decides step by step has a revision for each step: only the last ones are shown."""
 
 
 def revisions_json(story: Story) -> list[dict[str, Any]]:
-    """Each plan of a session compared with the one before it, as JSON."""
+    """Return each plan of a session compared with the one before it, as JSON."""
     return msgspec.to_builtins(revisions(story.events))
 
 
 def timing(story: Story) -> Schedule | None:
-    """The schedule of the current plan: what has ended took as long as it took, the rest as long as the plan says."""
+    """Return the schedule of the current plan: measured durations of ended steps, planned ones of the others."""
     state = story.state
     if not state.plan:
         return None
@@ -34,13 +34,13 @@ def timing(story: Story) -> Schedule | None:
 
 
 def timing_json(story: Story) -> dict[str, Any] | None:
-    """The same as JSON."""
+    """Return the schedule of the current plan as JSON."""
     found = timing(story)
     return None if found is None else schedule_json(found)
 
 
 def show_revisions(screen: Screen, story: Story) -> None:
-    """Prints what became of the plan each time that it was planned anew; nothing if it never was."""
+    """Print what changed with each later plan; nothing if there was only one."""
     later = [each for each in revisions(story.events) if each.number > 1]
     if not later:
         return
@@ -70,7 +70,7 @@ def _show_revision(screen: Screen, revision: Revision) -> None:
 
 
 def timing_rows(story: Story) -> dict[str, str]:
-    """Labelled rows about how long the plan takes; none where nobody knows anything about it."""
+    """Return labelled rows about the duration of the plan; none where it is unknown."""
     found = timing(story)
     if found is None or not found.sequential_ms:
         return {}
@@ -86,7 +86,7 @@ LONGEST_PATH = 12
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """A schedule as one JSON object."""
+    """Return a schedule as one JSON object."""
     return {
         "total_ms": schedule.total_ms,
         "sequential_ms": schedule.sequential_ms,
@@ -105,7 +105,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def time_text(schedule: Schedule) -> str:
-    """How long the plan takes at least, and along which steps."""
+    """Return how long the plan takes at least, and along which steps."""
     path = [printable(name, 80) for name in schedule.critical_path]
     shown = path if len(path) <= LONGEST_PATH else [*path[:6], "…", *path[-5:]]
     apart = f" ({took(schedule.sequential_ms)} one after the other)"
@@ -114,12 +114,12 @@ def time_text(schedule: Schedule) -> str:
 
 
 def slack_text(schedule: Schedule) -> str:
-    """Which steps may wait, and for how long; empty if none may."""
+    """Return which steps may wait, and for how long; empty if none may."""
     waiting = {name: window.slack_ms for name, window in schedule.windows.items() if window.slack_ms}
     return listed([f"{name} may wait {took(ms)}" for name, ms in waiting.items()], most=6)
 
 
 def untimed_text(schedule: Schedule) -> str:
-    """The steps of which nobody said how long they take; empty if there is none."""
+    """Return the steps whose duration is unknown; empty if there is none."""
     unknown = [name for name, window in schedule.windows.items() if window.source == "unknown"]
     return f"not known of {listed(unknown)}" if unknown else ""

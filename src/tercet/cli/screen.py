@@ -1,103 +1,16 @@
-"""The terminal: one console for people, one way to print JSON for programs.
-
-Colour, width and the absence of a terminal are left to rich, which also honours NO_COLOR and FORCE_COLOR.
-A reader that goes away (`tercet verify … | head -1`) changes nothing about the verdict, so the exit code stays.
-"""
+"""Answers of commands: on the screen for people, as JSON for programs."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.text import json_text, printable
+from tercet.cli.text import json_text
+from tercet.view.terminal.screen import Screen, let_go_of_stdout
 
-MAX_WIDTH = 110
-
-
-class Screen(Console):
-    """A console that takes text as it is: no markup, no emoji names, no highlighting."""
-
-    def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
-        self.width = max(20, min(self.width, MAX_WIDTH))
-
-    @property
-    def is_ascii(self) -> bool:
-        """Whether only ASCII can be shown."""
-        return self.options.ascii_only
-
-    def on_broken_pipe(self) -> None:
-        """Goes on without a reader."""
-        self.quiet = True
-        let_go_of_stdout()
-
-    def say(self, text: Text | str = "") -> None:
-        """Prints one line; it is wrapped on a terminal only, so that a search in a log finds it whole."""
-        if self.is_terminal:
-            self.put(text, rest="  ")
-        else:
-            self.print(self.legible(text), soft_wrap=True)
-
-    def put(self, text: Text | str, *, first: str = "", rest: str | None = None) -> None:
-        """Prints wrapped text behind a prefix: one for its first line, one for the others (by default, space)."""
-        hanging = " " * len(first) if rest is None else rest
-        lines = self.legible(text).wrap(self, max(10, self.width - max(len(first), len(hanging))))
-        for number, line in enumerate(lines):
-            line.rstrip()
-            prefix = self.legible(hanging if number else first).plain
-            self.print(Text.assemble((prefix, "dim"), line), soft_wrap=True)
-
-    def show_command(self, line: str) -> None:
-        """Prints a command to be copied: it is never wrapped."""
-        self.print(self.legible(f"    {printable(line, 4_000)}"), soft_wrap=True)
-
-    def conclude(self, text: str, *, is_good: bool = True) -> None:
-        """Print what came of a command, behind a mark."""
-        self.say(Text.assemble(("✓ ", "bold green") if is_good else ("✗ ", "bold red"), text))
-
-    def offer(self, text: str, *commands: str) -> None:
-        """Print what may come next, and the commands for it."""
-        self.say(Text(text, style="dim"))
-        for line in commands:
-            self.show_command(line)
-
-    def legible(self, text: Text | str) -> Text:
-        """The text in what this terminal's encoding can show."""
-        shown = Text(text) if isinstance(text, str) else text
-        if not self.is_ascii or shown.plain.isascii():
-            return shown
-        plain = shown.plain.translate(_ASCII).encode("ascii", "replace").decode()
-        return Text(plain, style=shown.style, spans=shown.spans)
-
-
-# One letter for one letter, so that styles keep their places.
-_ASCII = str.maketrans(
-    {
-        "✓": "+",
-        "✗": "x",
-        "·": "-",
-        "→": ">",
-        "←": "<",
-        "…": "~",
-        "├": "|",
-        "└": "`",
-        "─": "-",
-        "│": "|",
-        "—": "-",
-        "↻": "@",
-        "■": "#",
-        "↶": "<",
-        "○": "o",
-        "▸": ">",
-        "≥": ">",
-    }
-)
+__all__ = ("Screen", "let_go_of_stdout", "print_json", "respond")
 
 
 def respond(
@@ -122,10 +35,3 @@ def print_json(value: Any, *, is_line: bool = False) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         let_go_of_stdout()
-
-
-def let_go_of_stdout() -> None:
-    """Points stdout at nothing, so that Python does not complain about it at the end."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)

@@ -10,11 +10,8 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.case_view import show_decisive
-from tercet.cli.event_view import STYLES, Columns, view_line
-from tercet.cli.gate_view import QUOTE, show_gate, undo_text
 from tercet.cli.journals import Story
 from tercet.cli.outline import outline
-from tercet.cli.quality_view import show_quality
 from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.run.review import addressed
 from tercet.cli.screen import Screen
@@ -24,40 +21,35 @@ from tercet.contracts import graph
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.references import LITERAL
 from tercet.contracts.request import SIMULATED
-from tercet.contracts.saga import RollbackResult, RollbackStatus
+from tercet.contracts.saga import RollbackResult
 from tercet.contracts.shape import as_object
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
-from tercet.core.budget import budget_of
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.events import describe_turn, scores
-from tercet.view.words import (
-    SKIPPED,
-    STANDINGS,
-    STEPS,
-    Standing,
-    answer_word,
-    login_words,
-    standing,
-    step_text,
-)
+from tercet.view.plan import progress_text
+from tercet.view.session import answer_lines, budget_use, compensated_steps, count_run
+from tercet.view.terminal.events import STYLES, Columns, line_text
+from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
+from tercet.view.terminal.outputs import show_quality
+from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_words, standing, step_text
 
 
 def standing_style(where: Standing) -> str:
-    """Return how the word for where a session stands is printed."""
+    """Return the style of a standing."""
     return f"bold {STYLES[STANDINGS[where][0]]}"
 
 
 def show_rows(screen: Screen, rows: Mapping[str, str]) -> None:
-    """Prints labelled rows one below the other."""
+    """Print labelled rows one below the other."""
     for label, text in rows.items():
         screen.put(text, first=f"{label:<10}")
 
 
 def show_start(screen: Screen, event: e.SessionStarted) -> None:
-    """Prints what a session was started with, its id first."""
+    """Print what a session was started with, its id first."""
     show_rows(
         screen,
         {
@@ -69,15 +61,14 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
 
 
 def show_return(screen: Screen, state: State) -> None:
-    """Prints which session is gone on with, and how far it is."""
-    done = f"{len(state.done)} of {count(len(state.steps), 'step')} done"
-    show_rows(screen, {"session": f"{printable(state.start.session)}, {done}"})
+    """Print which session is continued, and how far it is."""
+    show_rows(screen, {"session": f"{printable(state.start.session)}, {count_run(state, ()).steps_text}"})
 
 
 def show_session(
     screen: Screen, story: Story, commands: Commands, *, now: int, record: Any, carrier: str
 ) -> None:
-    """Prints a session whole: its frame, its plan with how far each step is, what was said of it, and what to do."""
+    """Print a session whole: its frame, its plan with the state of each step, verdicts and answers, and the next commands."""
     state = story.state
     start = state.start
     owner = printable(start.actor["id"], 80)
@@ -99,37 +90,30 @@ def show_session(
         else:
             _show_steps(screen, story)
             show_revisions(screen, story)
-        show_quality(screen, story.events)
-    told = timing_rows(story) | {label: text for label, text in _told(state, record) if text}
-    if told:
+        show_quality(screen, story.events, state)
+    rows = timing_rows(story) | {label: text for label, text in _verdict_rows(story, record) if text}
+    if rows:
         screen.say()
-        show_rows(screen, told)
+        show_rows(screen, rows)
     screen.say()
     show_ending(screen, state, commands, now=now, rollback=story.rollback, is_shown=True, carrier=carrier)
 
 
 def _snapshot(snapshot: str, library: str) -> str:
-    """The evidence of a session: the pack's own, and that of a store."""
+    """Return the evidence of a session: the pack's own, and that of a store."""
     own = f", snapshot {printable(snapshot, 80)}" if snapshot else ""
     stored = f", store at {printable(library, 80)}" if library else ""
     return f"{own}{stored}" or ", no evidence"
 
 
+_USED = ("tool_calls", "wall_clock_ms", "tokens", "retries", "replans", "repairs")
+"""The dimensions of the budget in one line."""
+
+
 def _used(state: State) -> str:
-    budget, used = budget_of(state), state.used
-    parts = [
-        f"{count(used.tool_calls, 'call')}{_of(budget.tool_calls)}",
-        f"{took(used.wall_clock)}{'' if budget.wall_clock_ms is None else f' of {took(budget.wall_clock_ms)}'}",
-        f"{count(used.tokens, 'token')}{_of(budget.tokens)}" if used.tokens or budget.tokens else "",
-        f"{used.retries:,} {'retry' if used.retries == 1 else 'retries'}{_of(budget.max_retries)}",
-        f"{count(used.replans, 're-plan')}{_of(budget.max_replans)}",
-        f"{count(used.repairs, 'repair')}{_of(budget.max_repairs)}" if state.quality.drawn else "",
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _of(limit: int | None) -> str:
-    return "" if limit is None else f" of {limit:,}"
+    uses = {use.name: use for use in budget_use(state)}
+    shown = [uses[name] for name in _USED if name in uses]
+    return ", ".join(use.text for use in shown if use.name != "tokens" or use.used or use.limit)
 
 
 def _show_steps(screen: Screen, story: Story) -> None:
@@ -145,71 +129,41 @@ def _show_steps(screen: Screen, story: Story) -> None:
         mark, tone, _ = STEPS[step.status]
         style = STYLES[tone]
         line = Text.assemble((f"{mark} ", style), (f"{printable(name)}  ", "bold"), tools[name])
-        told = (
-            "never called"
-            if state.is_over and step.status == "gated"
-            else _progress(step, latencies.get(name))
-        )
-        line.append(f"  {told}", style="dim" if style != "red" else "red")
+        progress = progress_text(step, latencies.get(name), is_over=state.is_over)
+        line.append(f"  {printable(progress, 400)}", style="dim" if style != "red" else "red")
         screen.put(line, first=entry.first, rest=f"{entry.rest}  ")
     for undo in state.undo:
         _show_undo(screen, undo, state.steps.get(undo.name))
 
 
 def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
-    """Prints the way back from a step, and how far it is."""
+    """Print the compensation of a step, and how far it is."""
     if step is None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
     mark, tone, _ = STEPS[step.status]
     name, tool = printable(step_text(undo.name)), printable(undo.tool, 80)
-    told = {"done": "taken back", "pending": ""}.get(step.status, _progress(step, None))
+    progress = "taken back" if step.status == "done" else progress_text(step, None, is_over=False)
     screen.put(
-        Text.assemble((f"{mark} ", STYLES[tone]), (f"{name}  ", "bold"), tool, (f"  {told}", "dim")),
+        Text.assemble(
+            (f"{mark} ", STYLES[tone]), (f"{name}  ", "bold"), tool, (f"  {printable(progress, 400)}", "dim")
+        ),
         rest="  ",
     )
 
 
-def _progress(step: StepState, latency: int | None) -> str:
-    again = f", attempt {step.attempt}" if step.attempt > 1 else ""
-    match step.status:
-        case "done":
-            return f"{'' if latency is None else took(latency)}{again}".lstrip(", ")
-        case "failed":
-            return f"failed{again}: {printable(step.error, 300)}"
-        case "unknown":
-            return f"outcome unknown{again}: {printable(step.error, 300)}"
-        case "gated":
-            return f"waits at gate {step.gate.rpartition('.')[2]}"
-        case "in_flight":
-            return f"under way{again}"
-        case "skipped":
-            return f"skipped: {SKIPPED[step.error]}" if step.error in SKIPPED else "skipped"
-        case "pending":
-            return ""
-
-
-def _told(state: State, record: Any) -> Iterator[tuple[str, str]]:
-    """What was said about a session, by whom."""
-    verdict = state.verdict
+def _verdict_rows(story: Story, record: Any) -> Iterator[tuple[str, str]]:
+    """Yield the verdicts and answers about a session, and the numbers of its record."""
+    state, verdict = story.state, story.state.verdict
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
     yield (
         "shadow",
         "nothing is called: the run ends once its plan was reviewed" if state.start.shadow else "",
     )
-    answers = [
-        f"{a.gate.rpartition('.')[2] or a.step} {answer_word(a)} by {a.actor}{login_words(a.login, a.simulated_by)}{f' ({a.note})' if a.note else ''}"
-        for a in state.answers
-    ]
-    yield "answers", listed(answers, most=20)
+    yield "answers", listed([line.text for line in answer_lines(state)], most=20)
     yield "critic", f"{printable(state.report['rationale'])} ({scores(state.report)})" if state.report else ""
     if record is not None:
-        parts = [
-            count(len(record["transcript"]), "call"),
-            count(len(_approved(record["approvals"])), "approval"),
-            count(len(record["evidence_refs"]), "fact") + " pinned",
-        ]
-        yield "record", f"{state.record}\n{', '.join(parts)}"
+        yield "record", f"{state.record}\n{count_run(state, story.events).record_text}"
 
 
 def _reasons(verdict: Mapping[str, Any]) -> str:
@@ -227,11 +181,11 @@ def show_ending(
     carrier: str = "a process has it, or none: then resume it",
     evidence: Sequence[str] = (),
 ) -> None:
-    """Prints where a session stands and why, and the commands that may come next.
+    """Print the standing of a session and its reason, and the commands that may come next.
 
-    `is_shown` says that the whole session stands above, so that nobody need be told how to look at it.
-    `carrier` says which process has it, while it is in progress.
-    `evidence` is what whoever typed the input could have asked for, by its ids.
+    `is_shown`: the whole session is printed above, so that the command to show it is left out.
+    `carrier`: the process that has it, while it is in progress.
+    `evidence`: the ids of the evidence that the input could have named.
     """
     where = standing(state)
     style = standing_style(where)
@@ -240,7 +194,7 @@ def show_ending(
         case "completed":
             partial = " as partial" if state.partial else ""
             shadow = ": only rehearsed, nothing was called" if state.start.shadow else ""
-            work = shadow or f" in {took(state.used.wall_clock)}: {count(len(state.done), 'step')} done"
+            work = shadow or f" in {took(state.used.wall_clock)}: {count_run(state, ()).steps_text}"
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
         case "refused":
@@ -264,21 +218,16 @@ def show_ending(
 
 
 def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None) -> None:
-    """Prints what became of the effects of a run that is over without success."""
+    """Print what became of the effects of a run that ended without success."""
     if not state.is_over:
         return
     is_decided = state.start.on_failure == "keep" or any(a.answer == "keep" for a in state.answers)
     if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
         screen.say("  What it did was kept.")
-    for entry in rollback.log if rollback is not None else ():
-        name = printable(entry.step_id, 80)
-        if entry.status is RollbackStatus.COMPENSATED:
-            screen.say(Text.assemble(("  ✓ ", "green"), f"{name} was taken back"))
-        else:
-            why = printable("; ".join(filter(None, [entry.error, entry.note])))
-            settled = f", settled by {printable(entry.settled_by, 80)}" if entry.settled_by else ""
-            mark = ("  · ", "dim") if settled else ("  ✗ ", "red")
-            screen.say(Text.assemble(mark, f"{name} was not taken back{settled}: {why}"))
+    for each in compensated_steps(rollback):
+        mark = (f"  {MARKS[each.tone]} ", STYLES[each.tone])
+        note = f": {printable(each.note)}" if each.note or each.tone != "good" else ""
+        screen.say(Text.assemble(mark, f"{printable(each.step, 80)} was {printable(each.text, 120)}{note}"))
 
 
 def _show_outputs(screen: Screen, state: State) -> None:
@@ -314,7 +263,7 @@ _INVITATIONS: dict[Standing, str] = {
     "waiting": "Look, answer, and then resume:",
     "paused": "Go on with:",
     "escalated": "Look, and decide how it goes on; to try again as it stands, resume:",
-    "ending": "It comes to its end when somebody resumes it:",
+    "ending": "It ends when it is resumed:",
     "in progress": "Go on with:",
 }
 
@@ -330,11 +279,6 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
     screen.offer(f"  {invitation}", *lines)
 
 
-def _approved(answers: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    """Who approved which step: a record also holds what people denied or took back, and one answer for each gate."""
-    return {(a["approver"], a["step_id"]) for a in answers if a["decision"] in ("approve", "grant")}
-
-
 # --- turns of an agent ---
 
 
@@ -343,7 +287,7 @@ _MOST_TURNS = 40
 
 
 def show_turns(screen: Screen, story: Story) -> None:
-    """Prints what the agent decided in each turn, and what its critics made of that."""
+    """Print the agent's decision of each turn, and the verdicts of its critics."""
     lines = [line for event in story.events for line in _turn_lines(event)]
     hidden = max(0, len(lines) - 2 * _MOST_TURNS)
     if hidden:
@@ -359,7 +303,7 @@ def _turn_lines(event: e.Event) -> list[Text]:
         case e.PlanReviewed() if event.verdict.get("outcome") != "ok":
             return [Text(f"  ✗ refused: {_reasons(event.verdict)}", style="red")]
         case e.TurnJudged():
-            return [Text("  ") + view_line(describe_turn(event))]
+            return [Text("  ") + line_text(describe_turn(event))]
         case _:
             return []
 

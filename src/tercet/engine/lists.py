@@ -15,7 +15,7 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.recent_calls import RecentCall
 from tercet.journal.protocol import Journal, SessionRow
-from tercet.view.words import QUESTIONS
+from tercet.view.vocabulary import QUESTIONS
 
 _UNFINISHED = ("awaiting_gate", "paused", "in_progress")
 

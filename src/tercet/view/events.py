@@ -1,62 +1,105 @@
-"""One event of a session as one sentence, with a mark and a tone: what the terminal prints and the report lists.
-
-The phases of the quality loop have sentences of their own.
-"""
+"""Events as lines: one sentence with a mark and a tone, which terminal, report and console show alike."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
-from tercet.core.events.plan import TurnAction
 from tercet.core.state import State
-from tercet.view.text import amount_text, count, took
-from tercet.view.words import SKIPPED, Tone, answer_tone, answer_word, login_words, settlement
+from tercet.view.phases import PhaseEvent, phase_view
+from tercet.view.text import amount_text, both, changes_text, count, some, spoken, took
+from tercet.view.vocabulary import (
+    CALL_OUTCOMES,
+    JUDGED,
+    SKIPPED,
+    TURNS,
+    Tone,
+    answer_tone,
+    answer_word,
+    login_words,
+    settlement,
+    step_text,
+)
 
-MOST_NAMES = 4
+TITLES: dict[type[e.Event], tuple[str, str]] = {
+    e.SessionStarted: ("loop_started", "a run began"),
+    e.SessionResumed: ("loop_resumed", "a process took the run over"),
+    e.SessionPaused: ("loop_paused", "the run was paused"),
+    e.SessionEnded: ("loop_ended", "the run ended"),
+    e.SessionCancelled: ("session_cancelled", "the run was cancelled"),
+    e.SessionExpired: ("session_expired", "the time of the run, or of its gate, is over"),
+    e.SessionMigrated: ("session_migrated", "the run was moved to another pack or snapshot"),
+    e.BudgetExtended: ("budget_extended", "an operator added to the budget"),
+    e.GivenUp: ("given_up", "the run went through more phases than it may"),
+    e.PlanProposed: ("plan_proposed", "a plan was proposed"),
+    e.PlanningFailed: ("planning_failed", "the planner has no plan"),
+    e.PlanReviewed: ("plan_reviewed", "the critic reviewed the plan"),
+    e.Intent: ("action_dispatched", "a call begins"),
+    e.Complete: ("action_completed", "a call happened"),
+    e.Abort: ("action_aborted", "a call did not happen, or its outcome is unknown"),
+    e.StepRefused: ("step_refused", "a step is not called"),
+    e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
+    e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
+    e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
+    e.GateOpened: ("gate_opened", "the run waits for a person"),
+    e.GateAnswered: ("gate_answered", "a person answered"),
+    e.OutputsAccepted: ("outputs_accepted", "the outputs are accepted, and the steps that take them begin"),
+    e.AcceptanceLapsed: ("acceptance_lapsed", "people are asked again about outputs that were accepted"),
+    e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
+    e.CompensationBegun: ("compensation_begun", "effects are compensated"),
+    e.ModelAsked: ("model_asked", "a model is asked"),
+    e.ModelAnswered: ("model_answered", "a model answered, or did not"),
+    e.RunReported: ("run_reported", "the critic judged the run"),
+}
+"""The events that a log lists, each with its action word and a sentence without any value of the run."""
 
 
-class EventView(NamedTuple):
-    """An event for people."""
+class EventLine(NamedTuple):
+    """An event as one sentence."""
 
     mark: str
     tone: Tone
     text: str
     step: str = ""
-    """The step that it is about; its name is not in the text."""
+    """The step of the event; its name is not in the text."""
     is_minor: bool = False
-    """Whether it says little to somebody who follows a run."""
+    """Whether a person who watches a run does not need it."""
+
+    @property
+    def sentence(self) -> str:
+        """The text with the name of the step before it."""
+        return f"{f'{step_text(self.step)}: ' if self.step else ''}{self.text}"
 
 
-def describe(event: e.Event, state: State | None = None) -> EventView | None:
-    """Return what an event says; None for those of the quality loop, and for those that need no sentence.
+def describe(event: e.Event, state: State | None = None) -> EventLine:
+    """Return the line of an event. `state` is the state after it: some sentences then leave out what an earlier line says."""
+    if isinstance(event, PhaseEvent):
+        phase = phase_view(event)
+        return EventLine(phase.mark, phase.tone, phase.text)
+    found = _of_step(event, state or State()) or _of_session(event, state or State())
+    return found or EventLine("·", "quiet", spoken(str(type(event).__struct_config__.tag)))
 
-    `state` is the session's state after it, where that is known: some sentences can then leave out what was said before.
-    """
-    return _of_step(event, state or State()) or _of_session(event, state or State())
 
-
-def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - one case for each kind of event
-    def view(mark: str, tone: Tone, text: str, *, is_minor: bool = False) -> EventView:
-        return EventView(mark, tone, text, getattr(event, "step", ""), is_minor)
+def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - one case for each kind of event
+    def view(mark: str, tone: Tone, text: str, *, is_minor: bool = False) -> EventLine:
+        return EventLine(mark, tone, text, getattr(event, "step", ""), is_minor)
 
     match event:
         case e.Intent():
-            call = f"{event.tool or 'a note'}{_attempt(event.attempt)} is about to be called"
+            call = f"{event.tool or 'a note'}{attempt_text(event.attempt)} is about to be called"
             return view("·", "busy", call, is_minor=not event.tool)
         case e.Complete() if event.error:
-            return view("✗", "bad", f"done, but unusable: {event.error}")
+            return view("✗", "bad", f"{CALL_OUTCOMES['unusable'].word}: {event.error}")
         case e.Complete():
             how = "had happened" if event.reconciled else f"done after {took(event.latency)}"
-            return view("✓", "good", f"{how}{_attempt(event.attempt)}")
-        case e.Abort(outcome="not_done"):
-            return view("✗", "bad", f"not done: {event.error}")
+            return view("✓", "good", f"{how}{attempt_text(event.attempt)}")
         case e.Abort():
-            return view("?", "wait", f"outcome unknown: {event.error}")
+            mark, tone, word = CALL_OUTCOMES[event.outcome]
+            return view(mark, tone, f"{word}: {event.error}")
         case e.RetryScheduled():
             return view("↻", "wait", f"tried again in {took(max(0, event.not_before - event.at))}")
         case e.Settled():
@@ -72,7 +115,7 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
             return view("↻", "wait", f"{event.reason}: reviewed again")
         case e.StepJudged():
-            mark, tone, words = _JUDGED.get(event.outcome, ("·", "quiet", f"the critic says {event.outcome}"))
+            mark, tone, words = JUDGED.get(event.outcome, ("·", "quiet", f"the critic says {event.outcome}"))
             why = f": {event.reason}" if event.reason else ""
             return view(mark, tone, f"{words}{why}", is_minor=event.outcome in ("accept", "retry"))
         case e.LoopGuardTripped():
@@ -83,127 +126,110 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
             return None
 
 
-def _of_session(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - one case for each kind of event
+def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - one case for each kind of event
     match event:
         case e.GateAnswered():
             tone = answer_tone(event)
-            return EventView(
+            return EventLine(
                 "✗" if tone == "bad" else "✓", "bad" if tone == "bad" else "good", _answered(event)
             )
         case e.OutputsAccepted():
-            by = f" by {some(event.by)}" if event.by else ""
-            return EventView("✓", "good", f"outputs accepted{by}: they are delivered as they are")
+            by = f"by {both(event.by)}" if event.by else "by the rules of the decision"
+            return EventLine("✓", "good", f"outputs accepted {by}: they are delivered as they are")
         case e.AcceptanceLapsed():
-            return EventView("?", "wait", f"not committed, people are asked again: {event.reason}")
+            return EventLine("?", "wait", f"not committed, people are asked again: {event.reason}")
         case e.ApprovalGranted():
-            return EventView("✓", "good", f"{event.step}: granted by policy {event.policy}")
+            return EventLine("✓", "good", f"{event.step}: granted by policy {event.policy}")
         case e.PlanProposed():
             steps, by = count(len(event.plan.get("steps", ())), "step"), event.planner or event.origin
-            return EventView("·", "busy", f"a plan of {steps}, by {by}", is_minor=True)
+            return EventLine("·", "busy", f"a plan of {steps}, by {by}", is_minor=True)
         case e.PlanningFailed():
             # What the critic said is in a line of its own above.
             said = "; ".join(map(str, state.verdict.get("reasons", ())))
-            return EventView("✗", "bad", f"no plan: {event.reason.removeprefix(f'{said}; ')}")
+            return EventLine("✗", "bad", f"no plan: {event.reason.removeprefix(f'{said}; ')}")
         case e.PlanReviewed():
             is_ok, reasons = event.verdict.get("outcome") == "ok", "; ".join(event.verdict.get("reasons", ()))
-            return EventView(
+            return EventLine(
                 *(("✓", "good") if is_ok else ("✗", "bad")),
                 f"plan {'verified' if is_ok else 'refused'}: {reasons}",
             )
         case e.Decomposed():
-            return EventView("·", "quiet", f"split into {count(event.steps, 'sub-task')}", is_minor=True)
+            return EventLine("·", "quiet", f"split into {count(event.steps, 'sub-task')}", is_minor=True)
         case e.EvidenceRetrieved():
-            return EventView("·", "quiet", f"{count(len(event.evidence), 'fact')} pinned", is_minor=True)
+            return EventLine("·", "quiet", f"{count(len(event.evidence), 'fact')} pinned", is_minor=True)
         case e.ModelAsked():
-            return EventView("·", "quiet", f"asked {event.model}{_attempt(event.attempt)}")
+            return EventLine("·", "quiet", f"asked {event.model}{attempt_text(event.attempt)}")
         case e.ModelAnswered() if event.code:
-            return EventView("✗", "wait", f"no answer: {event.error}")
+            return EventLine("✗", "wait", f"no answer: {event.error}")
         case e.ModelAnswered():
-            return EventView("·", "quiet", answered_text(event))
+            return EventLine("·", "quiet", answered_text(event))
         case e.TurnJudged():
             return describe_turn(event)
         case e.OutputsProduced() if event.missing:
             missing = [f"{name} ({reason})" for name, reason in event.missing.items()]
-            return EventView("✗", "bad", f"outputs are missing: {some(missing)}")
+            return EventLine("✗", "bad", f"outputs are missing: {some(missing)}")
         case e.OutputsProduced():
-            return EventView("✓", "good", f"outputs: {some(list(event.outputs)) or 'none'}", is_minor=True)
+            return EventLine("✓", "good", f"outputs: {some(list(event.outputs)) or 'none'}", is_minor=True)
         case e.RunReported():
             return _reported(event)
         case e.CompensationBegun():
             steps = some([each.step for each in event.undo]) or "nothing"
-            return EventView("·", "wait", f"taking back what was done: {steps}")
+            return EventLine("·", "wait", f"taking back what was done: {steps}")
         case e.EffectsKept():
-            return EventView("·", "wait", "what was done is kept", is_minor=not event.by)
+            return EventLine("·", "wait", "what was done is kept", is_minor=not event.by)
         case _:
             return _of_lifecycle(event)
 
 
-def _of_lifecycle(event: e.Event) -> EventView | None:
+def _of_lifecycle(event: e.Event) -> EventLine | None:
     match event:
         case e.SessionStarted():
             who = f"session {event.session} starts, for {event.actor.get('id')}, with {event.pack}"
-            return EventView("·", "busy", who, is_minor=True)
+            return EventLine("·", "busy", who, is_minor=True)
         case e.SessionResumed():
             calls = f"; {some(event.in_flight)} was under way" if event.in_flight else ""
-            return EventView("·", "quiet", f"resumed{calls}")
+            return EventLine("·", "quiet", f"resumed{calls}")
         case e.SessionPaused():
-            return EventView("·", "wait", f"paused: {event.reason}")
+            return EventLine("·", "wait", f"paused: {event.reason}")
         case e.SessionMigrated():
             by = f" by {event.by}" if event.by else " and the current rules"
-            return EventView("·", "wait", f"moved to {event.pack}{by}: reviewed again")
+            return EventLine("·", "wait", f"moved to {event.pack}{by}: reviewed again")
         case e.SessionCancelled():
             who, why = _by(event.by, event.simulated_by), f": {event.reason}" if event.reason else ""
-            return EventView("✗", "bad", f"cancelled by {who}{why}")
+            return EventLine("✗", "bad", f"cancelled by {who}{why}")
         case e.SessionExpired():
-            return EventView("✗", "bad", event.reason)
+            return EventLine("✗", "bad", event.reason)
         case e.GivenUp():
-            return EventView("✗", "bad", f"given up: {event.reason}")
+            return EventLine("✗", "bad", f"given up: {event.reason}")
         case e.SessionEnded(status="completed"):
-            return EventView("✓", "good", "completed")
+            return EventLine("✓", "good", "completed")
         case e.SessionEnded():
-            return EventView("✗", "bad", f"{event.status}: {event.reason}")
+            return EventLine("✗", "bad", f"{event.status}: {event.reason}")
         case e.BudgetExtended():
             more = ", ".join(amount_text(name, amount) for name, amount in event.more.items())
-            return EventView("✓", "good", f"may use {more} more, by {_by(event.by, event.simulated_by)}")
+            return EventLine("✓", "good", f"may use {more} more, by {_by(event.by, event.simulated_by)}")
         case e.MessageDropped():
-            return EventView("·", "wait", f"message dropped: {event.reason}")
+            return EventLine("·", "wait", f"message dropped: {event.reason}")
         case _:
             return None
 
 
-_JUDGED: dict[str, tuple[str, Tone, str]] = {
-    "accept": ("✓", "good", "accepted by the critic"),
-    "retry": ("↻", "wait", "the critic wants another try"),
-    "replan": ("✗", "bad", "the critic wants another plan"),
-    "escalate": ("✗", "bad", "the critic hands it to a person"),
-}
-_TURNS: dict[TurnAction, tuple[str, Tone, str]] = {
-    "continue": ("·", "quiet", "goes on"),
-    "retry": ("↻", "wait", "is undone and decided again"),
-    "replan": ("↻", "wait", "stands, and the agent decides otherwise"),
-    "stop": ("✗", "bad", "is the last"),
-    "escalate": ("✗", "bad", "goes to a person"),
-    "limit": ("✗", "bad", "is the last"),
-    "final": ("✓", "good", "answers"),
-}
-
-
-def describe_turn(event: e.TurnJudged) -> EventView:
-    """Return what became of a turn of an agent."""
-    mark, tone, what = _TURNS[event.action]
+def describe_turn(event: e.TurnJudged) -> EventLine:
+    """Return the line of a judged turn of an agent."""
+    mark, tone, what = TURNS[event.action]
     by = f" by {event.critic}" if event.critic and event.reason else ""
-    return EventView(mark, tone, f"turn {event.turn} {what}{by}{f': {event.reason}' if event.reason else ''}")
+    return EventLine(mark, tone, f"turn {event.turn} {what}{by}{f': {event.reason}' if event.reason else ''}")
 
 
-def _reported(event: e.RunReported) -> EventView:
+def _reported(event: e.RunReported) -> EventLine:
     reasons = "; ".join(event.reasons)
     match event.outcome:
         case "accept":
-            return EventView("✓", "good", f"accepted by the critic: {scores(event.report)}")
+            return EventLine("✓", "good", f"accepted by the critic: {scores(event.report)}")
         case "ask":
-            return EventView("?", "wait", f"the outputs hold, and a person is asked: {reasons}")
+            return EventLine("?", "wait", f"the outputs hold, and a person is asked: {reasons}")
         case _:
-            return EventView(
+            return EventLine(
                 "✗", "bad", f"the critic says {event.outcome}{f': {reasons}' if reasons else ''}"
             )
 
@@ -244,23 +270,41 @@ def _answered(event: e.GateAnswered) -> str:
     )
 
 
-def changes_text(changes: Mapping[str, Any]) -> str:
-    """Return the values that an approver has set, in one line."""
-    return ", ".join(
-        f"{place.removeprefix('/')} = {json.dumps(value, ensure_ascii=False)}"
-        for place, value in changes.items()
-    )
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    more = len(names) - MOST_NAMES
-    return ", ".join([*names[:MOST_NAMES], *([f"… {more} more"] if more > 0 else [])])
-
-
 def _by(name: str, simulated_by: str) -> str:
     return f"{name}{login_words('', simulated_by)}"
 
 
-def _attempt(number: int) -> str:
+def attempt_text(number: int) -> str:
+    """Return the number of an attempt, to follow other words; empty for the first."""
     return f", attempt {number}" if number > 1 else ""
+
+
+# --- the events of a run ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvent:
+    """One event of a run: its position from 1, its time, how long after the start it was, and its line."""
+
+    number: int
+    at: int
+    after_ms: int
+    text: str
+    mark: str
+    tone: Tone
+
+
+def run_events(events: Sequence[e.Event]) -> tuple[RunEvent, ...]:
+    """Return every event of a run as a line."""
+    lines = (describe(event) for event in events)
+    return tuple(
+        RunEvent(
+            number=number,
+            at=event.at,
+            after_ms=event.at - events[0].at,
+            text=line.sentence,
+            mark=line.mark,
+            tone=line.tone,
+        )
+        for number, (event, line) in enumerate(zip(events, lines, strict=True), start=1)
+    )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import floor
+from typing import Any
 
 BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
-"""What prints and cannot be seen: fillers, and selectors of variants, of which a row can spell a hidden text."""
+"""Characters that print and cannot be seen: fillers, and variation selectors, which can spell out a hidden text."""
+MOST_NAMES = 4
 
 
 def count(number: int, noun: str) -> str:
@@ -52,8 +55,10 @@ def amount_text(dimension: str, amount: int) -> str:
             return cents(amount)
         case "wall_clock_ms":
             return took(amount)
+        case "retries":
+            return f"{amount:,} {'retry' if amount == 1 else 'retries'}"
         case _:
-            noun = dimension.replace("_", " ")
+            noun = dimension.replace("_", " ").replace("replan", "re-plan")
             return f"{amount:,} {noun.removesuffix('s') if amount == 1 else noun}"
 
 
@@ -63,8 +68,13 @@ def cents(microcents: int) -> str:
 
 
 def score(value: float | None) -> str:
-    """Return a score, cut off behind two places: what is below a limit never looks like it."""
+    """Return a score, cut off after two places, so that a score below a limit never reads as equal to it."""
     return "not measured" if value is None else f"{floor(value * 100 + 1e-9) / 100:g}"
+
+
+def elapsed(ms: int) -> str:
+    """Return how long after the start something was: `+3.4 s`."""
+    return f"+{took(max(0, ms))}"
 
 
 def spoken(name: str) -> str:
@@ -80,3 +90,22 @@ def as_sentence(text: str) -> str:
 def joined(parts: Iterable[str], separator: str = ", ") -> str:
     """Return the parts that are not empty, one after the other."""
     return separator.join(filter(None, parts))
+
+
+def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Return the first names of a list, and how many more there are."""
+    more = len(names) - most
+    return ", ".join([*names[:most], *([f"… {more} more"] if more > 0 else [])])
+
+
+def both(names: Sequence[str]) -> str:
+    """Return names as words: `ann`, `ann and bob`, `ann, bob and eve`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Return the values that an approver has set, in one line."""
+    return ", ".join(
+        f"{place.removeprefix('/')} = {json.dumps(value, ensure_ascii=False)}"
+        for place, value in changes.items()
+    )

@@ -19,7 +19,7 @@ from tercet.contracts.record import AuditRecord, PhaseCost, Provenance
 from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
 from tercet.view.text import amount_text
-from tercet.view.words import login_words
+from tercet.view.vocabulary import login_words
 
 EXAMPLES = """\
 tercet provenance ses_0123456789abcdef

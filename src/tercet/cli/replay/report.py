@@ -20,7 +20,7 @@ from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 
 if TYPE_CHECKING:
-    from tercet.replay.report import Page
+    from tercet.view.session import SessionView
 
 EXAMPLES = """\
 tercet report ses_0123456789abcdef
@@ -90,20 +90,22 @@ def report(
         screen.say(Text("  Open it in a browser; it needs no network.", style="dim"))
 
 
-async def _page(url: str, run: str) -> tuple[Page, bytes]:
-    """What is told of a run, and its report."""
+async def _page(url: str, run: str) -> tuple[SessionView, bytes]:
+    """Return the session of a run, and its report."""
     # No other command needs these, and all of them would wait for their import.
-    from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
-    from tercet.replay.report.wording import secrets_of  # noqa: PLC0415
+    from tercet.replay.run_data import read_run  # noqa: PLC0415
+    from tercet.view.html.page import render  # noqa: PLC0415
+    from tercet.view.html.safe_text import SafeText, secrets_of  # noqa: PLC0415
+    from tercet.view.run import run_view  # noqa: PLC0415
 
+    safe = SafeText(secrets_of(os.environ))
     async with run_at(run, url) as source:
-        case = await read_case(source.journal, source.tenant, source.session)
-        page = tell(case, Wording(secrets_of(os.environ)))
-        return page, render(page).encode()
+        view = run_view(await read_run(source.journal, source.tenant, source.session), safe.lines)
+        return view.session, render(view, safe).encode()
 
 
 def _demand_place(target: Path, *, is_forced: bool) -> None:
-    from tercet.replay.report.rendering import MARKER  # noqa: PLC0415 - as above
+    from tercet.view.html.page import MARKER  # noqa: PLC0415 - as above
 
     demand_place(target, is_forced=is_forced, mark=MARKER.encode())
 

@@ -20,16 +20,16 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from tercet.cli.event_view import Columns, line_of
-from tercet.cli.quality_view import Phases, details
 from tercet.cli.screen import Screen
 from tercet.cli.session_view import show_return, show_start
 from tercet.cli.text import printable, took
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
-from tercet.view.judging import Judged
-from tercet.view.words import step_text
+from tercet.view.phases import PhaseEvent
+from tercet.view.terminal.events import Columns, line_of
+from tercet.view.terminal.outputs import Phases, details
+from tercet.view.vocabulary import step_text
 
 TICK_S = 0.25
 MOST_RUNNING = 8
@@ -105,7 +105,7 @@ class Progress:
             self._live.update(Group(*self._lines(now)), refresh=True)
 
     def _show(self, state: State, event: e.Event) -> None:
-        if isinstance(event, Judged):
+        if isinstance(event, PhaseEvent):
             line, *below = self._phases.tell(event)
         else:
             line, below = line_of(state, self._shortened(event)), details(event)

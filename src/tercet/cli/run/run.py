@@ -38,7 +38,7 @@ from tercet.executor.clock import SystemClock
 from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime
-from tercet.view.words import standing
+from tercet.view.vocabulary import standing
 
 RESUME_EXAMPLES = """\
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds

@@ -28,7 +28,7 @@ from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
-from tercet.view.words import ANSWERS, answer_word
+from tercet.view.vocabulary import ANSWERS, answer_word
 
 APPROVE_EXAMPLES = """\
 tercet gates approve ses_0123456789abcdef.g1 --note "the lamp is broken, I saw it"

@@ -8,8 +8,6 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.gate_page import GatePage, show_page
-from tercet.cli.gate_view import question
 from tercet.cli.ids import GateId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
 from tercet.cli.options import AsJson
@@ -29,6 +27,8 @@ from tercet.engine.lists import open_gates
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
+from tercet.view.gate import question_text
+from tercet.view.terminal.gate import GatePage, show_page
 
 MOST = 200
 
@@ -65,7 +65,7 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
 
 
 def _show_line(screen: Screen, state: State, gate: OpenGate, now: int) -> None:
-    headline = Text.assemble(("? ", "yellow"), (gate.id, "bold"), f"  {printable(question(gate))}")
+    headline = Text.assemble(("? ", "yellow"), (gate.id, "bold"), f"  {printable(question_text(gate))}")
     screen.put(headline, rest="  ")
     roles = sorted({role for need in gate.needs.values() for role in need.roles})
     parts = [

@@ -19,7 +19,7 @@ from tercet.core.fold.gate import has_set_values
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
-from tercet.view.words import Standing
+from tercet.view.vocabulary import Standing
 
 EXIT_CODES: dict[Standing, ExitCode] = {
     "completed": ExitCode.ACCEPTED,

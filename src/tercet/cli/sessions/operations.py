@@ -33,7 +33,7 @@ from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 from tercet.view.text import amount_text
-from tercet.view.words import standing
+from tercet.view.vocabulary import standing
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from tercet.cli.event_view import Columns
 from tercet.cli.journals import Story
 from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.sessions.next_commands import Commands
@@ -15,8 +14,9 @@ from tercet.core import events as e
 from tercet.core.budget import budget_of
 from tercet.core.state import OpenGate, State
 from tercet.core.transcript import timestamp
-from tercet.view.judging import Judged
-from tercet.view.words import standing
+from tercet.view.phases import PhaseEvent
+from tercet.view.terminal.events import Columns
+from tercet.view.vocabulary import standing
 
 
 def as_json(story: Story, commands: Commands) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
 
 def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
     """All of it for programs: every phase as it was recorded, and how it stands; None where nobody judged the outputs."""
-    phases = [msgspec.to_builtins(event) for event in events if isinstance(event, Judged)]
+    phases = [msgspec.to_builtins(event) for event in events if isinstance(event, PhaseEvent)]
     if not phases and not state.quality.exit:
         return None
     quality = state.quality

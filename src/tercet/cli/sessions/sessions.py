@@ -33,7 +33,7 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.view.words import Standing, standing, standing_of
+from tercet.view.vocabulary import Standing, standing, standing_of
 
 POLL_S = 0.2
 MOST = 200

@@ -1,0 +1,153 @@
+"""What repairs changed in outputs: line by line, before the first repair and at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import takewhile
+from typing import Any, Literal, TypeAlias
+
+from tercet.view.text import count
+
+MOST_LINES = 160
+LARGEST = 100_000
+"""Longer outputs are not compared: that would take too long."""
+_MOST_COMPARED = 2_000
+_AROUND = 2
+"""How many unchanged lines are shown on each side of a change."""
+_ALIKE = 0.4
+"""Two lines that have a smaller share of words in common are shown as two whole lines."""
+_WORDS = re.compile(r"\s+|\S+")
+
+Lines: TypeAlias = Callable[[str, Any], list[str]]
+"""Returns the lines of an output by its name and value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A part of a line, and whether it was changed."""
+
+    text: str
+    is_changed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffLine:
+    """A line of an output, before or after."""
+
+    kind: Literal["same", "gone", "new", "gap"]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def sign(self) -> str:
+        """The sign before the line."""
+        return {"same": " ", "gone": "−", "new": "+", "gap": "⋯"}[self.kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputChange:
+    """An output before the first repair and at the end, line by line."""
+
+    name: str
+    lines: tuple[DiffLine, ...]
+    note: str
+
+
+def compare_outputs(
+    before: Mapping[str, Any], after: Mapping[str, Any], lines: Lines | None = None
+) -> tuple[OutputChange, ...]:
+    """Return the differences of each output that changed."""
+    split = lines or _plain_lines
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return tuple(_change(name, before, after, split) for name in changed)
+
+
+def _plain_lines(_: str, value: Any) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return text.removesuffix("\n").split("\n")
+
+
+def _change(name: str, before: Mapping[str, Any], after: Mapping[str, Any], split: Lines) -> OutputChange:
+    old = split(name, before[name]) if name in before else []
+    new = split(name, after[name]) if name in after else []
+    if sum(map(len, old)) + sum(map(len, new)) > LARGEST or max(len(old), len(new)) > _MOST_COMPARED:
+        return OutputChange(name=name, lines=(), note="It is too long to be compared here.")
+    lines = tuple(_lines(old, new))
+    more = len(lines) - MOST_LINES
+    return OutputChange(
+        name=name,
+        lines=lines[:MOST_LINES],
+        note=_note(more, is_hidden=old == new),
+    )
+
+
+def _note(more: int, *, is_hidden: bool) -> str:
+    if is_hidden:
+        return "It changed in something that is left out here."
+    return f"{count(more, 'more line')} are left out." if more > 0 else ""
+
+
+def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    # Beyond 200 lines it passes over those that come again and again: without that, some texts take minutes.
+    blocks = SequenceMatcher(None, old, new).get_opcodes()
+    for number, (kind, a, b, c, d) in enumerate(blocks):
+        if kind == "equal":
+            yield from _same(old[a:b], is_first=number == 0, is_last=number == len(blocks) - 1)
+        else:
+            yield from _replaced(old[a:b], new[c:d])
+
+
+def _same(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[DiffLine]:
+    """Yield unchanged lines next to a change, and a gap for the others."""
+    head = 0 if is_first else _AROUND
+    tail = 0 if is_last else _AROUND
+    hidden = len(lines) - head - tail
+    if hidden < 2:  # a gap would take as much room
+        yield from (_line("same", line) for line in lines)
+        return
+    yield from (_line("same", line) for line in lines[:head])
+    yield DiffLine(kind="gap", pieces=(Piece(text=f"{count(hidden, 'line')} as before", is_changed=False),))
+    yield from (_line("same", line) for line in lines[len(lines) - tail :])
+
+
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    """Yield removed lines and those that replace them, compared in pairs as far as there are two."""
+    parted = [_parted(before, after) for before, after in zip(old, new, strict=False)]
+    yield from (DiffLine(kind="gone", pieces=gone) for gone, _ in parted)
+    yield from (_line("gone", line) for line in old[len(parted) :])
+    yield from (DiffLine(kind="new", pieces=come) for _, come in parted)
+    yield from (_line("new", line) for line in new[len(parted) :])
+
+
+def _line(kind: Literal["same", "gone", "new"], text: str) -> DiffLine:
+    return DiffLine(kind=kind, pieces=(_piece(text, is_changed=False),))
+
+
+def _piece(text: str, *, is_changed: bool) -> Piece:
+    return Piece(text=text, is_changed=is_changed)
+
+
+def _parted(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Return two lines in pieces: what both begin and end with, and the difference; whole where they are not alike."""
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    head = _shared(old, new)
+    tail = _shared(old[head:][::-1], new[head:][::-1])
+    if head + tail < _ALIKE * max(len(old), len(new)):
+        head = tail = 0
+    return _pieces(old, head, tail), _pieces(new, head, tail)
+
+
+def _shared(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how many words both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+
+
+def _pieces(words: Sequence[str], head: int, tail: int) -> tuple[Piece, ...]:
+    if not head + tail:
+        return (_piece("".join(words), is_changed=False),)
+    end = len(words) - tail
+    parts = (("".join(words[:head]), False), ("".join(words[head:end]), True), ("".join(words[end:]), False))
+    return tuple(_piece(text, is_changed=is_changed) for text, is_changed in parts if text)

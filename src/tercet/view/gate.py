@@ -1,0 +1,701 @@
+"""Gates as view models: the question, the call or outputs it is about, who may answer, who did, and what an answer binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+from tercet.contracts import pointer
+from tercet.contracts.gate import HandOff
+from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.core import events as e
+from tercet.core.approval import diagnosis_of
+from tercet.core.events.gate import GateKind
+from tercet.core.fold.session import ESCALATED
+from tercet.core.state import Answer, OpenGate, State
+from tercet.view.events import EventLine, describe
+from tercet.view.phases import PhaseEvent, PhaseView, read_phase
+from tercet.view.quality import ExitView, exit_view
+from tercet.view.source import RunData
+from tercet.view.text import both, count, some
+from tercet.view.vocabulary import (
+    ADVICE,
+    CALL_OUTCOMES,
+    QUESTIONS,
+    REVIEWS,
+    UNJUDGED,
+    Tone,
+    answer_tone,
+    answer_word,
+    login_words,
+    need_text,
+)
+
+_SHOWN_APART = frozenset(
+    ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
+     "evidence", "sequence", "step", "why", "settable")
+)  # fmt: skip
+_OUTPUTS_APART = frozenset(("reason", "outputs", "exit", "recommended", "left", "repairs"))
+
+
+# --- the call ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A value of a call, and where it came from."""
+
+    name: str
+    value: Any
+    source: str
+    is_authority: bool
+    is_default: bool
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the source is trusted."""
+        return "untrusted" not in self.source
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompensationView:
+    """How a call is compensated, and what approving the call means for that."""
+
+    tool: str
+    """Empty where there is no compensation."""
+    params: JsonObject
+    sources: Mapping[str, Any]
+    note: str
+
+    @property
+    def text(self) -> str:
+        """The compensation in one line, without its parameters."""
+        return f"{self.tool}; {self.note}" if self.tool else self.note
+
+
+@dataclass(frozen=True, kw_only=True)
+class PinnedFact:
+    """A fact that a call is based on."""
+
+    id: str
+    source: str
+    hash: str
+    content: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallView:
+    """A call as approvers see it."""
+
+    step: str
+    is_further: bool
+    """Whether it is another call of the sequence that the gate covers."""
+    tool: str
+    mode: str
+    reversibility: str
+    description: str
+    why: str
+    parameters: tuple[Parameter, ...]
+    compensation: CompensationView | None
+    evidence: tuple[PinnedFact, ...]
+    digest: str
+
+    @property
+    def nature(self) -> str:
+        """Its mode and reversibility."""
+        return ", ".join(filter(None, (self.mode, self.reversibility)))
+
+
+def _calls(gate: OpenGate) -> Iterator[CallView]:
+    shown = gate.shown
+    if shown.get("tool") or gate.kind in ("approval", "reconcile"):
+        yield _call(gate.step, shown, gate.digest, is_further=False)
+    for other in as_list(shown.get("sequence")) or ():
+        fields = as_object(other) or {}
+        step = str(fields.get("step", ""))
+        yield _call(step, fields, gate.covers.get(step, ""), is_further=True)
+
+
+def _call(step: str, shown: JsonObject, digest: str, *, is_further: bool) -> CallView:
+    authority = frozenset(map(str, as_list(shown.get("authority")) or ()))
+    sources = as_object(shown.get("sources")) or {}
+    defaults = {pointer.parts(str(place)) for place in as_list(shown.get("defaults")) or ()}
+    facts = [as_object(fact) or {} for fact in as_list(shown.get("evidence")) or ()]
+    return CallView(
+        step=step,
+        is_further=is_further,
+        tool=str(shown.get("tool", "?")),
+        mode=str(shown.get("mode") or ""),
+        reversibility=str(shown.get("reversibility") or ""),
+        description=str(shown.get("description") or ""),
+        why=str(shown.get("why") or ""),
+        parameters=tuple(
+            Parameter(
+                name=name,
+                value=value,
+                source=str(sources.get(name) or ""),
+                is_authority=name in authority,
+                is_default=(name,) in defaults,
+            )
+            for name, value in (as_object(shown.get("params")) or {}).items()
+        ),
+        compensation=_compensation(shown),
+        evidence=tuple(
+            PinnedFact(
+                id=str(fact.get("id")), source=str(fact.get("source") or ""), hash=str(fact.get("hash", "")), content=fact.get("content")
+            )
+            for fact in facts
+        ),
+        digest=digest,
+    )  # fmt: skip
+
+
+def _compensation(shown: JsonObject) -> CompensationView | None:
+    """Return how a call is compensated; None where the gate says nothing about it."""
+    undo = as_object(shown.get("compensation"))
+    if shown.get("no_compensation"):
+        return CompensationView(
+            tool="", params={}, sources={}, note=f"there is no way back: {shown['no_compensation']}"
+        )
+    if not undo:
+        is_final = shown.get("reversibility") == "irreversible"
+        return (
+            CompensationView(tool="", params={}, sources={}, note="it cannot be taken back")
+            if is_final
+            else None
+        )
+    note = "approved together with the call"
+    if undo.get("error"):
+        note = f"it cannot be made: {undo['error']}"
+    elif undo.get("proposed"):
+        note = "proposed by the plan: approved here only if it is complete and needs no other gate"
+    return CompensationView(
+        tool=str(undo.get("tool")), params=as_object(undo.get("params")) or {}, sources=as_object(undo.get("sources")) or {}, note=note
+    )  # fmt: skip
+
+
+# --- earlier calls ---
+
+
+class SimilarCall(Protocol):
+    """A call of another session like the one of a gate."""
+
+    @property
+    def session(self) -> str: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def identical(self) -> bool: ...
+    @property
+    def params(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierCallView:
+    """An earlier call that the call of a gate repeats or resembles."""
+
+    session: str
+    step: str
+    at: int
+    outcome: str
+    """What became of it, in words; empty where it was done."""
+    is_repeat: bool
+    """Whether the tool allows it once in a period only."""
+    is_identical: bool
+    is_grave: bool
+    """Whether it has, or may have, happened with the same parameters."""
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def _repeats(gate: OpenGate) -> Iterator[EarlierCallView]:
+    for call in msgspec.convert(as_list(gate.shown.get("repeats")) or [], list[e.EarlierCall]):
+        yield EarlierCallView(
+            session=call.session, step=call.step, at=call.at, outcome=_became(call.outcome), is_repeat=True, is_identical=True, is_grave=True
+        )  # fmt: skip
+
+
+def _recent(call: SimilarCall) -> EarlierCallView:
+    return EarlierCallView(
+        session=call.session,
+        step=call.step,
+        at=call.at,
+        outcome=_became(call.outcome),
+        is_repeat=False,
+        is_identical=call.identical,
+        is_grave=call.identical and call.outcome in ("done", "unknown"),
+        params=call.params,
+    )
+
+
+def _became(outcome: str) -> str:
+    words = {"not_done": "it did not happen", "compensated": "it was compensated"}
+    return "" if outcome == "done" else words.get(outcome) or CALL_OUTCOMES[outcome].word
+
+
+# --- outputs ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSource:
+    """Who wrote how much of a text, the values in it with their sources, and whether it is unjudged."""
+
+    pointer: str
+    shares: tuple[tuple[str, int], ...]
+    """The characters of each source."""
+    values: tuple[tuple[str, Tone], ...]
+    unjudged: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducedView:
+    """Outputs as approvers see them, and how they were judged."""
+
+    outputs: JsonObject
+    exit: ExitView | None
+    advice: str
+    left: tuple[str, ...]
+    """The defects that repairs left."""
+    repairs: int
+    risk: str
+    texts: tuple[TextSource, ...]
+    judgements: tuple[str, ...]
+    diff: tuple[str, ...]
+
+
+def _produced(gate: OpenGate, confidence: Mapping[str, Any]) -> ProducedView:
+    shown = gate.shown
+    provenance = as_object(shown.get("provenance")) or {}
+    given = as_object(shown.get("exit"))
+    return ProducedView(
+        outputs=as_object(shown.get("outputs")) or {},
+        exit=exit_view(given, confidence) if given else None,
+        advice=ADVICE.get(str(shown.get("recommended")), str(shown.get("recommended", ""))),
+        left=tuple(map(str, as_list(shown.get("left")) or ())),
+        repairs=int(shown.get("repairs", 0)),
+        risk=str(shown.get("risk_assessment") or ""),
+        texts=tuple(_text_source(text) for text in as_list(provenance.get("texts")) or ()),
+        judgements=tuple(
+            f"{said['model'] or 'no model'} says {said['says']}: {said['reason']}"
+            for said in as_list(provenance.get("judgements")) or ()
+        ),
+        diff=tuple(str(provenance.get("diff", "")).splitlines()),
+    )
+
+
+def _text_source(text: Mapping[str, Any]) -> TextSource:
+    sizes: dict[str, int] = {}
+    for piece in text["pieces"]:
+        sizes[piece["source"]] = sizes.get(piece["source"], 0) + piece["end"] - piece.get("start", 0)
+    values = [
+        (
+            f"{token['text']}: {token['status']} {', '.join(token.get('sources', ()))}".rstrip(),
+            "bad" if token["status"] in ("elsewhere", "unknown") else "quiet",
+        )
+        for token in text["tokens"]
+    ]
+    unjudged = UNJUDGED[text["unjudged"]] if text["unjudged"] else ""
+    return TextSource(
+        pointer=text["pointer"], shares=tuple(sizes.items()), values=tuple(values), unjudged=unjudged
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcceptedOutputs:
+    """Who or which rule accepted the outputs that a call delivers, and how they were judged."""
+
+    by: str
+    exit: ExitView | None
+
+
+def _accepted(judgement: JsonObject | None) -> AcceptedOutputs | None:
+    if not judgement:
+        return None
+    people = [str(each) for each in as_list(judgement.get("accepted_by")) or ()]
+    by = f"by {both(people)}" if people else f"by rule: {judgement.get('rationale', '')}"
+    given = as_object(judgement.get("exit"))
+    return AcceptedOutputs(by=by, exit=exit_view(given) if given else None)
+
+
+# --- the hand-off packet ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptView:
+    """One thing that a run tried before it was escalated: a line, or a phase of the quality loop."""
+
+    line: EventLine
+    phase: PhaseView | None = None
+
+
+_PHASES: dict[str, type[PhaseEvent]] = {
+    "sampled": e.SamplesDrawn,
+    "tested": e.TestsRun,
+    "verified": e.OutputsVerified,
+    "attacked": e.OutputsAttacked,
+    "critiqued": e.OutputsCritiqued,
+    "repaired": e.OutputsRepaired,
+}
+"""The attempts of a packet that hold the fields of an event of the quality loop."""
+_LONGEST = 300
+"""How much of a model's answer is shown; the packet has all of it."""
+
+
+def attempt_views(attempts: Sequence[JsonObject]) -> tuple[AttemptView, ...]:
+    """Return what a hand-off packet lists as tried; entries of an unknown kind are left out."""
+    found: list[AttemptView] = []
+    for attempt in attempts:
+        if (kind := _PHASES.get(str(attempt.get("what")))) is not None:
+            phase = read_phase(kind, attempt)
+            found.append(AttemptView(line=EventLine(phase.mark, phase.tone, phase.text), phase=phase))
+        elif (line := _attempt_line(attempt)) is not None:
+            found.append(AttemptView(line=line))
+    return tuple(found)
+
+
+def _attempt_line(attempt: JsonObject) -> EventLine | None:
+    match attempt.get("what"):
+        case "asked":
+            return EventLine("·", "quiet", f"asked {attempt.get('model')}")
+        case "answered" if attempt.get("code"):
+            return EventLine("✗", "bad", f"no answer: {attempt.get('code')}: {attempt.get('error')}")
+        case "answered":
+            return EventLine("·", "quiet", f"it answered {_model_answer(attempt)}")
+        case "no_plan":
+            return EventLine("✗", "bad", f"no plan: {attempt.get('code')}: {attempt.get('reason')}")
+        case "plan":
+            return EventLine("·", "quiet", f"a plan: {_plan(as_object(attempt.get('plan')) or {})}")
+        case "verdict":
+            return _verdict_line(attempt)
+        case "step":
+            return EventLine("✗", "bad", f"step {attempt.get('step')}: {attempt.get('reason')}")
+        case "turn":
+            words = (attempt.get("action"), attempt.get("critic", ""), attempt.get("reason", ""))
+            return EventLine("·", "quiet", f"turn: {' '.join(map(str, words))}".rstrip())
+        case _:
+            return None
+
+
+def _model_answer(attempt: JsonObject) -> str:
+    if attempt.get("blob"):
+        return f"at length, see {attempt['blob']}"
+    text = " ".join(str(attempt.get("answer", "")).split())
+    more = count(len(text) - _LONGEST, "more character")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({more})"
+
+
+def _plan(plan: JsonObject) -> str:
+    steps = [as_object(step) or {} for step in as_list(plan.get("steps")) or ()]
+    return some([f"{step.get('id')} {step.get('tool') or 'note'}" for step in steps], most=12) or "no steps"
+
+
+def _verdict_line(verdict: JsonObject) -> EventLine:
+    word, tone = REVIEWS.get(str(verdict.get("outcome")), ("refused", "bad"))
+    if tone == "good":
+        return EventLine("✓", tone, f"plan {word}")
+    why = verdict.get("code") or verdict.get("kind") or verdict.get("outcome")
+    reasons = "; ".join(map(str, as_list(verdict.get("reasons")) or ()))
+    return EventLine("✗", tone, f"plan {word}: {why}: {reasons}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStep:
+    """A step of the plan around a gate, and how far it is."""
+
+    step: str
+    tool: str
+    status: str
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandOffView:
+    """What a person gets when a run escalates."""
+
+    plan: tuple[PlannedStep, ...]
+    verdicts: tuple[str, ...]
+    budget: Mapping[str, Any]
+    attempts: tuple[AttemptView, ...]
+
+
+def hand_off_view(packet: HandOff) -> HandOffView:
+    """Return the view of a hand-off packet."""
+    statuses = {"done": "done", "not_done": "failed", "unknown": "unknown"}
+    results = [as_object(entry.get("result")) or {} for entry in packet.transcript]
+    ended = {str(each.get("step_id")): statuses.get(str(each.get("outcome")), "failed") for each in results}
+    steps = [as_object(step) or {} for step in as_list(packet.plan.get("steps")) or ()]
+    return HandOffView(
+        plan=tuple(
+            PlannedStep(
+                step=str(each.get("id")), tool=str(each.get("tool") or "note"), status=ended.get(str(each.get("id")), "pending")
+            )
+            for each in steps
+        ),
+        verdicts=tuple(map(_stage_verdict, packet.verdicts)),
+        budget=packet.budget_remaining,
+        attempts=attempt_views(packet.attempts),
+    )  # fmt: skip
+
+
+def _stage_verdict(verdict: JsonObject) -> str:
+    reasons = "; ".join(map(str, as_list(verdict.get("reasons")) or ())) or str(verdict.get("rationale", ""))
+    words = (verdict.get("stage"), verdict.get("step_id"), verdict.get("outcome"))
+    return f"{' '.join(str(word) for word in words if word)}: {reasons}"
+
+
+# --- people ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeedView:
+    """Whom a gate asks for, and who has approved so far."""
+
+    text: str
+    approvers: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerView:
+    """What a person answered."""
+
+    who: str
+    roles: tuple[str, ...]
+    word: str
+    tone: Tone
+    at: int
+    after_ms: int
+    login: str
+    """The login that they answered from, as words to follow their name."""
+    auth: str
+    changes: JsonObject
+    note: str
+    value: Any
+    digest: str
+    is_bound: bool
+    """Whether the answer is bound to what the gate showed."""
+
+
+def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
+    return AnswerView(
+        who=answer.actor,
+        roles=tuple(answer.roles),
+        word=answer_word(answer),
+        tone=answer_tone(answer),
+        at=answer.at,
+        after_ms=max(0, answer.at - gate.at),
+        login=login_words(answer.login, answer.simulated_by),
+        auth=answer.auth,
+        changes=answer.changes,
+        note=answer.note,
+        value=getattr(answer, "value", None),
+        digest=answer.digest,
+        is_bound=answer.digest == gate.digest,
+    )
+
+
+# --- the gate ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateView:
+    """A gate: the question, what it is about, who may answer, who did, and until when."""
+
+    id: str
+    kind: GateKind
+    step: str
+    names: tuple[str, ...]
+    title: str
+    question: str
+    is_open: bool
+    state: str
+    """What became of it, with everybody whose answer counted."""
+    tone: Tone
+    at: int
+    expires: int
+    why: str
+    changed: str
+    """That a value changed since an earlier gate asked; empty where none did."""
+    refused_change: str
+    owner: str
+    """Who started the run, and may not approve it."""
+    changers: tuple[str, ...]
+    """Who set values in the call, and may not approve it."""
+    needs: tuple[NeedView, ...]
+    calls: tuple[CallView, ...]
+    accepted: AcceptedOutputs | None
+    produced: ProducedView | None
+    undo: tuple[JsonObject, ...]
+    """The compensations that an answer starts, in this order."""
+    earlier: tuple[EarlierCallView, ...]
+    plan: tuple[PlannedStep, ...]
+    cost_microcents: int
+    budget: JsonObject
+    answers: tuple[AnswerView, ...]
+    hand_off: HandOffView | None
+    digest: str
+    covers: Mapping[str, str]
+    attempt: str
+    key: str
+    result_schema: JsonObject | None
+    """The shape of a value that settles a call of unknown outcome."""
+    trusted_roles: tuple[str, ...] | None
+    """The roles whose entered value is trusted; None where the gate does not say."""
+    more: JsonObject
+    """What else was shown."""
+
+
+def gate_view(
+    gate: OpenGate,
+    state: State,
+    *,
+    is_open: bool,
+    answers: Sequence[Answer | e.GateAnswered] = (),
+    confidence: Mapping[str, Any] | None = None,
+    packet: HandOff | None = None,
+    recent: Sequence[SimilarCall] = (),
+) -> GateView:
+    """Return the view of a gate; `confidence` is what was estimated for the outputs that it asks about."""
+    shown, said = gate.shown, tuple(_answer(gate, each) for each in answers)
+    apart = _SHOWN_APART | _OUTPUTS_APART if gate.kind == "output" else _SHOWN_APART
+    word, tone = _state(said, is_open=is_open)
+    roles = as_list(shown.get("trusted_roles"))
+    name = ", ".join(gate.names) or gate.kind
+    return GateView(
+        id=gate.id,
+        kind=gate.kind,
+        step=gate.step,
+        names=gate.names,
+        title=f"{name}{f' at {gate.step}' if gate.step else ''}",
+        question=question_text(gate),
+        is_open=is_open,
+        state=word,
+        tone=tone,
+        at=gate.at,
+        expires=gate.expires,
+        why=str(shown.get("reason") or shown.get("why") or "").removeprefix(ESCALATED if gate.kind == "escalation" else ""),
+        changed=str(shown.get("changed") or ""),
+        refused_change=str(shown.get("refused_change") or ""),
+        owner=str(state.start.actor["id"]),
+        changers=tuple(map(str, as_list(shown.get("changed_by")) or ())),
+        needs=tuple(
+            NeedView(text=need_text(each, need.quorum, need.roles), approvers=gate.approvers(each)) for each, need in gate.needs.items()
+        ),
+        calls=tuple(_calls(gate)),
+        accepted=_accepted(as_object(shown.get("judgement"))),
+        produced=_produced(gate, confidence or {}) if gate.kind == "output" else _escalated(gate, state, is_open=is_open),
+        undo=tuple(as_object(entry) or {} for entry in as_list(shown.get("undo")) or ()),
+        earlier=(*_repeats(gate), *map(_recent, recent)),
+        plan=tuple(_planned(as_object(entry) or {}, gate) for entry in as_list(shown.get("plan")) or ()),
+        cost_microcents=int(shown.get("cost_microcents") or 0),
+        budget=as_object(shown.get("budget")) or {},
+        answers=said,
+        hand_off=hand_off_view(packet) if packet else None,
+        digest=gate.digest,
+        covers=gate.covers,
+        attempt=str(shown.get("attempt", "?")),
+        key=str(shown.get("key", "")),
+        result_schema=as_object(shown.get("result_schema")),
+        trusted_roles=None if roles is None else tuple(map(str, roles)),
+        more={name: value for name, value in shown.items() if name not in apart},
+    )  # fmt: skip
+
+
+def _escalated(gate: OpenGate, state: State, *, is_open: bool) -> ProducedView | None:
+    """Return the judged outputs of a run that escalated with them; None elsewhere."""
+    if gate.kind != "escalation" or not state.quality.exit or not is_open:
+        return None
+    return ProducedView(
+        outputs=state.outputs, exit=exit_view(state.quality.exit), advice="", left=diagnosis_of(state), repairs=state.used.repairs,
+        risk="", texts=(), judgements=(), diff=(),
+    )  # fmt: skip
+
+
+def _planned(step: JsonObject, gate: OpenGate) -> PlannedStep:
+    name = str(step.get("step"))
+    return PlannedStep(
+        step=name,
+        tool=str(step.get("tool") or "note"),
+        status=str(step.get("status")),
+        is_asked=name in gate.calls,
+    )
+
+
+def _state(answers: Sequence[AnswerView], *, is_open: bool) -> tuple[str, Tone]:
+    """Return what became of a gate: the last answer, with everybody who gave it."""
+    if is_open:
+        return "waits for an answer", "wait"
+    if not answers:
+        return "closed without an answer", "quiet"
+    last = answers[-1]
+    people = list(dict.fromkeys(each.who for each in answers if each.word == last.word))
+    return f"{last.word} by {both(people)}", last.tone
+
+
+def question_text(gate: OpenGate) -> str:
+    """Return the question of a gate."""
+    match gate.kind:
+        case "approval":
+            also = f" and {some(list(gate.covers))}" if gate.covers else ""
+            return f"may {gate.step}{also} be called? ({some(gate.names) or 'this call needs an approval'})"
+        case "reconcile":
+            return f"did {gate.step} happen?"
+        case "escalation" | "compensation" | "output":
+            return f"{QUESTIONS[gate.kind]}{f' ({some(gate.names)})' if gate.names else ''}"
+
+
+def opened_gate(event: e.GateOpened) -> OpenGate:
+    """Return a gate as it was opened."""
+    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+    return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
+
+
+# --- all gates of a run ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantView:
+    """An approval that a policy gave in the place of people."""
+
+    step: str
+    policy: str
+    at: int
+    digest: str
+    text: str
+
+
+def run_gates(run: RunData) -> tuple[GateView | GrantView, ...]:
+    """Return every gate of a run in order, and every approval that a policy gave."""
+    found: list[GateView | GrantView] = []
+    confidence: Mapping[str, Any] = {}
+    for event in run.events:
+        match event:
+            case e.OutputsCritiqued():
+                confidence = event.confidence
+            case e.GateOpened():
+                answers = [
+                    each
+                    for each in run.events
+                    if isinstance(each, e.GateAnswered) and each.gate == event.gate
+                ]
+                is_open = event.gate in run.state.gates and not run.state.is_over
+                found.append(
+                    gate_view(
+                        opened_gate(event), run.state, is_open=is_open, answers=answers, confidence=confidence
+                    )
+                )
+            case e.ApprovalGranted():
+                text = describe(event).text
+                found.append(
+                    GrantView(
+                        step=event.step, policy=event.policy, at=event.at, digest=event.digest, text=text
+                    )
+                )
+            case _:
+                pass
+    return tuple(found)

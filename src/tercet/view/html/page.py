@@ -1,0 +1,123 @@
+"""The view of a run as one HTML page. Nothing in a view can become markup, script or an address.
+
+Every value that a template prints is escaped, loses the secrets that are known, and has invisible characters spelt out.
+The only style is our own, named by its hash in the page's policy; there is no script, and the policy allows none.
+Addresses in the page lead to places in it, and are made of numbers.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tercet.contracts.shape import as_object
+from tercet.view.html.curve import draw_curve
+from tercet.view.html.graph import draw_plan, step_anchor
+from tercet.view.html.safe_text import SafeText, Shown
+from tercet.view.html.timeline import draw_timeline
+from tercet.view.plan import PlanView
+from tercet.view.run import RunView
+from tercet.view.session import SessionView
+from tercet.view.text import as_sentence, count, elapsed, moment, score, spoken, took
+
+MARKER = "<!doctype html>\n<!-- a Tercet report -->\n"
+"""How every report begins, so that it can be recognised."""
+_LONGEST = 1_000
+"""How much is shown of a value for which a template sets no limit."""
+
+
+def render(run: RunView, safe: SafeText | None = None) -> str:
+    """Return the page of a run."""
+    style = files("tercet.view.html").joinpath("templates", "style.css").read_text(encoding="utf-8")
+    template = _environment(safe or SafeText()).get_template("report.html.j2")
+    # Our own file, without a value in it; it must reach the page as it is, since the policy names its hash.
+    body = template.render(run=run, style=Markup(style), policy=_policy(style))  # noqa: S704
+    return f"{MARKER}{body}\n"
+
+
+def _environment(safe: SafeText) -> Environment:
+    def shown(value: object) -> object:
+        is_plain = isinstance(value, str) and not isinstance(value, Markup | Shown)
+        return safe.text(value, _LONGEST) if is_plain else value
+
+    def query_text(query: Any) -> str:
+        fields = as_object(query) or {}
+        if not fields.get("query"):
+            return safe.inline(query, 600)
+        return safe.text(f"{fields.get('classification', '')}: {fields['query']}".removeprefix(": "), 600)
+
+    def draw(part: PlanView) -> Any:
+        return draw_plan(part, safe)
+
+    environment = Environment(
+        loader=PackageLoader("tercet.view.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "capitalized": lambda text: f"{text[:1].upper()}{text[1:]}",
+        "count": count,
+        "elapsed": elapsed,
+        "inline": safe.inline,
+        "moment": moment,
+        "percent": lambda share: 0.0 if share is None else round(100 * min(1.0, max(0.0, share)), 1),
+        "plain": lambda number: f"{number:g}",
+        "score": score,
+        "sentence": as_sentence,
+        "signed": lambda number: f"{number:+.2f}".replace("-", "−"),
+        "spoken": spoken,
+        "text": safe.text,
+        "took": took,
+        "two_digits": lambda number: f"{number:.2g}",
+        "value": safe.value,
+    }
+    environment.tests["multiline"] = lambda value: isinstance(value, str) and "\n" in value
+    environment.globals |= {
+        "draw_curve": draw_curve,
+        "draw_plan": draw,
+        "draw_timeline": lambda found: draw_timeline(found, safe),
+        "figures": _figures,
+        "left_out": _left_out,
+        "member": safe.member,
+        "query_text": query_text,
+        "step_anchor": step_anchor,
+    }
+    return environment
+
+
+def _policy(style: str) -> str:
+    hashed = b64encode(sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
+
+
+def _left_out(shown: Sequence[object], most: int, noun: str) -> Markup:
+    """Return a line that says how many entries of a list a page leaves out."""
+    more = len(shown) - most
+    text = Markup('<p class="small soft">{} are left out.</p>')
+    return text.format(count(more, noun)) if more > 0 else Markup()
+
+
+def _figures(session: SessionView) -> list[tuple[str, str, bool]]:
+    """Return the numbers at the head of a page, each with its noun and whether it is bad news."""
+    counts = session.counts
+    numbers = [
+        (counts.calls, "call", False),
+        (counts.plans, "plan", False),
+        (counts.approvals, "approval", False),
+        *([(counts.repairs, "repair", False)] if counts.repairs else []),
+        (counts.lost_processes, "lost process", bool(counts.lost_processes)),
+    ]
+    return [
+        (f"{counts.done} of {counts.steps}", f"steps done{f', {counts.skipped} skipped' if counts.skipped else ''}", False),
+        *((f"{number:,}", noun if number == 1 else f"{noun}{'es' if noun.endswith('s') else 's'}", bad) for number, noun, bad in numbers),
+        (took(session.work_ms), "at work", False),
+    ]  # fmt: skip

@@ -1,0 +1,166 @@
+"""The timeline of a run as SVG shapes.
+
+A run is milliseconds of work between hours of waiting, so the axis is bent: every event is a little to the right of the
+one before, and the distance grows with the logarithm of the time between them. The ticks show the time since the start.
+The order is exact; lengths can be compared only roughly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import log2
+from typing import Literal
+
+import msgspec
+
+from tercet.view.html.safe_text import SafeText
+from tercet.view.text import count, elapsed, joined, took
+from tercet.view.timeline import Span, SpanKind, Timeline
+from tercet.view.vocabulary import Tone
+
+MOST_ROWS = 40
+WIDTH, LEFT, RIGHT = 960.0, 132.0, 14.0
+_ROW, _TOP, _AXIS = 30.0, 8.0, 30.0
+_NARROWEST = 3.0
+_TAIL = 110.0
+_NEAREST = 92.0
+"""How near two ticks may come."""
+_LETTER = 6.6
+_WIDEST_LABEL = 16
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A span on a row."""
+
+    x: float
+    width: float
+    kind: SpanKind
+    tone: Tone
+    title: str
+    text: str = ""
+    """The text in the bar, where there is room."""
+
+
+class TimeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row."""
+
+    label: str
+    y: float
+    bars: tuple[Bar, ...]
+
+
+class Tick(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment on the axis, or a mark through all rows."""
+
+    x: float
+    text: str
+    anchor: Literal["start", "middle", "end"] = "middle"
+    title: str = ""
+
+
+class TimeDrawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A timeline."""
+
+    width: float
+    height: float
+    left: float
+    rows: tuple[TimeRow, ...]
+    ticks: tuple[Tick, ...]
+    crashes: tuple[Tick, ...]
+    summary: str
+    left_out: str = ""
+
+
+def draw_timeline(found: Timeline, safe: SafeText) -> TimeDrawing:
+    """Return the drawing of a timeline."""
+    times = found.times
+    xs = _axis(times, _TAIL if any(span.is_open for span in found.spans) else 0)
+    shown = found.rows[:MOST_ROWS]
+    rows = tuple(
+        TimeRow(
+            label=_label(safe.text(name, 80)),
+            y=_TOP + number * _ROW,
+            bars=tuple(_bar(span, xs, safe) for span in found.spans if span.row == name),
+        )
+        for number, name in enumerate(shown)
+    )
+    more = len(found.rows) - MOST_ROWS
+    return TimeDrawing(
+        width=WIDTH,
+        height=_TOP + len(shown) * _ROW + _AXIS,
+        left=LEFT,
+        rows=rows,
+        ticks=tuple(_ticks(xs, times)),
+        crashes=tuple(
+            Tick(x=xs[span.start], text="✗", title=safe.text(span.text))
+            for span in found.spans
+            if span.kind == "lost"
+        ),
+        summary=_summary(found.spans, times),
+        left_out=f"{more:,} more rows are left out." if more > 0 else "",
+    )
+
+
+def _axis(times: Sequence[int], tail: float) -> list[float]:
+    """Return the position of every event; after the last one a tail is left for what has not ended."""
+    widths = [
+        0.0,
+        *(1.0 + log2(1 + max(0, after - before)) for before, after in pairwise(times)),
+    ]
+    scale = (WIDTH - LEFT - RIGHT - tail) / sum(widths)
+    xs: list[float] = []
+    at = LEFT
+    for width in widths:
+        at += width * scale
+        xs.append(round(at, 1))
+    return xs
+
+
+def _ticks(xs: Sequence[float], times: Sequence[int]) -> Iterator[Tick]:
+    """The first and the last moment, and those between that come after the longest waits."""
+    last = len(xs) - 1
+    chosen = {0, last}
+    for number in sorted(range(1, last), key=lambda n: times[n - 1] - times[n]):
+        far = all(abs(xs[number] - xs[other]) >= _NEAREST for other in chosen)
+        if far and times[number] > times[number - 1]:
+            chosen.add(number)
+    texts = {number: elapsed(times[number] - times[0]) for number in chosen}
+    shown = {last: texts[last]}
+    for number in sorted(chosen):
+        if number != last and texts[number] in shown.values():
+            continue  # two moments that read the same need one tick
+        shown[number] = texts[number]
+        anchor = "start" if number == 0 else "end" if number == last else "middle"
+        yield Tick(x=xs[number], text="start" if number == 0 else texts[number], anchor=anchor)
+
+
+def _bar(span: Span, xs: Sequence[float], safe: SafeText) -> Bar:
+    x, end = xs[span.start], WIDTH - RIGHT if span.is_open else xs[span.end]
+    width = max(_NARROWEST, end - x)
+    text = safe.text(span.text, 120)
+    name = text.partition(":")[0]
+    return Bar(
+        x=round(min(x, WIDTH - RIGHT - width), 1),
+        width=round(width, 1),
+        kind=span.kind,
+        tone=span.tone,
+        title=f"{text}, {'still' if span.is_open else took(max(0, span.end_at - span.start_at))}",
+        text=name if len(name) * _LETTER + 8 < width else "",
+    )
+
+
+def _label(name: str) -> str:
+    return name if len(name) <= _WIDEST_LABEL else f"{name[: _WIDEST_LABEL - 1]}…"
+
+
+def _summary(spans: Sequence[Span], times: Sequence[int]) -> str:
+    nouns = {
+        "call": "call",
+        "gate": "wait for people",
+        "model": "question to a model",
+        "lost": "lost process",
+    }
+    numbers = {kind: sum(span.kind == kind for span in spans) for kind in nouns}
+    listed = [count(numbers[kind], noun) for kind, noun in nouns.items() if numbers[kind]]
+    return f"A timeline of {took(times[-1] - times[0])}: {joined(listed)}.".replace("processs", "processes")

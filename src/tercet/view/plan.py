@@ -1,0 +1,406 @@
+"""The plans of a run as view models: steps with their state, attempts and people, graph layers, reviews and revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tercet.contracts.plan import Plan, Step
+from tercet.core import events as e
+from tercet.core.fold.apply import fold_event
+from tercet.core.plans import read_plan
+from tercet.core.state import State, StepState
+from tercet.view.events import attempt_text, describe, describe_turn
+from tercet.view.revisions import Revision, revisions
+from tercet.view.source import RunData
+from tercet.view.text import both, joined, took
+from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, SKIPPED, STEPS, Status, Tone, settlement
+
+_APPROVALS = ("approve", "grant", "deny", "modify", "withdraw")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chip:
+    """A verdict in a few words."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallAttempt:
+    """One call of a step, from INTENT to its end."""
+
+    number: int
+    at: int
+    outcome: str
+    """How it ended, in words."""
+    tone: Tone
+    note: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepView:
+    """A step of a plan: its state, what the critic said, who approved it, and every call."""
+
+    id: str
+    tool: str
+    status: str
+    mark: str
+    tone: Tone
+    word: str
+    """How far it is, in a few words."""
+    error: str
+    """Why it failed, is unknown or was skipped."""
+    is_kept: bool
+    """Whether it was carried out under an earlier plan."""
+    latency_ms: int | None
+    """How long its last call took."""
+    verdicts: tuple[Chip, ...]
+    people: tuple[str, ...]
+    """Who approved, denied or changed it, each answer with everybody who gave it."""
+    waits_for: tuple[str, ...]
+    """The gates that it waits at."""
+    depends_on: tuple[str, ...]
+    predecessors: tuple[int, ...]
+    """The positions of the steps that it depends on."""
+    layer: int
+    """Its layer in the graph: 0 for a step without predecessors."""
+    when: str
+    gates: tuple[str, ...]
+    evidence: tuple[str, ...]
+    is_optional: bool
+    key: str
+    params: Any
+    """What it was last called with; as planned, where it never was."""
+    result: Any
+    result_digest: str
+    """The digest of a result that is too large to show."""
+    has_result: bool
+    attempts: tuple[CallAttempt, ...]
+
+    @property
+    def progress(self) -> str:
+        """How far it is, how long its last call took, and how many attempts it needed."""
+        return joined(
+            (
+                self.word,
+                "under an earlier plan" if self.is_kept else "",
+                took(self.latency_ms) if self.latency_ms else "",
+                f"{len(self.attempts)} attempts" if len(self.attempts) > 1 else "",
+            ),
+            " · ",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A problem that the critic found in a plan, and its remedy."""
+
+    code: str
+    step: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanView:
+    """One plan of a run, or one turn of an agent that decides step by step."""
+
+    number: int
+    is_turn: bool
+    is_last: bool
+    planner: str
+    hash: str
+    review: Chip | None
+    reasons: tuple[str, ...]
+    refusals: tuple[Refused, ...]
+    why: tuple[str, ...]
+    """Why it replaced the plan before it."""
+    kept: tuple[str, ...]
+    new: tuple[str, ...]
+    changed: tuple[str, ...]
+    given_up: tuple[str, ...]
+    steps: tuple[StepView, ...]
+
+    @property
+    def title(self) -> str:
+        """Its number and its planner."""
+        by = "brought by the caller" if self.planner == "caller" else f"by {self.planner}"
+        return f"{'Turn' if self.is_turn else 'Plan'} {self.number}, {by}"
+
+
+def plan_views(run: RunData, most: int | None = None) -> tuple[PlanView, ...]:
+    """Return the plans of a run, the last one first; `most` limits their number."""
+    found = plan_periods(run.events)
+    compared = {revision.number: revision for revision in revisions(run.events)}
+    shown = found if most is None else found[-most:]
+    return tuple(
+        _plan(run, period, compared.get(period.number), is_last=period is found[-1])
+        for period in reversed(shown)
+    )
+
+
+def _plan(run: RunData, period: PlanPeriod, revision: Revision | None, *, is_last: bool) -> PlanView:
+    plan, review = read_plan(dict(period.plan)), period.review
+    words = REVIEWS.get(str(review.get("outcome")))
+    is_turn = run.state.is_stepwise
+    compared = revision if revision and revision.number > 1 and not is_turn else None
+    return PlanView(
+        number=period.number,
+        is_turn=is_turn,
+        is_last=is_last,
+        planner=period.proposed.planner or period.proposed.origin,
+        hash=period.proposed.hash,
+        review=Chip(text=words[0], tone=words[1]) if words else None,
+        reasons=(
+            *review.get("reasons", ()),
+            *(describe_turn(event).text for event in period.events if isinstance(event, e.TurnJudged)),
+        ),
+        refusals=tuple(
+            Refused(code=str(each.get("code")), step=str(each.get("step_id") or ""), reason=str(each.get("reason", "")), remedy=str(each.get("remedy", "")))
+            for each in review.get("refusals", ())
+        ),
+        why=revision.why if revision else (),
+        kept=tuple(f"{each.id}{' (done)' if each.is_done else ''}" for each in compared.kept) if compared else (),
+        new=tuple(each.id for each in compared.new) if compared else (),
+        changed=tuple(f"{each.id} ({', '.join(each.fields)})" for each in compared.changed) if compared else (),
+        given_up=tuple(f"{each.id}: {each.why}" for each in compared.given_up) if compared else (),
+        steps=tuple(_steps(run, period, plan, is_last=is_last)),
+    )  # fmt: skip
+
+
+# --- steps ---
+
+
+def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> Iterator[StepView]:
+    people, layers = approvals_by_step(run.state), graph_layers(plan.graph.predecessors)
+    waiting = {gate.step: gate.names or ("people",) for gate in run.state.gates.values()} if is_last else {}
+    under_it, before_it = _by_step(period.events), _by_step(run.events[: period.start])
+    is_over = run.state.is_over or not is_last
+    for index, step in enumerate(plan.steps):
+        mine = under_it.get(step.id, [])
+        state = period.steps[step.id]
+        is_kept = state.status == "done" and not any(
+            isinstance(event, e.Intent | e.Complete) for event in mine
+        )
+        if is_kept:
+            mine = before_it.get(step.id, [])
+        done = next((event for event in reversed(mine) if isinstance(event, e.Complete)), None)
+        mark, tone, word = _status(state, is_over=is_over)
+        yield StepView(
+            id=step.id,
+            tool=step.tool or step.kind,
+            status=state.status,
+            mark=mark,
+            tone=tone,
+            word=word,
+            error=step_error(state),
+            is_kept=is_kept,
+            latency_ms=next((event.latency for event in reversed(mine) if isinstance(event, e.Complete | e.Abort)), None),
+            verdicts=tuple(_verdicts(step, mine, period.review)),
+            people=people.get(step.id, ()),
+            waits_for=waiting.get(step.id, ()),
+            depends_on=tuple(step.depends_on),
+            predecessors=tuple(plan.graph.predecessors[index]),
+            layer=layers[index],
+            when=step.when or "",
+            gates=tuple(step.gates or ()),
+            evidence=tuple(step.evidence_refs),
+            is_optional=step.optional,
+            key=state.key,
+            params=next((event.params for event in reversed(mine) if isinstance(event, e.Intent)), step.params),
+            result=done.value if done and not done.blob else None,
+            result_digest=done.blob if done else "",
+            has_result=done is not None,
+            attempts=call_attempts(mine),
+        )  # fmt: skip
+
+
+def _by_step(events: Iterable[e.Event]) -> dict[str, list[e.Event]]:
+    found: dict[str, list[e.Event]] = {}
+    for event in events:
+        if step := getattr(event, "step", ""):
+            found.setdefault(step, []).append(event)
+    return found
+
+
+def _status(state: StepState, *, is_over: bool) -> Status:
+    is_idle = is_over and state.status in ("gated", "pending")
+    return Status("·", "quiet", "never called") if is_idle else STEPS[state.status]
+
+
+def step_error(state: StepState) -> str:
+    """Return why a step failed, is unknown or was skipped; empty elsewhere."""
+    if state.status == "skipped":
+        return SKIPPED.get(state.error, state.error)
+    return state.error if state.status in ("failed", "unknown") else ""
+
+
+def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool) -> str:
+    """Return how far a step is, for one line."""
+    again, error = attempt_text(state.attempt), step_error(state)
+    match state.status:
+        case "done":
+            return joined(("" if latency_ms is None else took(latency_ms), again.removeprefix(", ")))
+        case "gated" if is_over:
+            return "never called"
+        case "gated":
+            return f"waits at gate {state.gate.rpartition('.')[2]}"
+        case "pending":
+            return ""
+        case _:
+            return joined((f"{STEPS[state.status].word}{again}", error), ": ")
+
+
+def _verdicts(step: Step, events: Iterable[e.Event], review: Mapping[str, Any]) -> Iterator[Chip]:
+    for refusal in review.get("refusals", ()):
+        if refusal.get("step_id") == step.id:
+            yield Chip(text=f"refused: {refusal.get('code')}", tone="bad")
+    for event in events:
+        if isinstance(event, e.StepJudged | e.StepRefused | e.LoopGuardTripped):
+            line = describe(event)
+            yield Chip(text=line.text, tone=line.tone)
+
+
+def approvals_by_step(state: State) -> dict[str, tuple[str, ...]]:
+    """Return who answered what about which step: one text for each kind of answer, with everybody who gave it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for answer in state.answers:
+        if answer.answer in _APPROVALS:
+            is_grant = answer.answer == "grant"
+            who = f"policy {answer.actor.removeprefix('policy:')}" if is_grant else answer.actor
+            people = found.setdefault(answer.step, {}).setdefault(ANSWERS[answer.answer][0], [])
+            people += [who] if who not in people else []
+    return {
+        step: tuple(f"{word} by {both(people)}" for word, people in said.items())
+        for step, said in found.items()
+    }
+
+
+def graph_layers(predecessors: Sequence[Sequence[int]]) -> list[int]:
+    """Return the layer of every step: one below the deepest of its predecessors; a dependency that closes a cycle is ignored."""
+    return find_layers(predecessors)[0]
+
+
+def find_layers(predecessors: Sequence[Sequence[int]]) -> tuple[list[int], dict[int, set[int]]]:
+    """Return the layer of every step, and the dependencies (by start and end) that close a cycle."""
+    layers = [-1] * len(predecessors)
+    back: dict[int, set[int]] = {}
+    for root in range(len(predecessors)):
+        if layers[root] < 0:
+            _descend(root, predecessors, layers, back)
+    return layers, back
+
+
+def _descend(
+    root: int, predecessors: Sequence[Sequence[int]], layers: list[int], back: dict[int, set[int]]
+) -> None:
+    """Depth first without recursion: a plan may be a chain of thousands."""
+    stack: list[tuple[int, Iterator[int]]] = [(root, iter(predecessors[root]))]
+    open_steps = {root}
+    while stack:
+        step, rest = stack[-1]
+        before = next(rest, None)
+        if before is None:
+            kept = [layers[p] for p in predecessors[step] if step not in back.get(p, ())]
+            layers[step] = 1 + max(kept, default=-1)
+            open_steps.discard(step)
+            stack.pop()
+        elif before in open_steps:
+            back.setdefault(before, set()).add(step)
+        elif layers[before] < 0:
+            open_steps.add(before)
+            stack.append((before, iter(predecessors[before])))
+
+
+# --- attempts ---
+
+
+def call_attempts(events: Sequence[e.Event]) -> tuple[CallAttempt, ...]:
+    """Return the calls of one step."""
+    return tuple(_attempt(event, events) for event in events if isinstance(event, e.Intent) and event.tool)
+
+
+def _attempt(intent: e.Intent, events: Sequence[e.Event]) -> CallAttempt:
+    mine = [event for event in events if getattr(event, "attempt", 0) == intent.attempt]
+    end = next((each for each in reversed(mine) if isinstance(each, e.Complete | e.Abort)), None)
+    settled = next((settlement(each) for each in reversed(mine) if isinstance(each, e.Settled)), "")
+    outcome, tone, note = _ended(end, settled)
+    return CallAttempt(
+        number=intent.attempt, at=intent.at, outcome=outcome, tone=tone, note=note, key=intent.key
+    )
+
+
+def _ended(end: e.Complete | e.Abort | None, settled: str) -> tuple[str, Tone, str]:
+    """Return how one call ended, with its tone and a note."""
+    _, tone, word = CALL_OUTCOMES[call_outcome(end, is_settled=bool(settled))]
+    match end:
+        case e.Complete() if end.error:
+            return word, tone, end.error
+        case e.Complete():
+            return (
+                "found to have happened" if end.reconciled else f"{word} after {took(end.latency)}",
+                tone,
+                "",
+            )
+        case e.Abort(outcome="not_done"):
+            return f"{word}, after {took(end.latency)}", tone, end.error
+        case e.Abort():
+            return word, tone, joined((end.error, settled), "; ")
+        case None if settled:
+            return word, tone, f"its process was lost before it could record the outcome; {settled}"
+        case None:
+            return word, "wait", ""
+
+
+def call_outcome(end: e.Complete | e.Abort | None, *, is_settled: bool = False) -> str:
+    """Return the outcome of a call, as `CALL_OUTCOMES` names it."""
+    match end:
+        case e.Complete():
+            return "unusable" if end.error else "done"
+        case e.Abort():
+            return end.outcome
+        case None:
+            return "cut off" if is_settled else "running"
+
+
+# --- periods ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanPeriod:
+    """The events under one plan, from its proposal to the next one or to the end."""
+
+    number: int
+    start: int
+    """The position of its proposal among the events."""
+    proposed: e.PlanProposed
+    plan: Mapping[str, Any]
+    """As it was reviewed: with the evidence that was found for it."""
+    steps: Mapping[str, StepState]
+    events: tuple[e.Event, ...]
+
+    @property
+    def review(self) -> Mapping[str, Any]:
+        """The last verdict of the critic on it; empty if it was never reviewed."""
+        found = [event.verdict for event in self.events if isinstance(event, e.PlanReviewed)]
+        return found[-1] if found else {}
+
+
+def plan_periods(events: Sequence[e.Event]) -> tuple[PlanPeriod, ...]:
+    """Return the plans of a run with their events; what happened before the first one belongs to none."""
+    starts = [number for number, event in enumerate(events) if isinstance(event, e.PlanProposed)]
+    state, found, at = State(), list[PlanPeriod](), 0
+    for number, (start, end) in enumerate(zip(starts, [*starts, len(events)][1:], strict=True), start=1):
+        for event in events[at:end]:
+            state = fold_event(state, event)
+        at, proposed = end, events[start]
+        if isinstance(proposed, e.PlanProposed):
+            period = PlanPeriod(
+                number=number, start=start, proposed=proposed, plan=state.plan, steps=state.steps, events=tuple(events[start:end])
+            )  # fmt: skip
+            found.append(period)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Views on a terminal, as rich text. Every word of plans, tools, models and people passes `printable` first."""

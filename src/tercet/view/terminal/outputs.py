@@ -1,0 +1,196 @@
+"""How outputs were judged and repaired, on a terminal: one line for each phase, and short lines with details below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+from rich.text import Text
+
+from tercet.core import events as e
+from tercet.core.outputs.rounds import told_round
+from tercet.core.state import State
+from tercet.view.events import EventLine
+from tercet.view.phases import DefectView, Finding, Grade, PhaseEvent, PhaseView, RepairView, phase_view
+from tercet.view.quality import ExitView, acceptance_text, exit_view
+from tercet.view.terminal.events import STYLES, line_text
+from tercet.view.terminal.screen import Screen
+from tercet.view.terminal.text import count, printable
+from tercet.view.text import joined, score
+
+MOST = 12
+"""How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
+
+
+def show_quality(screen: Screen, events: Sequence[e.Event], state: State | None = None) -> None:
+    """Print how outputs were judged, phase by phase, and who accepted them; nothing where they were not judged."""
+    judged = [event for event in events if isinstance(event, PhaseEvent)]
+    if not judged:
+        return
+    screen.say()
+    phases = Phases()
+    for event in judged:
+        first, *below = phases.tell(event)
+        screen.put(first, rest="  ")
+        _show_below(screen, below)
+    reported = [event for event in events if isinstance(event, e.RunReported) and event.exit]
+    if reported:
+        found = exit_view(reported[-1].exit)
+        screen.put(exit_text(found), rest="  ")
+        restored = told_round(reported[-1].restored)
+        _show_below(screen, [*([Text(restored)] if restored else []), *exit_lines(found)])
+    if state is not None and (accepted := acceptance_text(state, events)):
+        screen.put(Text.assemble(("✓ ", "green"), printable(accepted)), rest="  ")
+
+
+def _show_below(screen: Screen, lines: Iterable[Text]) -> None:
+    for line in lines:
+        screen.put(line, first="    ", rest="      ")
+
+
+class Phases:
+    """Prints phases one after the other; what the phase of the same kind before has shown is not repeated."""
+
+    def __init__(self) -> None:
+        self._before: dict[type[e.Event], list[list[Text]]] = {}
+
+    def tell(self, event: PhaseEvent) -> list[Text]:
+        """Return the lines of a phase: its sentence, and the details that the phase of its kind before did not have."""
+        line = headline(event)
+        untimed = msgspec.structs.replace(event, latency=0) if isinstance(event, e.TestsRun) else event
+        parts = [[headline(untimed)], *_parts(phase_view(event))]
+        before = self._before.get(type(event), [])
+        self._before[type(event)] = parts
+        if parts == before and any(parts[1:]):
+            return [line + Text(", as before", style="dim")]
+        known: list[list[Text]] = before[1:] or [[]] * len(parts)
+        return [line, *chain.from_iterable(map(_news, parts[1:], known))]
+
+
+def _news(part: list[Text], was: list[Text]) -> list[Text]:
+    return [Text("the same as before", style="dim")] if len(part) > 1 and part == was else part
+
+
+def headline(event: PhaseEvent) -> Text:
+    """Return the sentence of a phase."""
+    phase = phase_view(event)
+    return line_text(EventLine(phase.mark, phase.tone, phase.text))
+
+
+def details(event: e.Event) -> list[Text]:
+    """Return the lines below that: defects, attempts, failed tests and limits."""
+    if isinstance(event, e.RunReported):
+        return exit_lines(exit_view(event.exit)) if event.exit else []
+    return phase_lines(phase_view(event)) if isinstance(event, PhaseEvent) else []
+
+
+def phase_lines(phase: PhaseView) -> list[Text]:
+    """Return the details of a phase."""
+    return [line for part in _parts(phase) for line in part]
+
+
+def _parts(phase: PhaseView) -> list[list[Text]]:
+    """Return the details of a phase, those of a kind together."""
+    left = (_item("✗", "red", f"left: {_known_by(one.defect)} ({one.reason})") for one in phase.left)
+    reasons = dict.fromkeys(why for _, why in phase.unanswered)
+    return [
+        [Text(printable(ref, 200), style="dim") for ref in phase.refs[:MOST]],
+        _some(map(_finding, phase.findings)),
+        _some(map(defect_line, phase.defects)),
+        list(_steered(phase)),
+        _some(map(repair_line, phase.repairs)),
+        _some(left),
+        _some(_item("✗", "yellow", f"no answer: {why}") for why in reasons),
+    ]
+
+
+def _some(lines: Iterable[Text]) -> list[Text]:
+    """Return the first lines, and how many more there are."""
+    known = list(lines)
+    more = len(known) - MOST
+    return [*known[:MOST], Text(f"… {more:,} more; --json has them", style="dim")] if more > 0 else known
+
+
+def _finding(found: Finding) -> Text:
+    is_labelled = found.label not in ("schema", "edge case", "unjudged", "called again")
+    text = joined((found.label if is_labelled else "", found.text), ": ")
+    return _item(found.mark, STYLES[found.tone], text, found.location)
+
+
+def defect_line(defect: DefectView) -> Text:
+    """Return a defect: severity, dimension, description and location."""
+    return Text.assemble(
+        (f"{defect.severity} ", "red" if defect.tone == "bad" else "yellow"),
+        (f"{printable(defect.dimension, 40)}: ", "bold"),
+        printable(defect.description, 300),
+        _place(defect.location),
+    )
+
+
+def _place(location: str) -> tuple[str, str]:
+    return (f"  {printable(location, 120)}" if location else "", "dim")
+
+
+def _item(mark: str, style: str, text: str, location: str = "") -> Text:
+    return Text.assemble(
+        (f"{mark} ", style), printable(text, 300), _place("" if location == "/" else location)
+    )
+
+
+def _steered(phase: PhaseView) -> Iterator[Text]:
+    """Yield what the controller says, where there is one."""
+    if (found := phase.steering) is not None:
+        expected = f"{count(found.repairs, 'repair')} foreseen for {score(found.cost)}"
+        text = printable(found.text) or "nothing to steer"
+        yield Text(f"controller: quality {score(found.quality)}, {expected}; {text}", style="dim")
+
+
+def repair_line(repair: RepairView) -> Text:
+    """Return an attempt: strategy, means, cause, defect, and whether it helped."""
+    mark, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "dim")}[repair.success]
+    tokens = f", {count(repair.tokens, 'token')}" if repair.tokens else ""
+    return Text.assemble(
+        (f"{mark} ", style),
+        f"{repair.strategy} by {repair.means}, {repair.cause}{tokens}: ",
+        printable(f"{repair.defect.dimension}: {repair.defect.description}", 200),
+        (f"  {printable(repair.note, 200)}" if repair.note else "", "dim"),
+    )
+
+
+def _known_by(defect: DefectView) -> str:
+    """Return a defect that the critique above describes by its place in a text; by its description where it has none."""
+    if "#char=" in defect.location:
+        return f"{defect.dimension} at {defect.location}"
+    return f"{defect.dimension}: {defect.description}"
+
+
+# --- exit ---
+
+
+def exit_text(found: ExitView) -> Text:
+    """Return how the loop ended, and why."""
+    style = STYLES["wait" if found.mark == "?" else found.tone]
+    return Text.assemble((f"{found.mark} ", style), f"exit {found.outcome}: {printable(found.reason)}")
+
+
+def exit_lines(found: ExitView) -> list[Text]:
+    """Return every threshold with its score and limit on one line, then confidence and why a person is asked."""
+    lines = [Text(", ").join(map(threshold_text, found.thresholds))] if found.thresholds else []
+    if found.confidence is not None:
+        lines.append(Text(confidence_text(found)))
+    return [*lines, *(Text(f"? {trigger}", style="yellow") for trigger in found.triggers)]
+
+
+def threshold_text(grade: Grade) -> Text:
+    """Return a threshold with its score and its limit."""
+    mark, style, sign = ("✓", "green", "≥") if grade.tone == "good" else ("✗", "red", "<")
+    if grade.value is None:
+        return Text.assemble((f"{mark} ", style), f"{grade.name} was not measured")
+    # Enough places to see on which side of the limit it is.
+    return Text.assemble((f"{mark} ", style), f"{grade.name} {grade.value:g} {sign} {grade.limit:g}")
+
+
+def confidence_text(found: ExitView) -> str:
+    """Return confidence, and what it leads to."""
+    return f"confidence {score(found.confidence)}{f': {found.disposition}' if found.disposition else ''}"
