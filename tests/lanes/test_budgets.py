@@ -116,9 +116,8 @@ def test_a_parent_that_dies_and_goes_on_meets_the_same_lanes(
 
     async def main() -> None:
         death = Death(point, nth)
-        async with workshop.journal(file) as journal:
-            async with workshop.runtime(pack, journal, crash=death) as runtime:
-                await death.of(runtime.run(ASK, plan=plan(*steps), actor=ADA))
+        async with workshop.journal(file) as journal, workshop.runtime(pack, journal, crash=death) as runtime:
+            await death.of(runtime.run(ASK, plan=plan(*steps), actor=ADA))
         async with workshop.journal(file) as journal, workshop.runtime(pack, journal) as runtime:
             rows = await runtime.sessions(limit=50)
             (parent,) = [

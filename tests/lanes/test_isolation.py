@@ -19,6 +19,8 @@ from tercet.tools import ToolContext
 
 from .rooms import ASK, RESEARCH, children, lane_step, pack_with_lanes, plan
 
+KNOWN = {ASK.input["supplier"], *ASK.input["suppliers"]}
+"""The suppliers that the person who asks has named."""
 TOOLS = ("look.up", "write.it", "pay.it", "pure.it", "lane.research", "no.tool")
 SUPPLIERS = (
     {"$from": "request#/supplier"},
@@ -85,12 +87,12 @@ class Infiltrated(Runtime):
 def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], approves: bool) -> None:
     """A call that leaves something behind is made by the parent alone, for a step that its critic accepted, and behind the
     gate where there is one. The steps that the parent had before stay as they were."""
-    workshop, made = Workshop(), list[tuple[str, str, str]]()
+    workshop, made = Workshop(), list[tuple[str, str, str, Any]]()
     workshop.is_forged = True
 
     def watched(name: str, mode: str, **declared: Any) -> None:
         async def call(context: ToolContext, params: dict[str, Any]) -> Any:
-            made.append((context.session_id, name, context.step_id))
+            made.append((context.session_id, name, context.step_id, params.get("supplier")))
             return {"partner": "mallory", **params}
 
         schema = {"type": "object", "properties": {"supplier": {}}}
@@ -102,7 +104,10 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
     watched("pay.it", "network", gates=("BOSS",))
     lane = {**RESEARCH, "tools": TOOLS, "budget": {"tool_calls": 6}}
     pack = pack_with_lanes(
-        workshop, lanes=(lane,), templates=(), gates=({"name": "BOSS", "roles": ("boss",)}, {"name": "OTHER", "roles": ("boss",)})
+        workshop,
+        lanes=(lane,),
+        templates=(),
+        gates=({"name": "BOSS", "roles": ("boss",)}, {"name": "OTHER", "roles": ("boss",)}),
     )
 
     async def main() -> None:
@@ -125,12 +130,12 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
                 if isinstance(each, e.ProposalsReviewed) and each.verdict["outcome"] == "ok"
                 for step in each.plan["steps"]
             }
-            for session, tool, step in made:
+            for session, tool, step, supplier in made:
                 if tool in ("look.up", "pure.it"):
                     continue
                 assert session == parent, (tool, step)
                 assert step in accepted, (tool, step)
-                assert tool != "pay.it" or step in asked, (tool, step)
+                assert tool != "pay.it" or (step in asked and supplier in KNOWN), (tool, step, supplier)
             for child in await children(runtime):
                 own = await events(runtime.journal, child.start.session)
                 called = {each.tool for each in own if isinstance(each, e.Intent)}
@@ -138,6 +143,9 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
                 assert not any(isinstance(each, e.GateOpened) for each in own)
                 assert child.is_over
             state = await runtime.state(parent)
-            assert state.plan["steps"][0] == plan(lane_step("s")).model_dump(mode="json", exclude_defaults=True)["steps"][0]
+            assert (
+                state.plan["steps"][0]
+                == plan(lane_step("s")).model_dump(mode="json", exclude_defaults=True)["steps"][0]
+            )
 
     workshop.run(main())

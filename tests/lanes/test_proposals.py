@@ -13,7 +13,12 @@ from tercet.tools import ToolContext
 from .rooms import ASK, RESEARCH, children, lane_step, pack_with_lanes, plan, step, template
 
 LOOK = {"id": "a", "tool": "look.up", "params": {"supplier": {"$from": "request#/supplier"}}}
-BUY = {"id": "b", "tool": "buy.it", "params": {"supplier": {"$from": "request#/supplier"}}, "depends_on": ["a"]}
+BUY = {
+    "id": "b",
+    "tool": "buy.it",
+    "params": {"supplier": {"$from": "request#/supplier"}},
+    "depends_on": ["a"],
+}
 NOTIFY = {"id": "c", "tool": "tell.them", "params": {"about": {"$from": "b#/order"}}}
 BUYS = {**RESEARCH, "tools": ("look.up", "buy.it", "tell.them")}
 GATES = ({"name": "BOSS", "roles": ("boss",)},)
@@ -34,7 +39,9 @@ def shop(workshop: Workshop, *steps: dict[str, Any], mode: str = "network", **pa
     workshop.tool("look.up", look_up, mode="read_only")
     text = {"type": "object", "properties": {"supplier": {"type": "string"}}, "required": ["supplier"]}
     order = {"type": "object", "properties": {"order": {"type": "string"}}}
-    workshop.tool("buy.it", buy, mode=mode, gates=("BOSS",), parameters=text, result=order, no_compensation="none")
+    workshop.tool(
+        "buy.it", buy, mode=mode, gates=("BOSS",), parameters=text, result=order, no_compensation="none"
+    )
     workshop.tool("tell.them", mode="local_write", no_compensation="none")
     return pack_with_lanes(workshop, lanes=(BUYS,), templates=(template(*steps),), gates=GATES, **pack)
 
@@ -44,7 +51,9 @@ def called(workshop: Workshop) -> list[str]:
 
 
 @pytest.mark.req("R267", "R325")
-def test_a_purchase_that_a_lane_proposes_waits_at_the_gate_of_its_parent(workshop: Workshop, url: str) -> None:
+def test_a_purchase_that_a_lane_proposes_waits_at_the_gate_of_its_parent(
+    workshop: Workshop, url: str
+) -> None:
     """The lane only looks up. The purchase is a step of the parent's next revision, asked about like any other, and runs
     there once; what refers to it runs behind it."""
     pack = shop(workshop, LOOK, BUY, NOTIFY)
@@ -56,7 +65,10 @@ def test_a_purchase_that_a_lane_proposes_waits_at_the_gate_of_its_parent(worksho
             assert called(workshop) == ["a"]
             (child,) = await children(runtime)
             assert [each["id"] for each in child.proposals] == ["b", "c"]
-            assert not any(isinstance(each, e.Intent) and each.step != "a" for each in await events(journal, child.start.session))
+            assert not any(
+                isinstance(each, e.Intent) and each.step != "a"
+                for each in await events(journal, child.start.session)
+            )
             assert result.gate is not None
             await runtime.approve(result.gate.id, actor=BOB)
             result = await runtime.resume(result.session_id)
@@ -100,14 +112,14 @@ def test_no_policy_grants_what_a_lane_proposes(workshop: Workshop) -> None:
     text = {"type": "object", "properties": {"supplier": {"type": "string"}}, "required": ["supplier"]}
     workshop.tool("buy.it", buy, mode="network", parameters=text, no_compensation="none")
     policies = ({"name": "small", "scope": "step", "effect": "grant", "expression": 'step.tool == "buy.it"'},)
-    pack = pack_with_lanes(
-        workshop, lanes=(BUYS,), templates=(template(LOOK, BUY),), policies=policies
-    )
+    pack = pack_with_lanes(workshop, lanes=(BUYS,), templates=(template(LOOK, BUY),), policies=policies)
 
     async def main() -> None:
         async with workshop.runtime(pack) as runtime:
             own = {**BUY, "depends_on": (), "id": "own"}
-            granted = await runtime.run(ASK, plan=plan(step("own", "buy.it", params=own["params"])), actor=ADA)
+            granted = await runtime.run(
+                ASK, plan=plan(step("own", "buy.it", params=own["params"])), actor=ADA
+            )
             assert granted.status == "completed", granted
             result = await runtime.run(ASK, plan=plan(lane_step("s")), actor=ADA)
             assert (result.status, result.gate and result.gate.step) == ("awaiting_gate", "s.p1")
@@ -130,7 +142,9 @@ def test_a_proposal_runs_once_whenever_its_processes_die(
             await death.of(runtime.run(ASK, plan=plan(lane_step("s")), actor=ADA))
         async with workshop.journal(file) as journal, workshop.runtime(pack, journal) as runtime:
             rows = await runtime.sessions(limit=50)
-            (parent,) = [row.session_id for row in rows if not (await runtime.state(row.session_id)).start.root]
+            (parent,) = [
+                row.session_id for row in rows if not (await runtime.state(row.session_id)).start.root
+            ]
             result = await runtime.resume(parent)
             assert (result.status, result.gate and result.gate.step) == ("awaiting_gate", "s.p1")
             assert result.gate is not None

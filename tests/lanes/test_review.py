@@ -84,7 +84,13 @@ def test_a_value_that_the_lane_would_trust_comes_from_a_trusted_source(workshop:
     assert verdict["code"] == "unbound_argument"
 
 
-NESTED = {**RESEARCH, "name": "dig", "intent": "dig", "tools": ("look.up", "lane.dig"), "budget": {"tool_calls": 9}}
+NESTED = {
+    **RESEARCH,
+    "name": "dig",
+    "intent": "dig",
+    "tools": ("look.up", "lane.dig"),
+    "budget": {"tool_calls": 9},
+}
 
 
 @pytest.mark.req("R332", "R231")
@@ -93,7 +99,12 @@ def test_lanes_inside_of_lanes_come_to_an_end(workshop: Workshop) -> None:
     it."""
     workshop.tool("look.up", look_up, mode="read_only")
     again = template(
-        {"id": "a", "kind": "lane", "tool": "lane.dig", "params": {"supplier": {"$from": "request#/supplier"}}},
+        {
+            "id": "a",
+            "kind": "lane",
+            "tool": "lane.dig",
+            "params": {"supplier": {"$from": "request#/supplier"}},
+        },
         intent="dig",
     )
     pack = pack_with_lanes(
@@ -212,7 +223,11 @@ def test_a_lane_that_takes_too_long_is_ended(workshop: Workshop) -> None:
             assert workshop.clock.now() - before < 10_000
             parent, (child,) = await runtime.state(result.session_id), await children(runtime)
             assert child.is_over
-            found = [each for each in await events(runtime.journal, result.session_id) if isinstance(each, e.Complete)]
+            found = [
+                each
+                for each in await events(runtime.journal, result.session_id)
+                if isinstance(each, e.Complete)
+            ]
             assert (found[0].value["status"], found[0].value["code"]) == (child.status, "lane_timeout")
             assert parent.used.tool_calls == child.used.tool_calls > 0
 

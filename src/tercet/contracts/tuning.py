@@ -107,11 +107,14 @@ class RubricSurface(_Surface):
 
 
 class LaneSurface(_Surface):
-    """Which lanes may run, and for how long. It is declared and checked, but not searched until lanes exist."""
+    """For which risk tiers a lane may run, for how long, and how many of it; nothing is searched in a pack without lanes."""
 
     surface = "subagent_lanes"
     label = "lane {0.value}"
-    value: Literal["risk_tier", "timeout_ms"]
+    lane: str | None = None
+    """The lane, by its name; None for the only one."""
+    value: Literal["risk_tier", "timeout_ms", "max_fan_out"]
+    """`risk_tier` is the highest tier that the lane is for."""
     choices: Values
 
     @model_validator(mode="after")
@@ -121,9 +124,15 @@ class LaneSurface(_Surface):
         for choice in self.choices:
             fits = choice in known if is_tier else type(choice) is int and choice > 0
             if not fits:
-                wanted = f"one of {', '.join(known)}" if is_tier else "a number of milliseconds"
+                number = "a number of milliseconds" if self.value == "timeout_ms" else "a number of lanes"
+                wanted = f"one of {', '.join(known)}" if is_tier else number
                 raise ValueError(f"{choice!r} is not {wanted}")
         return self
+
+    @property
+    def id(self) -> str:
+        """What it is called in candidates and proposals."""
+        return f"lane {self.lane} {self.value}" if self.lane else f"lane {self.value}"
 
 
 class SessionSurface(_Surface):

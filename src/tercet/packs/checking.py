@@ -12,6 +12,7 @@ from tercet.packs.checks.decisions import DECISION_CHECKS, GOAL_CHECKS
 from tercet.packs.checks.effects import EFFECT_CHECKS
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import GATE_CHECKS
+from tercet.packs.checks.lanes import LANE_CHECKS
 from tercet.packs.checks.limits import LIMIT_CHECKS, SESSION_CHECKS
 from tercet.packs.checks.quality import QUALITY_CHECKS
 from tercet.packs.checks.quality_places import PLACE_CHECKS
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     *GATE_CHECKS,
     *SESSION_CHECKS,
     *DECISION_CHECKS,
+    *LANE_CHECKS,
     *SENTENCE_CHECKS,
     *AUTHORITY_CHECKS,
     *LIMIT_CHECKS,

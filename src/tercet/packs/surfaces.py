@@ -10,8 +10,9 @@ from typing import Any, TypeAlias, assert_never, cast
 
 from pydantic import BaseModel
 
-from tercet.contracts.decision import DecisionSpec, Threshold
+from tercet.contracts.decision import DecisionSpec, RiskTier, Threshold
 from tercet.contracts.errors import UsageError
+from tercet.contracts.lane import Lane
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.rubric import RubricDimension
@@ -48,7 +49,7 @@ def read_value(parts: Tunable, surface: Surface) -> Value:
         case RubricSurface():
             return _judged_by(decision_of(parts, surface), surface)
         case LaneSurface():
-            raise missing(surface, "there are no lanes yet", "leave it: it is searched once there are lanes")
+            return _set_in_lane(lane_of(parts, surface), surface)
         case _:
             assert_never(surface)
 
@@ -63,7 +64,7 @@ def write_value(pack: Pack, surface: Surface, value: Value) -> Pack:
     return changed
 
 
-def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Value]:
+def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Any]:
     """Return the changes to a pack that give a surface a value; raise `UsageError` if there are none."""
     match surface:
         case TemplateSurface():
@@ -85,16 +86,20 @@ def changes_of(pack: Pack, surface: Surface, value: Value) -> dict[PackPath, Val
                 (*root, *path): each for path, each in _rubric_changes(spec, surface, float(value)).items()
             }
         case LaneSurface():
-            raise missing(surface, "there are no lanes yet", "leave it: it is searched once there are lanes")
+            lane = lane_of(pack, surface)
+            place = ("lanes", list(pack.lanes).index(lane))
+            if surface.value != "risk_tier":
+                return {(*place, surface.value): value}
+            return {(*place, "risk_tiers"): tiers_up_to(str(value))}
         case _:
             assert_never(surface)
 
 
-def _replaced(value: Any, changes: Mapping[PackPath, Value]) -> Any:
+def _replaced(value: Any, changes: Mapping[PackPath, Any]) -> Any:
     """Return a copy of a declaration with several values replaced at once."""
     if () in changes:
         return changes[()]
-    inner: dict[Any, dict[PackPath, Value]] = {}
+    inner: dict[Any, dict[PackPath, Any]] = {}
     for (part, *rest), changed in changes.items():
         inner.setdefault(part, {})[tuple(rest)] = changed
     if isinstance(value, BaseModel):
@@ -116,6 +121,41 @@ def _written(model: Any, field: str, surface: Surface, where: str) -> Value:
         remedy = f"write {field} = {value if value is not None else '…'} into {where}"
         raise missing(surface, f"{where} does not write it out", remedy)
     return value
+
+
+# --- lanes ---
+
+TIERS = tuple(RiskTier)
+"""From the lowest to the highest."""
+
+
+def lane_of(parts: Tunable, surface: LaneSurface) -> Lane:
+    """The lane that a surface names; without a name, the only one."""
+    found = [each for each in parts.lanes if surface.lane in (None, each.name)]
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(each.name for each in parts.lanes)
+    if not known:
+        raise missing(surface, "the pack has no lanes", "declare one in lanes.toml, or leave it out")
+    why = f"there is no lane {surface.lane}" if surface.lane else "the pack has more than one lane"
+    raise missing(surface, why, f'name one: lane = "…" ({known})')
+
+
+def tiers_up_to(tier: str) -> tuple[RiskTier, ...]:
+    """The risk tiers up to one."""
+    return TIERS[: TIERS.index(RiskTier(tier)) + 1]
+
+
+def _set_in_lane(lane: Lane, surface: LaneSurface) -> Value:
+    if surface.value != "risk_tier":
+        return _written(lane, surface.value, surface, f"lane {lane.name} of lanes.toml")
+    if not lane.risk_tiers or lane.risk_tiers != tiers_up_to(str(lane.risk_tiers[-1])):
+        raise missing(
+            surface,
+            f"the risk tiers of lane {lane.name} are not all up to one",
+            "list them from the lowest, without a gap",
+        )
+    return str(lane.risk_tiers[-1])
 
 
 # --- planner templates ---
@@ -221,7 +261,7 @@ def _judged_by(spec: DecisionSpec, surface: RubricSurface) -> Value:
             assert_never(surface.value)
 
 
-def _rubric_changes(spec: DecisionSpec, surface: RubricSurface, value: float) -> dict[PackPath, Value]:
+def _rubric_changes(spec: DecisionSpec, surface: RubricSurface, value: float) -> dict[PackPath, Any]:
     """Return the changes to a decision, by path."""
     if surface.value != "threshold":
         _quality(spec, surface)  # raises if there is no rubric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tercet.contracts.decision import RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tuning import (
     FLOORS,
@@ -13,18 +14,18 @@ from tercet.contracts.tuning import (
 )
 from tercet.packs.checks import Check, Problems
 from tercet.packs.parts import TUNING, Parts
-from tercet.packs.surfaces import decision_of, dimension_of, read_value, template_of
+from tercet.packs.surfaces import TIERS, decision_of, dimension_of, read_value, template_of
 
 
 def surfaces_are_there(parts: Parts) -> Problems:
     """Every surface is written in the pack."""
     for surface in parts.tuning.surfaces:
-        if isinstance(surface, LaneSurface):
+        if isinstance(surface, LaneSurface) and not parts.lanes:
             yield parts.problem(
                 "surface_not_searched",
                 TUNING,
-                f"{surface.id} is not searched: there are no lanes yet",
-                "leave it: its bounds hold once there are lanes",
+                f"{surface.id} is not searched: the pack has no lanes",
+                "declare one in lanes.toml, or leave it out",
                 severity="warning",
             )
             continue
@@ -60,6 +61,25 @@ def _is_floor(parts: Parts, surface: RubricSurface) -> bool:
     return False
 
 
+def lanes_are_for_no_higher_tier(parts: Parts) -> Problems:
+    """A search may keep a lane from decisions of more risk, and never open it to them."""
+    for surface in parts.tuning.lane:
+        if surface.value != "risk_tier" or not parts.lanes:
+            continue
+        try:
+            now = TIERS.index(RiskTier(str(read_value(parts, surface))))
+        except UsageError:
+            continue  # told by the first check
+        higher = [choice for choice in surface.choices if TIERS.index(RiskTier(str(choice))) > now]
+        if higher:
+            yield parts.problem(
+                "surface_unsafe",
+                TUNING,
+                f"{surface.id} would open a lane to decisions of risk tier {higher[0]}",
+                f"choose {TIERS[now]} or lower tiers",
+            )
+
+
 def choices_carry_no_authority(parts: Parts) -> Problems:
     """Parameters that carry authority, such as payees, amounts and commands, cannot be surfaces."""
     for surface in parts.tuning.template:
@@ -90,4 +110,9 @@ def _kind(value: object) -> type:
     return float if type(value) is int else type(value)
 
 
-TUNING_CHECKS: tuple[Check, ...] = (surfaces_are_there, floors_are_not_lowered, choices_carry_no_authority)
+TUNING_CHECKS: tuple[Check, ...] = (
+    surfaces_are_there,
+    floors_are_not_lowered,
+    lanes_are_for_no_higher_tier,
+    choices_carry_no_authority,
+)

@@ -34,7 +34,7 @@ def tunable(pack: Pack) -> tuple[Surface, ...]:
     problems = [found for look in TUNING_CHECKS for found in look(pack.parts) if found.severity == "error"]
     if problems:
         raise UsageError(problems[0].message, code=problems[0].code, remedy=problems[0].remedy)
-    found = tuple(each for each in pack.tuning.surfaces if not isinstance(each, LaneSurface))
+    found = tuple(each for each in pack.tuning.surfaces if pack.lanes or not isinstance(each, LaneSurface))
     if not found:
         raise UsageError(
             f"{pack.ref} does not say what may be tuned",

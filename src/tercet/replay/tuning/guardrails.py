@@ -125,13 +125,27 @@ def _rubrics(evidence: Evidence) -> Iterator[Guardrail]:
     )
 
 
-def _lanes(_: Evidence) -> Iterator[Guardrail]:
-    """The parent's effects stay as they are until its critic accepts. Nothing shows that yet, so nothing passes."""
-    yield Guardrail(
-        name="parent_effects_immutable",
-        surface="subagent_lanes",
-        passed=False,
-        detail="there are no lanes yet, so no record shows that the parent's effects wait for its critic",
+def _lanes(evidence: Evidence) -> Iterator[Guardrail]:
+    """The parent's effects stay as they are until its critic accepts: runs with lanes must show it, each of them."""
+    outcomes = (*evidence.recorded, *evidence.compared.before, *evidence.compared.after)
+    with_lanes = [each for each in outcomes if each.lanes]
+    if not with_lanes:
+        yield Guardrail(
+            name="parent_effects_immutable",
+            surface="subagent_lanes",
+            passed=False,
+            detail="no recorded run has lanes, so none shows that the parent's effects wait for its critic",
+        )
+        return
+    offenders = [f"{step} of {each.session}" for each in with_lanes for step in each.unaccepted]
+    yield _rule(
+        "parent_effects_immutable",
+        "subagent_lanes",
+        offenders,
+        "called although the parent's critic did not accept it",
+    )
+    yield _rule(
+        "no_added_risk", "subagent_lanes", _added_risk(evidence.compared), "more calls above local_write"
     )
 
 

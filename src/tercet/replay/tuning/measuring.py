@@ -18,6 +18,7 @@ from tercet.contracts.canonical import digest
 from tercet.contracts.errors import TercetError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tuning import FLOORS
@@ -72,6 +73,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     trips: int = 0
     risky: tuple[str, ...] = ()
     """The calls above local_write that were made, by tool."""
+    lanes: int = 0
+    """How many lanes its steps started."""
+    unaccepted: tuple[str, ...] = ()
+    """The steps that were called although no plan that its critic accepted has them."""
     held_ms: int = 0
     """How long the session was open."""
     verdict: JsonObject = {}
@@ -289,6 +294,8 @@ class Enactment:
             cost=state.used.cost,
             trips=state.trips,
             risky=self._risky(),
+            lanes=sum(isinstance(event, e.Intent) and event.lane_calls > 0 for event in self.scene.events),
+            unaccepted=_unaccepted(self.scene.events),
             held_ms=max(0, last.at - int(state.start.at) + self._lost_ms),
             verdict=state.verdict,
             record=state.record,
@@ -303,6 +310,25 @@ class Enactment:
             and event.tool in tools
             and MODE_RANK[tools[event.tool].mode] > MODE_RANK[ApprovalMode.LOCAL_WRITE]
         )
+
+
+def _unaccepted(events: list[e.Event]) -> tuple[str, ...]:
+    """The steps of a run with lanes that were called although no plan that its critic accepted has them."""
+    proposed: JsonObject = {}
+    accepted, found = set[str](), list[str]()
+    for event in events:
+        match event:
+            case e.PlanProposed():
+                proposed = event.plan
+            case e.PlanReviewed() if event.verdict.get("outcome") == "ok":
+                accepted |= {step["id"] for step in proposed.get("steps", ())}
+            case e.ProposalsReviewed() if event.verdict.get("outcome") == "ok":
+                accepted |= {step["id"] for step in event.plan.get("steps", ())}
+            case e.Intent() if event.step not in accepted and not compensated_step(event.step):
+                found.append(event.step)
+            case _:
+                pass
+    return tuple(found)
 
 
 def _was_escalated(events: list[e.Event]) -> bool:
