@@ -1,7 +1,7 @@
-"""The pluggable critics, as people import them, and the Engine that drives an agent with them.
+"""The public names of the pluggable critics, and the Engine that runs an agent with them.
 
-The critics come from `tercet.critic.pluggable`, which is pure. The Engine stands on the runtime; nothing below imports
-this room.
+The critics come from `tercet.critic.pluggable`, which is pure. The Engine builds on the runtime; no lower layer imports
+this package.
 """
 
 from tercet.critic.pluggable.builtin import (
