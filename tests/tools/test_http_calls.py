@@ -397,7 +397,9 @@ def test_an_answer_that_misbehaves_is_stopped_with_its_reason(
     ("behave", "kind", "words"),
     [
         pytest.param(endless, Done, "more than 10,000 bytes", id="endless"),
-        pytest.param(saying(respond(body=b"<html>", status="201 Created")), Done, "not usable JSON", id="no JSON"),
+        pytest.param(
+            saying(respond(body=b"<html>", status="201 Created")), Done, "not usable JSON", id="no JSON"
+        ),
         pytest.param(
             saying(respond({"id": "one"}, status="201 Created")),
             Done,
