@@ -1,6 +1,6 @@
 """`tercet`, and `python -m tercet`: the command line, from its first import on.
 
-What it needs is imported here and not above: whoever presses Ctrl-C while that takes its time gets no traceback.
+The imports are inside the function, so that Ctrl-C during them does not print a traceback.
 """
 
 import os

@@ -148,7 +148,7 @@ def test_only_questions_are_asked() -> None:
 
     clock = VirtualClock()
     result = play(Engine(Odd(), models=[Parrot([])], clock=clock).run("t"), clock)
-    assert "decide yielded a str, which is no Question" in result.reason
+    assert "decide yielded a str, which is not a Question" in result.reason
 
 
 def test_tokens_of_models_count_for_the_criteria() -> None:

@@ -69,8 +69,8 @@ UNREADABLE: list[tuple[Any, str]] = [
     ({"mode": "act", "actions": [{"args": {}}]}, "as an action, which names no tool"),
     ({"mode": "act", "actions": [7]}, "7 of type int as an action, which names no tool"),
     ({"tool": "a.b", "args": [1]}, "[1] as the arguments of a.b, which are no dict"),
-    ({"tool": "a.b", "evidence_refs": "x"}, "as evidence_refs, which is no list of ids"),
-    ({"tool": "a.b", "evidence_refs": [1]}, "as evidence_refs, which is no list of ids"),
+    ({"tool": "a.b", "evidence_refs": "x"}, "as evidence_refs, which is not a list of ids"),
+    ({"tool": "a.b", "evidence_refs": [1]}, "as evidence_refs, which is not a list of ids"),
     (Decision("act"), "a decision to act without an action"),
     (Decision("later", final_answer=1), "the mode 'later'"),  # pyright: ignore[reportArgumentType]
 ]
@@ -96,8 +96,8 @@ def test_arguments_are_given_once() -> None:
     ("line", "told"),
     [
         (42, "decide returned 42 of type int"),
-        (Decision.final(object()), "the final answer is no JSON value: a object is no JSON value"),
-        (Decision.final(float("nan")), "the final answer is no JSON value"),
+        (Decision.final(object()), "the final answer is not a JSON value: a object is no JSON value"),
+        (Decision.final(float("nan")), "the final answer is not a JSON value"),
         (Decision.act("nowhere"), "write the tool as adapter.capability"),
         (Decision.act("desk.say", word={1, 2}), "a set is no JSON value"),
         (Decision.act("desk.say", word={"$ref": "x"}), "'$ref' is no reference"),

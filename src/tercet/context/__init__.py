@@ -1,6 +1,6 @@
-"""Compiling: pack, request and the frame of a run become what planner and critic may know.
+"""Compiles a pack, a request and the frame of a run into the context of planner and critic.
 
-This room is pure: it reads no clock and no file, and the same inputs always give the same context.
+This package is pure: it reads no clock and no file, and the same inputs always give the same context.
 """
 
 from tercet.context.compiler import (

@@ -1,9 +1,8 @@
-"""The evidence of a run: the facts of its snapshot that have not expired, as far as they fit.
+"""Selects the evidence of a run: the facts of its snapshot that have not expired, within the token limits.
 
-Token budgets: what fits is admitted whole, what does not is left out whole, and both are reported.
-
-Things are tried one by one in the order that they are given in. One that does not fit is passed over, so that a large
-one does not shut out the smaller ones behind it.
+An item that fits is admitted completely, one that does not is omitted completely, and both are reported. Items are
+tried in the given order. One that does not fit is skipped, so that a large item does not exclude the smaller ones after
+it.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from tercet.contracts.shown import shown_evidence
 
 @dataclass(frozen=True, kw_only=True)
 class Packed:
-    """What became of the things that asked for room in a bucket."""
+    """The items of a bucket that were admitted and omitted."""
 
     bucket: Bucket
     limit: int | None = None
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """The tokens of each thing, in the order in which their turn came."""
+    """The tokens of each item, in the order in which they were considered."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Why each thing that did not fit was left out."""
+    """Why each omitted item did not fit."""
 
     @property
     def used(self) -> int:
-        """The tokens of all that was admitted."""
+        """The tokens of all admitted items."""
         return sum(size for name, size in self.sizes.items() if name not in self.left_out)
 
     def report(self) -> tuple[TruncationEntry, ...]:
-        """An entry if something was left out, and none otherwise."""
+        """Return an entry if something was omitted, else nothing."""
         if self.limit is None or not self.left_out:
             return ()
         entry = TruncationEntry(
@@ -59,9 +58,9 @@ class Packed:
 def fill(
     bucket: Bucket, limit: int | None, sizes: Mapping[str, int], first: Sequence[Sequence[str]] = ()
 ) -> Packed:
-    """Admits things in their order as long as they fit.
+    """Admit items in order as long as they fit.
 
-    Each list in `first` names things of which one is needed: the earliest that fits gets its room before all others.
+    Each list in `first` names items of which one is needed: the earliest that fits gets its room before all others.
     """
     if limit is None:
         return Packed(bucket=bucket, sizes=sizes)
@@ -83,7 +82,7 @@ def fill(
 
 
 def demand_room(bucket: Bucket, what: str, needed: int, limit: int | None) -> None:
-    """Raises `UsageError` if something that is shown whole or not at all is larger than its bucket."""
+    """Raise `UsageError` if something that must be complete is larger than its bucket."""
     if limit is not None and needed > limit:
         raise overflow(
             bucket,
@@ -93,7 +92,7 @@ def demand_room(bucket: Bucket, what: str, needed: int, limit: int | None) -> No
 
 
 def overflow(bucket: Bucket, message: str, instead: str) -> UsageError:
-    """The error for what must be in the context and does not fit."""
+    """Return the error for something that must be in the context and does not fit."""
     return UsageError(
         message,
         code="context_overflow",
@@ -103,7 +102,7 @@ def overflow(bucket: Bucket, message: str, instead: str) -> UsageError:
 
 @dataclass(frozen=True, kw_only=True)
 class Admission:
-    """The facts of a run by id, and why the others are not among them."""
+    """The facts of a run by id, and why others were not admitted."""
 
     manifest: tuple[EvidenceManifestEntry, ...]
     ledger: tuple[LedgerEntry, ...]
@@ -121,11 +120,11 @@ def admit(
     request: JsonObject | None = None,
     keeps_all: bool = True,
 ) -> Admission:
-    """The facts that a run may use; raises `UsageError` if the limit leaves none of a class that it must have.
+    """Return the facts that a run may use; raise `UsageError` if the limit leaves none of a required class.
 
-    The limit is for what a planner is shown: facts beyond it stay in the manifest, unless `keeps_all` is False, as it was
-    before `STRICT_CALLS`. Those that the decision relates to the request are shown first. Those of a library were chosen
-    for the run, so it does not matter which snapshot they are of.
+    The limit applies to what the planner sees: facts beyond it stay in the manifest, unless `keeps_all` is False, as
+    before `STRICT_CALLS`. Facts that relate to the request come first. Facts of a library were chosen for the run, so
+    their snapshot does not matter.
     """
     ordered = sorted((*facts, *library), key=lambda fact: fact.id)
     chosen = {fact.id for fact in library}
@@ -158,12 +157,12 @@ def _manifest_entry(fact: Evidence, *, is_shown: bool) -> EvidenceManifestEntry:
 
 
 def is_expired(fact: Evidence, started_at: datetime | None) -> bool:
-    """Whether a fact has expired when a run starts; where no time is given, nothing has."""
+    """Return whether a fact has expired when a run starts; False if no time is given."""
     return started_at is not None and fact.expires_at is not None and fact.expires_at <= started_at
 
 
 def snapshot_of(facts: Sequence[Evidence]) -> str | None:
-    """The one snapshot that facts are of; raises `UsageError` if they are of several."""
+    """Return the one snapshot of some facts; raise `UsageError` if there are several."""
     found = sorted({fact.snapshot for fact in facts})
     if len(found) > 1:
         raise UsageError(
@@ -175,18 +174,18 @@ def snapshot_of(facts: Sequence[Evidence]) -> str | None:
 
 
 def demand_distinct(facts: Sequence[Evidence]) -> None:
-    """Raises `UsageError` if two facts have one id: a pin would mean either."""
+    """Raise `UsageError` if two facts have the same id: a pin would be ambiguous."""
     twice = [name for name, number in Counter(fact.id for fact in facts).items() if number > 1]
     if twice:
         raise UsageError(
             f"there is more than one fact {twice[0]}",
             code="duplicate_evidence",
-            remedy="hand in each fact once",
+            remedy="pass each fact once",
         )
 
 
 def _bar(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> str | None:
-    """Why a fact is not admitted, however much room there is."""
+    """Return why a fact is not admitted, regardless of room."""
     if fact.snapshot != snapshot:
         return f"it is not of snapshot {snapshot}"
     if is_expired(fact, started_at):
@@ -197,8 +196,9 @@ def _bar(fact: Evidence, snapshot: str | None, started_at: datetime | None) -> s
 def _packed(
     valid: Sequence[Evidence], decision: DecisionSpec, limit: int | None, related: Container[str]
 ) -> Packed:
-    """Related facts go first, of them those of required classes, one of each before all others; then trusted before
-    untrusted, then by id."""
+    """Fill the bucket: related facts first, of them one of each required class; then trusted before untrusted, then by
+    id.
+    """
     if limit is None:
         return Packed(bucket="evidence")
     ordered = sorted(
@@ -227,7 +227,7 @@ def _is_required(fact: Evidence, decision: DecisionSpec) -> bool:
 
 
 def _by_requirement(ordered: Sequence[Evidence], decision: DecisionSpec) -> dict[str, list[str]]:
-    """The facts that meet each requirement; one that nothing meets is the critic's matter, however much room there is."""
+    """Return the facts that meet each requirement; the critic reports a requirement that no fact meets."""
     found = {
         requirement: [fact.id for fact in ordered if meets(requirement, fact.classification)]
         for requirement in sorted(decision.required_evidence)
@@ -249,7 +249,7 @@ def _entries(
 
 
 def _worth(fact: Evidence, started_at: datetime | None) -> str:
-    told = f"{fact.trust} {fact.classification} of snapshot {fact.snapshot}"
+    text = f"{fact.trust} {fact.classification} of snapshot {fact.snapshot}"
     if fact.expires_at is not None and started_at is None:
-        return f"{told}; its expiry was not judged, no time is given"
-    return told
+        return f"{text}; its expiry was not judged, no time is given"
+    return text

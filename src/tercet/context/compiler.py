@@ -1,8 +1,8 @@
-"""What one run may see, and why.
+"""Compiles what one run may see, and why.
 
-Everything that the pack has is in the ledger: admitted or not, and for which reason. Tools above the run's safety mode
-stay in the manifest, so that the critic can say why a step is refused instead of treating the tool as unknown; tools
-that this owner or tenant may not use do not, since nobody who may not use them needs to know them.
+The ledger lists everything in the pack: admitted or not, and for which reason. Tools above the run's safety mode stay
+in the manifest, so that the critic can say why a step is refused instead of treating the tool as unknown; tools that
+this owner or tenant may not use do not, since other users should not learn about them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tercet.tools.tool import Tool, uncalled
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """The tools of a run by name, and why the others are not among them."""
+    """The tools of a run by name, and why others were not admitted."""
 
     manifest: tuple[ToolManifestEntry, ...]
     ledger: tuple[LedgerEntry, ...]
@@ -60,7 +60,7 @@ class Surface:
 def surface_of(
     tools: Sequence[Tool], decision: DecisionSpec, run_context: RunContext, limit: int | None
 ) -> Surface:
-    """The surface of a run; raises `UsageError` if the limit leaves none of the tools that it would be offered."""
+    """Return the surface of a run; raise `UsageError` if the limit leaves none of its tools."""
     ordered = sorted(tools, key=lambda tool: tool.name)
     barred = {tool.name: reason for tool in ordered if (reason := _bar(tool, decision, run_context))}
     offered = [tool for tool in ordered if tool.name not in barred and _is_within(tool, run_context)]
@@ -78,10 +78,10 @@ def surface_of(
 
 
 def _bar(tool: Tool, decision: DecisionSpec, run_context: RunContext) -> str | None:
-    """Why a tool is no part of a run's surface; None if it may be.
+    """Return why a tool is not part of a run's surface; None if it may be.
 
-    Who is named in a reason is never a person or a tenant: frames are shared by all whom they are the same for, and
-    one tenant's context says nothing of another.
+    A reason never names a person or a tenant: frames are shared by all runs with equal inputs, and one tenant's context
+    reveals nothing about another.
     """
     lane = run_context.lane
     if lane is not None and tool.name not in lane.tools:
@@ -102,9 +102,9 @@ def _is_within(tool: Tool, run_context: RunContext) -> bool:
 
 
 def _sizes(offered: Sequence[Tool], decision: DecisionSpec, limit: int | None) -> dict[str, int]:
-    """The tokens of each tool, in the order in which the decision lists them, else by name.
+    """Return the tokens of each tool, in the order in which the decision lists them, else by name.
 
-    Tools above the safety mode are shown to nobody, and take no room.
+    Tools above the safety mode are never shown, and take no room.
     """
     if limit is None:
         return {}
@@ -145,16 +145,16 @@ def compile(  # noqa: A001 - the name that the design gives it
     left_out: Mapping[str, int] | None = None,
     is_shared: bool = False,
 ) -> CompiledContext:
-    """The context of a run: for the decision that the request asks for, against a snapshot (the newest by default).
+    """Return the context of a run: for the decision of the request, against a snapshot (the newest by default).
 
-    `evidence` takes the place of the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted beside
-    them, whatever snapshot they are of; `left_out` counts the facts of each class that it holds besides. Raises
-    `UsageError` for an intent or a snapshot that is not there, and if the pack's token limits leave no room for what must
-    be in the context. With `is_shared` the same object may be returned for equal requests: then nobody may change it who
-    is not part of the runtime.
+    `evidence` replaces the pack's own facts; the snapshot is then theirs. Those of a `library` are admitted in
+    addition, whatever their snapshot; `left_out` counts its other facts of each class. Raises `UsageError` for an
+    unknown intent or snapshot, and if the pack's token limits leave no room for what must be in the context. With
+    `is_shared` the same object may be returned for equal requests: then only the runtime may use it, and must not
+    change it.
     """
     decision = pack.decision_for(request.intent)
-    # Which facts fit depends on the request where the decision relates them to it.
+    # If the decision declares relations, the admitted facts depend on the request.
     is_plain = pack.context.tokens.evidence is None or not decision.bind
     is_kept = evidence is None and not library and is_plain
     if is_kept:
@@ -166,7 +166,7 @@ def compile(  # noqa: A001 - the name that the design gives it
         if chosen is None:
             chosen = pack.newest_snapshot if evidence is None else snapshot_of(evidence)
         if chosen is not None and evidence is None:
-            pack.evidence_in(chosen)  # says what there is if this one is not
+            pack.evidence_in(chosen)  # raises for an unknown snapshot
         frame = _frame(pack, decision, request, run_context, chosen, facts, library)
     if left_out:
         frame = _with_left_out(frame, left_out)
@@ -179,13 +179,13 @@ def compile(  # noqa: A001 - the name that the design gives it
 
 
 _MAX_FRAMES = 32
-"""How many contexts of a pack are kept; a pack has a few decisions and modes, and its evidence expires now and then."""
+"""The number of cached contexts of a pack, which has a few decisions and modes, and evidence that expires."""
 
 
 _MAX_ANSWERED = 64
-"""How many contexts with their requests are kept."""
+"""The number of cached contexts with their requests."""
 _MAX_SHARED_BYTES = 16_384
-"""A larger request is hardly sent again, and would take room."""
+"""The largest request to cache: larger ones are rarely repeated."""
 
 
 _Answered: TypeAlias = Newest[tuple[int, bytes], tuple[CompiledContext, CompiledContext]]
@@ -193,7 +193,7 @@ _Answered: TypeAlias = Newest[tuple[int, bytes], tuple[CompiledContext, Compiled
 
 
 def _answered(pack: Pack, frame: CompiledContext, request: Request) -> CompiledContext:
-    """The frame with a copy of the request, which its sender cannot change; the same for equal requests."""
+    """Return the frame with a copy of the request, which its sender cannot change; the same for equal requests."""
     data = msgspec.json.encode(request.model_dump(mode="json", exclude_defaults=True))
     if len(data) > _MAX_SHARED_BYTES:
         return frame.answering(request)
@@ -208,7 +208,7 @@ def _answered(pack: Pack, frame: CompiledContext, request: Request) -> CompiledC
 
 
 def _with_left_out(frame: CompiledContext, left_out: Mapping[str, int]) -> CompiledContext:
-    """The context with the facts of a library that are not in it, by class, in its ledger too."""
+    """Return the context with the omitted facts of a library, by class, also in its ledger."""
     entries = tuple(
         _entry(
             "evidence",
@@ -225,10 +225,10 @@ def _with_left_out(frame: CompiledContext, left_out: Mapping[str, int]) -> Compi
 def _kept_frame(
     pack: Pack, decision: DecisionSpec, request: Request, run_context: RunContext, snapshot: str | None
 ) -> CompiledContext:
-    """The frame on the pack's own evidence, made once for all runs that it is the same for."""
+    """Return the frame on the pack's own evidence, cached for all runs with the same inputs."""
     chosen = pack.newest_snapshot if snapshot is None else snapshot
     started_at = run_context.started_at
-    # All that the frame is made of, so the same key means the same frame.
+    # All inputs of the frame, so that equal keys mean equal frames.
     expired = tuple(fact.id for fact in _perishable(pack) if is_expired(fact, started_at))
     key = (
         request.intent,
@@ -238,13 +238,13 @@ def _kept_frame(
         run_context.goes_by(Behaviour.STRICT_CALLS),
         expired,
         run_context.lane,
-        *_standing(pack, run_context),
+        *_relevant_owner(pack, run_context),
     )
     frames: dict[Any, CompiledContext] = pack.derived.setdefault("frames", {})
     frame = frames.get(key)
     if frame is None:
         if chosen is not None:
-            pack.evidence_in(chosen)  # says what there is if this one is not
+            pack.evidence_in(chosen)  # raises for an unknown snapshot
         frame = _frame(pack, decision, request, run_context, chosen, pack.evidence)
         if len(frames) >= _MAX_FRAMES:
             frames.pop(next(iter(frames)), None)
@@ -253,14 +253,14 @@ def _kept_frame(
 
 
 def _perishable(pack: Pack) -> tuple[Evidence, ...]:
-    """The evidence that expires at all."""
+    """Return the evidence with an expiry."""
     if "perishable" not in pack.derived:
         pack.derived["perishable"] = tuple(fact for fact in pack.evidence if fact.expires_at is not None)
     return pack.derived["perishable"]
 
 
-def _standing(pack: Pack, run_context: RunContext) -> tuple[Any, Any]:
-    """What matters of who owns a run: the roles and the tenant as far as some tool names them."""
+def _relevant_owner(pack: Pack, run_context: RunContext) -> tuple[Any, Any]:
+    """Return the relevant part of a run's owner: the roles and the tenant as far as some tool names them."""
     if "named" not in pack.derived:
         roles = frozenset(role for tool in pack.tools for role in tool.roles)
         tenants = frozenset(tenant for tool in pack.tools for tenant in tool.tenants)
@@ -279,7 +279,7 @@ def _frame(
     facts: Sequence[Evidence],
     library: Sequence[Evidence] = (),
 ) -> CompiledContext:
-    """The context of a run without its request."""
+    """Return the context of a run without its request."""
     limits = pack.context.tokens
     gates = tuple(sorted(pack.gates, key=lambda gate: gate.name))
     _demand_instructions(decision, gates, pack.policies, limits.instructions)
@@ -346,7 +346,7 @@ def _demand_instructions(
 def _decision_entries(
     decisions: Sequence[DecisionSpec], chosen: DecisionSpec, intent: str
 ) -> Iterator[LedgerEntry]:
-    """Which decision answers the intent, and why; the others are known to checkpoints only."""
+    """Return which decision answers the intent, and why; the others are for checkpoints only."""
     for spec in decisions:
         if spec.id != chosen.id:
             reason = f"it does not answer {intent}; a checkpoint may name it"
@@ -358,7 +358,7 @@ def _decision_entries(
 
 
 def _application(policy: Policy) -> str:
-    """How a policy applies. None is limited to a decision or a tool but by its own condition."""
+    """Return how a policy applies. No policy is limited to a decision or a tool except by its own condition."""
     match policy.effect:
         case "deny":
             what = "a plan" if policy.scope == "plan" else "a plan with a step"
@@ -376,7 +376,7 @@ def _entry(kind: LedgerKind, name: str, reason: str, *, admitted: bool = True) -
 
 
 def measure(compiled: CompiledContext, decision: DecisionSpec, limits: TokenLimits) -> tuple[BucketUse, ...]:
-    """How many tokens each part of a context takes of those that the pack gives it."""
+    """Return how many tokens each part of a context takes, and its limit."""
     return tuple(
         BucketUse(bucket=bucket, used=_used(bucket, compiled, decision), limit=limits.of(bucket))
         for bucket in BUCKETS

@@ -1,12 +1,10 @@
-"""What an agent decides: to act, with one call or several, or to end with an answer.
+"""The decision of an agent: to act, with one call or several, or to end with an answer.
 
-An agent may return its own kind of object or a dict; it is read by its fields, and what cannot be read is refused with
-an error that names what was returned.
+An agent may return its own kind of object or a dict; it is read by its fields, and an unreadable one is refused with an
+error that names what was returned.
 
-From a decision to the plan that carries it out, and back from the recorded plan to the decision.
-
-A call is a step without order among the others; an answer is a note, whose value is the answer. Step ids are unique
-over the whole run, so that no step of one turn passes for one of another.
+A decision becomes a plan, and a recorded plan a decision. A call is a step without dependencies; an answer is a note,
+whose value is the answer. Step ids are unique over the whole run, so that steps of different turns cannot be confused.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _REMEDY = (
 
 
 class DecisionError(UsageError):
-    """What an agent decided cannot be read, or cannot become a plan."""
+    """A decision of an agent that cannot be read, or cannot become a plan."""
 
     default_code = "decision_invalid"
 
@@ -48,7 +46,7 @@ class Action:
     tool: str
     args: dict[str, Any] = field(default_factory=dict[str, Any])
     evidence_refs: tuple[str, ...] = ()
-    """The evidence that the call is pinned to; none means what its tool and the decision require."""
+    """The evidence of the call; empty means what its tool and the decision require."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +73,12 @@ class Decision:
         return cls("final", final_answer=answer)
 
     def because(self, rationale: str) -> Decision:
-        """The same decision with its reason, which is recorded."""
+        """Return the same decision with its reason, which is recorded."""
         return replace(self, rationale=rationale)
 
 
 def read_decision(returned: object) -> Decision:
-    """The decision that an agent's answer spells; raises `DecisionError`."""
+    """Return the decision in an agent's answer; raise `DecisionError`."""
     if isinstance(returned, Decision):
         _demand_actions(returned)
         return returned
@@ -95,7 +93,7 @@ def read_decision(returned: object) -> Decision:
 
 
 def is_readable(returned: object, decision: Decision) -> bool:
-    """Whether critics can read mode and answer of the object itself as they would of a `Decision`."""
+    """Return whether critics can read mode and answer of the object itself as they would of a `Decision`."""
     missing = object()
     mode, answer = getattr(returned, "mode", missing), getattr(returned, "final_answer", missing)
     return isinstance(mode, str) and mode == decision.mode and answer is not missing
@@ -146,12 +144,12 @@ def _refs(said: object) -> tuple[str, ...]:
     refs = _listed(_field(said, "evidence_refs"))
     found = tuple(ref for ref in refs if isinstance(ref, str))
     if len(found) < len(refs):
-        raise _refused(f"{reprlib.repr(refs)} as evidence_refs, which is no list of ids")
+        raise _refused(f"{reprlib.repr(refs)} as evidence_refs, which is not a list of ids")
     return found
 
 
 def _listed(given: Any) -> tuple[object, ...]:
-    """What a list holds; a thing that is no list is wrapped twice, so that it passes for no item."""
+    """Return the items of a list; anything else is wrapped twice, so that it is not taken for an item."""
     if given is None:
         return ()
     is_list = isinstance(given, list | tuple)
@@ -166,7 +164,7 @@ def _demand_actions(decision: Decision) -> None:
 
 
 def _field(thing: object, *names: str) -> Any:
-    """The first of these fields that is there and not None, of a dict or of an object."""
+    """Return the first of these fields that is present and not None, of a dict or of an object."""
     for name in names:
         found: Any = (
             cast("Mapping[str, Any]", thing).get(name)
@@ -187,11 +185,11 @@ def _refused(what: str) -> DecisionError:
 
 
 ANSWER = "final_answer"
-"""The output and the parameter that hold an answer."""
+"""The name of an answer's output and parameter."""
 
 
 def plan_of(decision: Decision, number: int, setting: RunConfig) -> Plan:
-    """The plan of one turn; raises `DecisionError` for what no plan can hold."""
+    """Return the plan of one turn; raise `DecisionError` for a decision that cannot be a plan."""
     document = (
         _answering(decision, f"t{number}", setting)
         if decision.mode == "final"
@@ -208,7 +206,7 @@ def plan_of(decision: Decision, number: int, setting: RunConfig) -> Plan:
 
 
 def decision_of(plan: Plan, recorded: JsonObject) -> Decision:
-    """The decision that a recorded turn began with."""
+    """Return the decision of a recorded turn."""
     rationale = str(recorded.get("rationale", ""))
     if recorded.get("mode") == "final":
         held: Any = plan.steps[0].params[ANSWER]
@@ -226,14 +224,14 @@ def _acting(decision: Decision, number: int, setting: RunConfig) -> JsonObject:
         required = (*(() if tool is None else tool.requires_evidence), *(() if steps else wanted))
         refs = action.evidence_refs or _pinned(required, setting)
         steps.append({"id": name, "tool": action.tool, "params": action.args, "evidence_refs": refs})
-    # What the decision requires is taken from the last result that carries it, or said with the answer.
+    # Required outputs are taken from the last result that has them, or from the answer.
     return {"steps": steps, "declared_outputs": setting.spec.planned_outputs}
 
 
 def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
     if (fault := not_plain(decision.final_answer)) is not None:
         raise DecisionError(
-            f"the final answer is no JSON value: {fault}",
+            f"the final answer is not a JSON value: {fault}",
             remedy="answer with strings, numbers, lists and dicts",
         )
     spec = setting.spec
@@ -256,14 +254,14 @@ def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
 
 
 def _takes_answer(schema: JsonObject | None) -> bool:
-    """Whether the outputs of a decision may hold the answer as a whole, beside those that it requires."""
+    """Return whether the outputs of a decision may contain the answer as a whole, besides those that it requires."""
     if schema is None or schema.get("additionalProperties") is not False:
         return True
     return ANSWER in (as_object(schema.get("properties")) or {})
 
 
 def _pinned(required: Iterable[str], setting: RunConfig) -> tuple[str, ...]:
-    """All the evidence of this run that is of a required class."""
+    """Return all evidence of this run of a required class."""
     known = setting.compiled.manifests.evidence_manifest
     wanted = tuple(required)
     return tuple(entry.id for entry in known if any(meets(each, entry.classification) for each in wanted))
@@ -274,6 +272,6 @@ def _names(number: int, count: int) -> list[str]:
 
 
 def _letters(index: int) -> str:
-    """a, b, …, z, aa, ab, …"""
+    """Return a, b, …, z, aa, ab, … for a number."""
     before, letter = divmod(index, 26)
     return (_letters(before - 1) if before else "") + chr(ord("a") + letter)

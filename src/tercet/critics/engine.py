@@ -1,7 +1,7 @@
-"""The Engine: an agent that decides one step at a time, on the journalled driver.
+"""The Engine: runs an agent that decides one step at a time, on the journalled driver.
 
-Each decision becomes a plan of its own, which passes review and runs through the gateway. So a reactive agent gets what
-a planned one has: verification before anything happens, approval, exactly-once, budgets, and a journal to go on from.
+Each decision becomes its own plan, which is reviewed and runs through the gateway. So a reactive agent gets what a
+planned one has: verification before anything happens, approval, exactly-once, budgets, and a journal to resume from.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tercet.packs.pack import Pack
 from tercet.runtime import Runtime, RuntimeOptions
 
 MAX_STEPS = 50
-"""How many steps a run takes at most where nobody gives stop criteria."""
+"""The default maximum of steps, without stop criteria."""
 
 _AT_WORK: set[int] = set()
-# The agents that are at work in this process, by identity: two engines may hold the same object, whose prompt is set
+# The agents that are running in this process, by identity: two engines may hold the same object, whose prompt is set
 # while it decides.
 
 
@@ -68,10 +68,11 @@ class Engine:
         crash: Callable[[str], Awaitable[None] | None] = lambda _: None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        """Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with questions asks:
-        the first one, and the others where it does not answer. `actor` is who the runs belong to, and cannot approve
-        them, and `observers` hear what became of every run. Raises `UsageError` for an agent, critic, criterion, hook or tool
-        that cannot be used."""
+        """Create an engine. Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with
+        questions asks: the first one, and the others as fallbacks. `actor` owns the runs, and cannot approve them, and
+        `observers` are notified of every run. Raises `UsageError` for an invalid agent, critic, criterion, hook or
+        tool.
+        """
         demand_agent(agent)
         self.agent = agent
         self.pack = pack_of(agent) if pack is None else pack
@@ -83,7 +84,7 @@ class Engine:
         self._models = _demand_models(agent, models)
         self._actor = actor
         self._tenant = tenant
-        # In memory the journal lives as long as the Engine: a run that waits is still there when it is resumed.
+        # A journal in memory lives as long as the Engine, so that a waiting run can be resumed.
         self.journal = MemoryJournal() if journal == "memory:" else journal
         self._clock = clock
         self._ids = ids or (lambda: os.urandom(8).hex())
@@ -91,10 +92,12 @@ class Engine:
         self._crash = crash
         self._observers = observers
         self._live: dict[str, AnySteps] = {}
-        """The agents' states of the sessions that this Engine began and that are not over."""
+        """The agent states of this Engine's open sessions."""
 
     def runtime(self) -> Runtime:
-        """A runtime on the same journal, to answer gates and to look: `async with engine.runtime() as runtime`."""
+        """Return a runtime on the same journal, to answer gates and to inspect: `async with engine.runtime() as
+        runtime`.
+        """
         return Runtime(
             self.pack,
             self.journal,
@@ -103,30 +106,30 @@ class Engine:
             options=RuntimeOptions(
                 clock=self._clock, ids=self._ids, lease_ms=self._lease_ms, crash=self._crash
             ),
-            watchdog_ms=None,  # a watchdog could only resume sessions whose agent it does not have
+            watchdog_ms=None,  # a watchdog could not resume sessions without their agent
         )
 
     async def run(self, task: str | dict[str, Any]) -> EngineResult:
-        """Start a run for a task, a text or a JSON object, and carry it as far as it goes."""
+        """Start a run for a task, a text or a JSON object, and drive it as far as possible."""
         request = self._request(task)
         async with self._at_work(), self.runtime() as runtime:
             steps = self._steps()
             await steps.prepare(task_of(request.input))
             result = await runtime.run(request, planner=steps, actor=self._actor)
-            return await self._told(runtime, result, steps)
+            return await self._result_of(runtime, result, steps)
 
     async def resume(self, session_id: str) -> EngineResult:
-        """Carry on a run that waited for an answer, was paused, or whose process has died.
+        """Resume a run that waited for an answer, was paused, or whose process has died.
 
-        The state is rebuilt from the recorded steps: nothing is decided or called anew. Raises `UsageError`, before
+        The state is rebuilt from the recorded steps: nothing is decided or called again. Raises `UsageError`, before
         anything is recorded, if something of it is not in the journal.
         """
         return await self._go_on(session_id, lambda runtime, steps: runtime.resume(session_id, planner=steps))
 
     async def migrate(self, session_id: str) -> EngineResult:
-        """Move a run to the tools that this agent has now, and carry it on.
+        """Move a run to the current tools of this agent, and resume it.
 
-        Its open turn is reviewed again, and approvals given before do not count.
+        Its open turn is reviewed again, and earlier approvals do not count.
         """
         actor = self._actor or anonymous()
         return await self._go_on(
@@ -141,22 +144,24 @@ class Engine:
             steps = self._live.get(session_id) or self._steps()
             steps.hooks = self._hooks.again()
             await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
-            return await self._told(runtime, await carry(runtime, steps), steps)
+            return await self._result_of(runtime, await carry(runtime, steps), steps)
 
-    # --- looking back ---
+    # --- replay ---
 
     @property
     def name(self) -> str:
-        """The planner that sessions of this agent are recorded with."""
+        """The name of the planner in sessions of this agent."""
         return f"agent:{type(self.agent).__name__}"
 
     @property
     def pack_hash(self) -> str:
-        """The hash of the pack that sessions of this agent are recorded with."""
+        """The hash of the pack in sessions of this agent."""
         return self.pack.hash
 
     def recall(self) -> RecalledSteps | None:
-        """The agent at the beginning of a run that is judged again; None unless every critic is pure. No hook hears of it."""
+        """Return the agent at the start of a run that is judged again; None unless every critic is pure. Hooks are not
+        called.
+        """
         if not self._chain.is_pure:
             return None
         return RecalledSteps(self.agent, self._chain, self._criteria, Hooks.of(()), name=self.name)
@@ -197,15 +202,15 @@ class Engine:
         }
         return turns_of(events, blobs)
 
-    async def _told(self, runtime: Runtime, result: RunResult, steps: AnySteps) -> EngineResult:
+    async def _result_of(self, runtime: Runtime, result: RunResult, steps: AnySteps) -> EngineResult:
         events = (await load_history(runtime.journal, self._tenant, result.session_id)).events
-        told = tell(result, await self._turns(runtime, events), steps.state)
+        outcome = tell(result, await self._turns(runtime, events), steps.state)
         ending = Moment(
             run_id=steps.run_id,
-            step=len(told.steps),
+            step=len(outcome.steps),
             state=steps.state,
-            decision=told.steps[-1].decision if told.steps else None,
-            stop_reason=told.stop_reason,
+            decision=outcome.steps[-1].decision if outcome.steps else None,
+            stop_reason=outcome.stop_reason,
             prompt=self.agent.system_prompt,
         )
         await steps.hooks.tell("before", "end", ending)
@@ -213,14 +218,14 @@ class Engine:
         self._live.pop(result.session_id, None)
         if result.status in ("awaiting_gate", "paused", "in_progress"):
             self._live[result.session_id] = steps
-        return replace(told, hook_errors=tuple(steps.hooks.errors))
+        return replace(outcome, hook_errors=tuple(steps.hooks.errors))
 
     @asynccontextmanager
     async def _at_work(self) -> AsyncGenerator[None, None]:
-        """The agent works for one run at a time."""
+        """Reserve the agent, which works for one run at a time."""
         if id(self.agent) in _AT_WORK:
             raise UsageError(
-                f"the agent {type(self.agent).__name__} is at work already",
+                f"the agent {type(self.agent).__name__} is already running",
                 code="agent_busy",
                 remedy="wait for its run, or give each run an agent of its own",
             )
@@ -235,7 +240,7 @@ def _criteria(stop: Sequence[StopCriterion]) -> tuple[StopCriterion, ...]:
     for criterion in stop:
         if isinstance(criterion, type) or not callable(getattr(criterion, "check", None)):
             raise UsageError(
-                f"{criterion!r} is no stop criterion",
+                f"{criterion!r} is not a stop criterion",
                 code="criterion_invalid",
                 remedy="give an object with check(progress), for example MaxSteps(20)",
             )
@@ -254,5 +259,5 @@ def _demand_models(agent: Agent, models: Sequence[Model]) -> tuple[Model, ...]:
 
 def _wrong_task(what: str) -> UsageError:
     return UsageError(
-        f"this is no task: {what}", code="task_invalid", remedy="give a text or a dict of JSON values"
+        f"invalid task: {what}", code="task_invalid", remedy="give a text or a dict of JSON values"
     )

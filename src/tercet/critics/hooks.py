@@ -1,10 +1,8 @@
-"""Hooks: somebody looks on at every stage of a run, and can do no harm.
+"""Hooks, which observe every stage of a run without affecting it, and the interface of an agent.
 
     start · decide · act · reduce · critic · check_stop  (again for each step)  · end
 
-What a hook raises is kept and told with the result; the run goes on.
-
-Here is also what an agent is to the Engine, and how its code is called.
+An exception of a hook is kept and reported with the result; the run continues.
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """Where a run is when a hook is called; what is not known yet is None."""
+    """The stage of a run when a hook is called; values that are not known yet are None."""
 
     run_id: str = ""
     step: int = 0
     state: Any = None
-    """The state itself and no copy: look, and leave it as it is."""
+    """The state itself, not a copy: do not change it."""
     decision: Decision | None = None
     results: tuple[dict[str, Any], ...] = ()
     verdict: ChainVerdict | None = None
@@ -52,7 +50,7 @@ class Hook:
 
 
 class Before(Protocol):
-    """Anything that looks on before a stage."""
+    """An object with a `before` method."""
 
     def before(self, stage: Stage, moment: Moment, /) -> Any:
         """A stage is about to begin."""
@@ -60,7 +58,7 @@ class Before(Protocol):
 
 
 class After(Protocol):
-    """Anything that looks on after a stage."""
+    """An object with an `after` method."""
 
     def after(self, stage: Stage, moment: Moment, /) -> Any:
         """A stage has ended."""
@@ -93,22 +91,22 @@ class _Listener:
 
 @dataclass
 class Hooks:
-    """The hooks of one run, and what went wrong with them."""
+    """The hooks of one run, and their errors."""
 
     hooks: tuple[_Listener, ...]
     errors: list[HookError] = field(default_factory=list[HookError])
     _late: list[tuple[HookError, Awaitable[Any]]] = field(
         default_factory=list[tuple[HookError, Awaitable[Any]]]
     )
-    """What async hooks have still to do that were called where nothing can be awaited."""
+    """Pending work of async hooks that were called from synchronous code."""
 
     @classmethod
     def of(cls, hooks: Iterable[object]) -> Hooks:
-        """Raises `UsageError` for what is no hook."""
+        """Return the hooks; raise `UsageError` for an invalid one."""
         return cls(tuple(_listener(hook) for hook in hooks))
 
     def again(self) -> Hooks:
-        """The same hooks for another run."""
+        """Return the same hooks for another run."""
         return Hooks(self.hooks)
 
     async def tell(self, when: When, stage: Stage, moment: Moment) -> None:
@@ -117,22 +115,22 @@ class Hooks:
         await self.settle()
 
     def mention(self, when: When, stage: Stage, moment: Moment) -> None:
-        """Call each hook in turn; what is to be awaited is awaited by `settle`."""
+        """Call each hook in turn; awaitables are awaited by `settle`."""
         for hook in self.hooks:
-            told = hook.before if when == "before" else hook.after
-            if told is None:
+            method = hook.before if when == "before" else hook.after
+            if method is None:
                 continue
             place = HookError(hook=hook.name, stage=stage, when=when, error="")
             try:
-                returned = told(stage, moment)
-            except Exception as error:  # noqa: BLE001 - a hook is anybody's code, and only looks on
+                returned = method(stage, moment)
+            except Exception as error:  # noqa: BLE001 - a hook is user code and must not affect the run
                 self._failed(place, error)
             else:
                 if inspect.isawaitable(returned):
                     self._late.append((place, returned))
 
     async def settle(self) -> None:
-        """Wait for what async hooks have still to do."""
+        """Wait for pending async hooks."""
         while self._late:
             place, returned = self._late.pop(0)
             try:
@@ -157,7 +155,7 @@ def _listener(hook: object) -> _Listener:
     if not is_class and callable(hook):
         return _Listener(name=getattr(hook, "__name__", type(hook).__name__), before=None, after=hook)
     raise UsageError(
-        f"{hook!r} is no hook",
+        f"{hook!r} is not a hook",
         code="hook_invalid",
         remedy="give an object with before(stage, moment) or after(stage, moment), or a function of both",
     )
@@ -170,43 +168,43 @@ class Agent(Protocol):
     """An agent that decides one step at a time.
 
     Each method may be plain or async. `decide` may also be a generator function that yields `Question`s and is sent
-    `Reply`s: then each call of a model is recorded and paid from the budget, and is not made again after a crash.
-    Promised: one call at a time, and `system_prompt` as the critics want it while `decide` is at work.
-    Not promised: that `decide` is called for every step. A run that is taken up again hands the recorded decisions and
-    results to `reduce`, so `init_state` and `reduce` must come to the same state each time, and `decide` changes none.
+    `Reply`s: then each call of a model is recorded and paid from the budget, and is not repeated after a crash.
+    Promised: one call at a time, and `system_prompt` with the critics' patches while `decide` runs. Not promised: that
+    `decide` is called for every step. A resumed run passes the recorded decisions and results to `reduce`, so
+    `init_state` and `reduce` must produce the same state each time, and `decide` must not change it.
     """
 
     @property
     def tools(self) -> Sequence[Tool | str]:
-        """What it may call: tools, or their names where a pack has them."""
+        """The tools that it may call, or their names if a pack has them."""
         ...
 
     @property
     def system_prompt(self) -> str:
-        """What it is told before anything else; a critic's patch stands here while it lasts."""
+        """The system prompt; while a critic's patch is active, it is set here."""
         ...
 
     def init_state(self, task: Any, /) -> Any:
-        """The state to begin with: any object that can be copied, with a dict `metadata` that critics write to."""
+        """Return the initial state: any object that can be copied, with a dict `metadata` that critics write to."""
         ...
 
     def decide(self, state: Any, /) -> Any:
-        """What to do next: a `Decision`, a dict, or an object with the fields of one."""
+        """Return the next decision: a `Decision`, a dict, or an object with the same fields."""
         ...
 
     def reduce(self, state: Any, decision: Any, results: Any, /) -> Any:
-        """Take in what a decision brought: return the new state, or change it and return None."""
+        """Apply the results of a decision: return the new state, or change it and return None."""
         ...
 
 
 def demand_agent(agent: object) -> None:
-    """Raises `UsageError` for what cannot be an agent."""
+    """Raise `UsageError` for an object that is not an agent."""
     if isinstance(agent, type):
         raise _unfit(f"{agent.__name__} is a class, not an agent", f"pass {agent.__name__}(…)")
     for name in METHODS:
         if not callable(getattr(agent, name, None)):
             raise _unfit(f"{_name(agent)} has no method {name}", f"an agent has {', '.join(METHODS)}")
-    if inspect.isasyncgenfunction(getattr(agent, "decide")):  # noqa: B009 - `agent` is anybody's type
+    if inspect.isasyncgenfunction(getattr(agent, "decide")):  # noqa: B009 - `agent` may have any type
         raise _unfit(
             f"{_name(agent)}.decide is an async generator",
             "yield questions from a plain generator, or await the model in an async function",
@@ -219,25 +217,25 @@ def demand_agent(agent: object) -> None:
 
 
 def asks_models(agent: Agent) -> bool:
-    """Whether `decide` yields questions to language models."""
+    """Return whether `decide` yields questions to language models."""
     return inspect.isgeneratorfunction(agent.decide)
 
 
 async def settled(returned: Any) -> Any:
-    """What a call of somebody's code comes to, awaited where it must be."""
+    """Return the result of user code, awaited if necessary."""
     return await returned if inspect.isawaitable(returned) else returned
 
 
 @contextmanager
 def prompted(agent: Agent, prompt: str | None) -> Generator[None, None, None]:
-    """The agent with another system prompt, and with its own again afterwards."""
+    """Set another system prompt on the agent, and restore its own afterwards."""
     if prompt is None:
         yield
         return
     own = agent.system_prompt
     is_shared = "system_prompt" not in getattr(agent, "__dict__", {"system_prompt": own})
     try:
-        setattr(agent, "system_prompt", prompt)  # noqa: B010 - `agent` is anybody's type
+        setattr(agent, "system_prompt", prompt)  # noqa: B010 - `agent` may have any type
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(
             f"the system prompt of {_name(agent)} cannot be set: {error}",
@@ -248,9 +246,9 @@ def prompted(agent: Agent, prompt: str | None) -> Generator[None, None, None]:
         yield
     finally:
         if is_shared and "system_prompt" in getattr(agent, "__dict__", {}):
-            delattr(agent, "system_prompt")  # it is the class's again
+            delattr(agent, "system_prompt")  # the class attribute applies again
         else:
-            setattr(agent, "system_prompt", own)  # noqa: B010 - `agent` is anybody's type
+            setattr(agent, "system_prompt", own)  # noqa: B010 - `agent` may have any type
 
 
 def _name(agent: object) -> str:

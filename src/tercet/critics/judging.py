@@ -1,12 +1,12 @@
-"""What a turn comes to: the critics are asked, a retry is what the runtime allows, and the criteria to stop are looked at.
+"""The outcome of a turn: asks the critics, allows a retry if the runtime does, and checks the stop criteria.
 
 | the critics say | and then                                                                                    |
 |-----------------|---------------------------------------------------------------------------------------------|
-| continue        | an answer is final, anything else goes on                                                   |
-| retry           | the state before the step, with their metadata and patches; where an effect stands, the state |
-|                 | after it, patched; where no retry is left, a person                                         |
+| continue        | an answer is final, anything else continues                                                 |
+| retry           | the state before the step, with their metadata and patches; after an effect, the patched    |
+|                 | state after it; if no retry is left, a person                                               |
 | stop            | the run ends here, whatever was decided                                                     |
-| (one raises)    | the run is handed to a person, with the name of the critic                                  |
+| (one raises)    | the run is escalated to a person, with the name of the critic                               |
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tercet.critics.hooks import Agent, Hooks, Moment, prompted
 
 
 def recordable(found: Mapping[Any, Any], what: str) -> tuple[JsonObject, tuple[str, ...]]:
-    """The entries that are plain data, and the others by their names."""
+    """Return the entries that are plain data, and the names of the others."""
     kept: JsonObject = {}
     left_out: list[str] = []
     for key, value in found.items():
@@ -49,12 +49,12 @@ def recordable(found: Mapping[Any, Any], what: str) -> tuple[JsonObject, tuple[s
 
 
 def record_metadata(state: object) -> tuple[JsonObject, tuple[str, ...]]:
-    """What the metadata of a state hold, as far as it can be recorded."""
+    """Return the metadata of a state as far as they can be recorded."""
     return recordable(read_metadata(state), "metadata")
 
 
 def recall_metadata(state: object, recorded: JsonObject) -> None:
-    """Let the metadata of a state be what was recorded."""
+    """Set the metadata of a state to what was recorded."""
     if not recorded and not read_metadata(state):
         return
     metadata = metadata_of(state)
@@ -63,7 +63,7 @@ def recall_metadata(state: object, recorded: JsonObject) -> None:
 
 
 def changed_fields(before: object, after: object) -> tuple[str, ...]:
-    """The attributes of a state that are other than before, as far as that can be seen."""
+    """Return the attributes of a state that have changed, as far as that can be determined."""
     if before is after:
         return ()
     old, new = _fields(before), _fields(after)
@@ -71,9 +71,9 @@ def changed_fields(before: object, after: object) -> tuple[str, ...]:
 
 
 def mark_stopped(state: object, reason: object) -> None:
-    """Tell the state why its run ended, where it lets itself be told."""
+    """Set the stop reason on the state, if it accepts one."""
     with contextlib.suppress(AttributeError, TypeError, ValueError):
-        setattr(state, "stop_reason", reason)  # noqa: B010 - `state` is anybody's type
+        setattr(state, "stop_reason", reason)  # noqa: B010 - `state` may have any type
 
 
 def _fields(state: object) -> dict[str, Any]:
@@ -90,15 +90,15 @@ def _same(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     try:
         if bool(old[name] == new[name]):
             return True
-        # Objects that do not say when they are equal differ from their own copies: nothing can be seen there.
+        # Objects without __eq__ differ from their own copies, so nothing can be determined.
         return not bool(copy.deepcopy(old[name]) == old[name])
-    except Exception:  # noqa: BLE001 - == and copying are anybody's code
+    except Exception:  # noqa: BLE001 - == and copying are user code
         return True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turned:
-    """A turn whose results were taken in."""
+    """A turn whose results were applied."""
 
     state: Any
     before: Any
@@ -107,19 +107,19 @@ class Turned:
     """The decision as critics see it."""
     results: list[dict[str, Any]]
     is_final: bool
-    """Whether it ends with an answer, which the review let pass."""
+    """Whether it ends with an answer that passed review."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What a turn came to: the state to go on with, and what is recorded of it."""
+    """The outcome of a turn: the next state, and what is recorded."""
 
     state: Any
     reflection: Reflection
 
 
 class Judging:
-    """The critics and the criteria of one run."""
+    """The critics and stop criteria of one run."""
 
     def __init__(
         self, agent: Agent, chain: CriticChain, criteria: tuple[StopCriterion, ...], hooks: Hooks
@@ -130,14 +130,14 @@ class Judging:
         self._hooks = hooks
 
     def unreduced(self, state: Any, error: Exception) -> Taken:
-        """A turn that the agent could not take in: the state is the one before it."""
+        """Return the outcome of a turn on which the agent's `reduce` failed: the state is the one before it."""
         reason = f"reduce raised {type(error).__name__}: {error}"
-        return self._told(state, Reflection(action="escalate", reason=reason, stop=StopReason.AGENT_RAISED))
+        return self._finish(state, Reflection(action="escalate", reason=reason, stop=StopReason.AGENT_RAISED))
 
     async def judge(
         self, turned: Turned, sofar: Sofar, signatures: Sequence[str], seen: Moment, prompt: str | None
     ) -> Taken:
-        """Ask the critics, then the criteria. `prompt` is what critics wanted the agent told before."""
+        """Ask the critics, then the criteria. `prompt` is the patch that critics have asked for."""
         met = copy_state(turned.state)
         await self._hooks.tell("before", "critic", seen)
         verdict = await self._chain.judge(turned.state, turned.shown, turned.results)
@@ -163,18 +163,18 @@ class Judging:
         )
         if result.action == "continue":
             ending = {"action": "final", "stop": StopReason.FINAL} if turned.is_final else {}
-            return self._told(turned.state, replace(said, **ending))
+            return self._finish(turned.state, replace(said, **ending))
         said = replace(said, reason=result.reason)
         if isinstance(result, Escalation) or result.action == "stop":
             action = "escalate" if isinstance(result, Escalation) else "stop"
             stop = critic_stop(result.action)
-            return self._told(turned.state, replace(said, action=action, stop=stop))
+            return self._finish(turned.state, replace(said, action=action, stop=stop))
         try:
             return self._again(turned, met, result, said, sofar, prompt)
         except UsageError as error:
             reason = f"what {verdict.critic} asks for cannot be done: {error}"
             stop = StopReason.CRITIC_ESCALATE
-            return self._told(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
+            return self._finish(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
 
     def _again(
         self,
@@ -185,23 +185,23 @@ class Judging:
         sofar: Sofar,
         prompt: str | None,
     ) -> Taken:
-        """What a wish to try again leads to; raises `UsageError` for a patch that cannot be applied."""
+        """Return the outcome of a retry; raise `UsageError` for a patch that cannot be applied."""
         if sofar.on_retry not in ("retry", "replan"):
             reason = f"{result.reason}; and no retry is left"
             stop = StopReason.RETRIES_EXHAUSTED
-            return self._told(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
+            return self._finish(turned.state, replace(said, action="escalate", reason=reason, stop=stop))
         undone = restore(turned.before, met, turned.state) if sofar.on_retry == "retry" else turned.state
         state, patched = apply_patches(undone, self._agent.system_prompt, result)
         if result.modified_prompt is not None or result.instruction_patch is not None:
             prompt = patched
         with prompted(self._agent, prompt):
-            pass  # a prompt that cannot be set is the critic's to answer for, and not the next decision's
+            pass  # a prompt that cannot be set is the critic's fault, not the next decision's
         patch = {key: value for key, value in (result.state_patch or {}).items() if key != "metadata"}
         kept, left_out = recordable(patch, "patch")
         again = replace(said, action=sofar.on_retry, prompt=prompt, patch=kept, left_out=left_out)
-        return self._told(state, again)
+        return self._finish(state, again)
 
-    def _told(self, state: Any, said: Reflection) -> Taken:
+    def _finish(self, state: Any, said: Reflection) -> Taken:
         metadata, left_out = record_metadata(state)
         whole = replace(said, metadata=metadata, left_out=(*said.left_out, *left_out))
         if said.stop:
@@ -211,7 +211,9 @@ class Judging:
     # --- check_stop ---
 
     def _after_criteria(self, taken: Taken, turned: Turned, sofar: Sofar, signatures: Sequence[str]) -> Taken:
-        """A limit ends what would go on; it ends neither an answer nor a stop. A retry that does not come undoes nothing."""
+        """Apply the stop criteria: a limit ends what would continue, but neither an answer nor a stop. A retry that is
+        not made undoes nothing.
+        """
         if taken.reflection.stop:
             return taken
         action, reason, stop = self._limit(sofar, signatures)
@@ -220,7 +222,7 @@ class Judging:
         ended = replace(
             taken.reflection, action=action, reason=reason, stop=stop, prompt=None, patch={}, left_out=()
         )
-        return self._told(turned.state, ended)
+        return self._finish(turned.state, ended)
 
     def _limit(self, sofar: Sofar, signatures: Sequence[str]) -> tuple[TurnAction, str, StopReason | None]:
         progress = Progress(
@@ -233,7 +235,7 @@ class Judging:
             try:
                 said = criterion.check(progress)
                 stop = None if said is None else StopReason(said)
-            except Exception as error:  # noqa: BLE001 - a criterion is anybody's code
+            except Exception as error:  # noqa: BLE001 - a criterion is user code
                 broken = (
                     f"the stop criterion {type(criterion).__name__} raised {type(error).__name__}: {error}"
                 )
@@ -244,20 +246,20 @@ class Judging:
 
 
 def _without(taken: Taken, touched: tuple[str, ...]) -> Taken:
-    """The same, where critics have changed more of the state than its metadata, which no event holds."""
+    """Return the outcome if critics have changed more of the state than its metadata, which no event records."""
     left_out = (*taken.reflection.left_out, *touched)
     return replace(taken, reflection=replace(taken.reflection, left_out=left_out))
 
 
 def _traced(judgement: Judgement) -> JsonObject:
-    """One critic's word as it is recorded."""
+    """Return one critic's answer as it is recorded."""
     result = judgement.result
-    told: JsonObject = {
+    trace: JsonObject = {
         "critic": storable(judgement.critic),
         "action": result.action,
         "score": result.score,
         "reason": storable(result.reason),
     }
     if isinstance(result, CriticResult) and result.details and not_plain(result.details) is None:
-        told["details"] = result.details
-    return told
+        trace["details"] = result.details
+    return trace

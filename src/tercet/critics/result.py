@@ -1,4 +1,4 @@
-"""What a run of an agent came to, read from the journal: each step with its critics, the answer, and why it ended."""
+"""The result of an agent's run, read from the journal: each step with its critics, the answer, and why it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tercet.engine.result import RunResult
 
 @dataclass(frozen=True, kw_only=True)
 class CriticTrace:
-    """One critic that was asked about a step, and what it said."""
+    """One critic's answer about a step."""
 
     critic: str
     action: str
@@ -26,18 +26,18 @@ class CriticTrace:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRecord:
-    """One decision, what it brought, and what the critics made of it."""
+    """One decision, its results, and the critics' answers."""
 
     number: int
     decision: Decision
     results: tuple[dict[str, Any], ...]
     critics: tuple[CriticTrace, ...]
-    """Everyone that was asked, in order; the last one decided."""
+    """All critics that were asked, in order; the last one decided."""
     action: TurnAction | Literal["open"]
-    """What followed; `open` where that is not known yet."""
+    """The action that followed; `open` if it is not known yet."""
     reason: str
     attempt: int
-    """The how-manieth try it was: one after a retry is the next try at the same step."""
+    """The number of the attempt: after a retry it is the next attempt at the same step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def tell(result: RunResult, turns: Sequence[Turn], state: Any) -> EngineResult:
 
 
 def steps_of(turns: Sequence[Turn]) -> tuple[StepRecord, ...]:
-    """The turns of a run as people read them."""
+    """Return the turns of a run."""
     steps: list[StepRecord] = []
     for turn in turns:
         attempt = steps[-1].attempt + 1 if steps and steps[-1].action in ("retry", "replan") else 1
@@ -77,7 +77,7 @@ def steps_of(turns: Sequence[Turn]) -> tuple[StepRecord, ...]:
 
 def _step(turn: Turn, attempt: int) -> StepRecord:
     said = turn.judged
-    # What has not been judged may still run: that it has not run yet is no failure.
+    # A turn that has not been judged may still run, so a missing result is not a failure.
     results = turn.results if said else [r for r in turn.results if r.get("error_type") != "not_done"]
     return StepRecord(
         number=turn.number,
@@ -85,9 +85,9 @@ def _step(turn: Turn, attempt: int) -> StepRecord:
         results=tuple(results),
         critics=tuple(
             CriticTrace(
-                critic=told["critic"], action=told["action"], score=told["score"], reason=told["reason"]
+                critic=each["critic"], action=each["action"], score=each["score"], reason=each["reason"]
             )
-            for told in (said.trace if said else ())
+            for each in (said.trace if said else ())
         ),
         action=said.action if said else "open",
         reason=said.reason if said else "",
@@ -105,11 +105,11 @@ ENDINGS: dict[str, StopReason] = {
     "expired": StopReason.EXPIRED,
     "cancelled": StopReason.CANCELLED,
 }
-"""Why a run does not go on, by the state of its session, where its last step does not say more."""
+"""Why a run does not continue, by the state of its session, if its last step has no reason."""
 
 
 def stop_reason_of(result: RunResult, turns: Sequence[Turn]) -> StopReason:
-    """Why a run ended, or does not go on for now: the last step says it, or else the session."""
+    """Return why a run ended or paused: from the last step, or else from the session."""
     said = turns[-1].judged if turns else None
     stop = StopReason(said.stop) if said is not None and said.stop else None
     match result.status, stop:

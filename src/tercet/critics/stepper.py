@@ -1,8 +1,8 @@
-"""An agent and its critics in the place of a planner: decide → act → reduce → critic → check_stop.
+"""Runs an agent and its critics in place of a planner: decide → act → reduce → critic → check_stop.
 
-The runtime asks for a plan, carries it out and hands back the results. What happens in between is here: the state of
-the agent, the prompt that its critics patched, and what a turn comes to. All that a turn changes is in its event, as
-far as it is JSON, so the state can be rebuilt by taking the recorded turns in again.
+The runtime asks for a plan, carries it out and returns the results. In between, this module keeps the state of the
+agent, the prompt that its critics patched, and the outcome of a turn. Every change of a turn is in its event, as far as
+it is JSON, so the state can be rebuilt by applying the recorded turns again.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from tercet.models.model import Model
 from tercet.planner.sources import PlanningError
 
 TASK = "task"
-"""The field of a request that holds a task that is a text."""
+"""The field of a request for a task that is a text."""
 
 
 def task_of(request_input: JsonObject) -> Any:
-    """The task as the agent is told it: a text, or the object that was given."""
+    """Return the task as the agent receives it: a text, or the object that was given."""
     task = request_input.get(TASK)
     return task if isinstance(task, str) and len(request_input) == 1 else request_input
 
 
 @dataclass(frozen=True, kw_only=True)
 class Open:
-    """A decision that was proposed, and what became of it is not known yet."""
+    """A proposed decision whose outcome is not known yet."""
 
     number: int
     returned: Any
-    """What the agent returned: its reducer gets it back."""
+    """The agent's own object, which is passed to its reducer."""
     decision: Decision
     before: Any
-    """The state before the decision, to go back to."""
+    """The state before the decision, to restore on a retry."""
 
     @property
     def judged(self) -> Any:
-        """What critics are shown: the agent's own object where they can read it."""
+        """The decision that critics see: the agent's own object if they can read it."""
         return self.returned if is_readable(self.returned, self.decision) else self.decision
 
 
@@ -70,34 +70,34 @@ class Steps:
     decision: JsonObject = field(default_factory=dict[str, Any])
     """The last decision, as it is recorded."""
     prompt: str | None = None
-    """The system prompt that critics want, until a step is accepted."""
+    """The patched system prompt, until a step is accepted."""
     run_id: str = ""
     judged: int = 0
-    """How many turns the state has taken in."""
+    """The number of turns applied to the state."""
     _is_ready: bool = False
     _open: Open | None = None
     _reason: str = ""
-    """Why the last turn was objected to: the agent knows that from its critics."""
+    """Why the last turn was refused; the agent learns it from its critics."""
     _signatures: list[str] = field(default_factory=list[str])
 
-    # --- coming to where a run stands ---
+    # --- rebuilding the state ---
 
     async def prepare(self, task: Any) -> None:
-        """The state of a run that begins; raises `UsageError` where the agent cannot say."""
+        """Create the initial state of a run; raise `UsageError` if the agent fails."""
         try:
             self.state = await settled(self.agent.init_state(task))
         except Exception as error:
             raise UsageError(
                 f"init_state raised {type(error).__name__}: {error}",
                 code="agent_raised",
-                remedy="nothing was started: mend the agent, or give it another task",
+                remedy="nothing was started: fix the agent, or give it another task",
             ) from error
-        copy_state(self.state)  # what cannot be copied cannot be gone back to: better now than after a step
+        copy_state(self.state)  # fail now rather than after a step if the state cannot be copied
         self.prompt, self.judged, self._open, self._is_ready = None, 0, None, True
         self._signatures.clear()
 
     async def rebuild(self, task: Any, turns: Sequence[Turn]) -> None:
-        """Come to where these turns lead, unless the state is there already. Raises `UsageError` if it cannot be."""
+        """Apply these turns, unless the state already includes them. Raises `UsageError` if that is impossible."""
         done = [turn for turn in turns if turn.judged is not None]
         is_open = len(turns) > len(done)
         if self._is_ready and self.judged == len(done):
@@ -112,7 +112,7 @@ class Steps:
                 await self._take_in(turn)
 
     async def begin(self, setting: RunConfig, turns: Sequence[Turn]) -> None:
-        """Come to where these turns lead, once in each process."""
+        """Apply these turns, once in each process."""
         self.run_id = setting.ctx.run_id
         request = setting.compiled.request
         await self.rebuild(task_of({} if request is None else request.input), turns)
@@ -138,7 +138,7 @@ class Steps:
         self._note(turn, said.prompt, said.reason)
 
     def _recalled(self, turn: Turn) -> Open:
-        """A turn that another process began."""
+        """Return an open turn that another process began."""
         decision = decision_of(turn.plan, turn.decision)
         returned = turn.decision.get("said", decision)
         return Open(number=turn.number, returned=returned, decision=decision, before=copy_state(self.state))
@@ -150,7 +150,7 @@ class Steps:
     # --- decide ---
 
     def _before_deciding(self, feedback: tuple[str, ...]) -> tuple[Any, str | None]:
-        """The state to go back to, and the prompt to decide with: what the agent has not heard yet is appended."""
+        """Return the state to restore, and the prompt to decide with: pending guidance is appended."""
         if getattr(self.state, "stop_reason", None) is not None:
             mark_stopped(self.state, None)
         unheard = [each for each in feedback if each != self._reason]
@@ -159,7 +159,7 @@ class Steps:
         return copy_state(self.state), prompt
 
     def _decided(self, returned: Any, before: Any, setting: RunConfig) -> Plan:
-        """The plan of what the agent returned, which is now open."""
+        """Return the plan of the agent's decision, which is now open."""
         number = self.judged + 1
         decision = read_decision(returned)
         plan = plan_of(decision, number, setting)
@@ -169,7 +169,7 @@ class Steps:
 
     @contextmanager
     def _deciding(self, before: Any, prompt: str | None) -> Generator[None, None, None]:
-        """While the agent decides: under its prompt, and if it fails, what it changed is undone."""
+        """Set the agent's prompt while it decides, and undo its changes if it fails."""
         try:
             with prompted(self.agent, prompt):
                 yield
@@ -182,8 +182,8 @@ class Steps:
     # --- reduce, critic, check_stop ---
 
     async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
-        """Take in what a turn brought, let it be judged, and say what follows."""
-        # Cut off in the middle, the state holds half a turn: then it is rebuilt before anything else.
+        """Apply the results of a turn, have it judged, and return what follows."""
+        # If this is interrupted, the state has half a turn applied and is rebuilt first.
         self._is_ready = False
         reflection = await self._reflected(turn, sofar)
         self._is_ready = True
@@ -198,7 +198,7 @@ class Steps:
         try:
             await self.hooks.tell("before", "reduce", seen)
             await self._reduce(opened, turn.results)
-        except Exception as error:  # noqa: BLE001 - the agent is anybody's code
+        except Exception as error:  # noqa: BLE001 - the agent is user code
             self.state = copy_state(opened.before)
             taken = judging.unreduced(self.state, error)
         else:
@@ -212,7 +212,7 @@ class Steps:
         return taken.reflection
 
     def _turned(self, opened: Open, turn: Turn) -> Turned:
-        """What the critics are asked about. An answer calls nothing, so a result of one is its refusal."""
+        """Return what the critics are asked about. An answer makes no calls, so a result of one is its refusal."""
         return Turned(
             state=self.state,
             before=opened.before,
@@ -222,7 +222,7 @@ class Steps:
         )
 
     async def _reduce(self, opened: Open, results: list[dict[str, Any]]) -> None:
-        # Copies: what a reducer or a critic does to the results must not change what the run has recorded.
+        # Copies, so that a reducer or a critic cannot change the recorded results.
         reduced = await settled(self.agent.reduce(self.state, opened.returned, copy.deepcopy(results)))
         if reduced is not None:
             self.state = reduced
@@ -232,20 +232,20 @@ class Steps:
         return Moment(run_id=self.run_id, step=step, state=self.state, prompt=prompt)
 
     def _seen(self, opened: Open, turn: Turn) -> Moment:
-        """Where the run is once the results of a turn are in."""
+        """Return the moment after the results of a turn have arrived."""
         return replace(self._moment(turn.number), decision=opened.decision, results=tuple(turn.results))
 
     def _next(self, prompt: str | None) -> Moment:
-        """Where the run is when the agent is about to decide."""
+        """Return the moment before the agent decides."""
         moment = self._moment(self.judged + 1)
         return moment if prompt is None else replace(moment, prompt=prompt)
 
 
 class PlainSteps(Steps):
-    """The run of an agent whose `decide` answers at once, or is awaited."""
+    """The run of an agent whose `decide` is a plain or async function."""
 
     async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
-        """The plan of the next decision; raises `PlanningError`."""
+        """Return the plan of the next decision; raise `PlanningError`."""
         before, prompt = self._before_deciding(feedback)
         await self.hooks.tell("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
@@ -257,15 +257,15 @@ class PlainSteps(Steps):
 
 
 class RecalledSteps(Steps):
-    """A run of an agent that is judged again: its decisions and results are those that were recorded."""
+    """A run of an agent that is judged again, with its recorded decisions and results."""
 
     async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
-        """Nothing is decided anew."""
+        """Raise: nothing is decided in a replay."""
         raise PlanningError(f"{self.name} is only judged again", code="nothing_decided")
 
     async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
-        """Take in a turn and let it be judged."""
-        self._before_deciding(())  # what it leaves in the state, critics may see
+        """Apply a turn and have it judged."""
+        self._before_deciding(())  # critics may read what it leaves in the state
         return await super().reflect(turn, sofar)
 
 
@@ -275,7 +275,7 @@ class AskingSteps(Steps):
     models: tuple[Model, ...] = ()
 
     def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
-        """The way to the plan of the next decision; raises `PlanningError`."""
+        """Return the generator of questions to the plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(state.feedback)
         self.hooks.mention("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
@@ -290,20 +290,20 @@ AnySteps: TypeAlias = PlainSteps | AskingSteps
 
 
 def _undecided(error: Exception) -> PlanningError:
-    """Why there is no decision, with a code of its own where it is known what is wrong."""
+    """Return the error for a missing decision, with its own code if the cause is known."""
     if isinstance(error, UsageError):
         return PlanningError(error.message, code=error.code, remedy=error.remedy)
     return PlanningError(f"decide raised {type(error).__name__}: {error}", code="decide_raised")
 
 
 def _questions(deciding: Generator[Any, Reply, Any]) -> Inquiry[Any]:
-    """What a deciding agent asks, and nothing but questions."""
+    """Yield the agent's questions; raise if it yields anything else."""
     try:
         asked = next(deciding)
         while True:
             if not isinstance(asked, Question):
                 raise DecisionError(
-                    f"decide yielded a {type(asked).__name__}, which is no Question",
+                    f"decide yielded a {type(asked).__name__}, which is not a Question",
                     remedy="yield tercet.contracts.question.Question, and return the decision",
                 )
             try:
@@ -319,7 +319,7 @@ def _questions(deciding: Generator[Any, Reply, Any]) -> Inquiry[Any]:
 
 
 def _recorded(returned: Any, decision: Decision, changed: tuple[str, ...]) -> JsonObject:
-    """A decision as its event keeps it, beside the plan that holds its calls and its answer."""
+    """Return a decision as its event records it, besides the plan with its calls and its answer."""
     recorded: JsonObject = {"mode": decision.mode}
     if decision.rationale:
         recorded["rationale"] = storable(decision.rationale)
@@ -342,5 +342,5 @@ def _lost(number: int, why: str) -> UsageError:
     return UsageError(
         f"the state of the agent cannot be rebuilt at step {number}: {why}",
         code="state_lost",
-        remedy="go on in the process that began it; let decide change nothing, and keep metadata and patches JSON",
+        remedy="resume in the process that started it; let decide change nothing, and keep metadata and patches JSON",
     )

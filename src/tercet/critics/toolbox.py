@@ -1,7 +1,7 @@
-"""The pack of an agent that brings none: its tools, one decision that requires nothing, and bounds for everything.
+"""The default pack of an agent: its tools, one decision without requirements, and limits.
 
-A run of an agent is bounded by its stop criteria first. The budget below is the fence behind them: wide enough that an
-honest agent does not meet it, and there, so that none runs for ever.
+A run of an agent is limited by its stop criteria first. The budget below is a safety net: wide enough that a normal
+agent never reaches it, so that none runs forever.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from tercet.tools import Tool
 
 INTENT = "agent.task"
 GATE = "GATE_APPROVAL"
-"""Where a person says whether a grave call may be made, in a pack that names nobody in particular."""
+"""The gate for destructive and irreversible calls in a pack without named approvers."""
 
 BUDGET = RunBudget(
-    max_steps=50,  # how many calls one decision may ask for
-    max_iterations=1_000,  # how many decisions there may be, whatever the stop criteria say
-    max_replans=5,  # how often a refused decision, or one that raised, is followed by another
+    max_steps=50,  # calls per decision
+    max_iterations=1_000,  # decisions per run, whatever the stop criteria say
+    max_replans=5,  # new decisions after a refusal or an exception
     replans_rationale="each refusal is told to the agent, and one that learns needs more than two",
-    max_retries=50,  # how often critics may have a step tried again; most count their own
-    max_step_retries=0,  # a failed call is shown to the critics, and not repeated behind their back
+    max_retries=50,  # retries by critics, most of which have their own limit
+    max_step_retries=0,  # critics see a failed call before it is repeated
     tool_calls=10_000,
 )
 DECIDING_MS = 300_000
-"""How long one `decide` may take: it may wait for a model of its own."""
+"""The time limit of one `decide`, which may wait for its own model."""
 
 
 def demand_tools(tools: Sequence[object], pack: Pack) -> None:
-    """Raises `UsageError` for a tool of the agent that its pack does not have."""
+    """Raise `UsageError` for a tool of the agent that its pack does not have."""
     known = {tool.name for tool in pack.tools}
     for each in tools:
         name = each.name if isinstance(each, Tool) else each
@@ -53,7 +53,7 @@ def demand_tools(tools: Sequence[object], pack: Pack) -> None:
 
 
 def pack_of(agent: Agent) -> Pack:
-    """A pack made of an agent's tools; raises `UsageError` for one that is not declared."""
+    """Return a pack made of an agent's tools; raise `UsageError` for one that is not declared."""
     tools = [_gated(_demand_declared(tool)) for tool in agent.tools]
     safety = ApprovalMode.READ_ONLY
     for tool in tools:
@@ -61,7 +61,7 @@ def pack_of(agent: Agent) -> Pack:
     spec = DecisionSpec(
         id=INTENT,
         risk_tier=RiskTier.LOW,
-        # What an agent makes up is never sent out by itself, and a person who sees where it came from may let it pass.
+        # An invented value is never used automatically, but a person who sees its origin may approve it.
         unbound_gate=GATE,
         on_failure="keep",
     )
@@ -87,7 +87,7 @@ def _demand_declared(tool: object) -> Tool:
         raise _undeclared(tool)
     if tool.gates:
         raise UsageError(
-            f"{tool.name} waits for {', '.join(tool.gates)}, and nobody says who may approve that",
+            f"{tool.name} waits for {', '.join(tool.gates)}, and no pack says who may approve that",
             code="gate_undeclared",
             remedy="give the Engine a pack= that declares the gate with its roles",
         )
@@ -95,21 +95,21 @@ def _demand_declared(tool: object) -> Tool:
 
 
 def _gated(tool: Tool) -> Tool:
-    """A tool that is destructive or irreversible waits for a person."""
+    """Return a destructive or irreversible tool with a gate."""
     is_grave = tool.mode is ApprovalMode.DESTRUCTIVE
     if not is_grave and tool.effective_reversibility is not Reversibility.IRREVERSIBLE:
         return tool
-    # Made anew and not copied: a copy would keep what was worked out before.
+    # Constructed rather than copied: a copy would keep cached values.
     fields: dict[str, Any] = {name: getattr(tool, name) for name in tool.model_fields_set}
     return Tool.model_validate({**fields, "gates": (GATE,)})
 
 
 def _undeclared(tool: object) -> UsageError:
     if isinstance(tool, str):
-        message, remedy = f"{tool} is a name, and there is no pack that has it", "give the Engine a pack="
+        message, remedy = f"{tool} is a name, and no pack declares it", "give the Engine a pack="
     else:
         name = getattr(tool, "__name__", repr(tool))
-        message = f"{name} is no declared tool: nobody knows what it may touch"
+        message = f"{name} is not a declared tool, so its mode is unknown"
         remedy = (
             f'declare its mode: @tool("adapter.{name}", mode="read_only")'
             if callable(tool)

@@ -295,7 +295,7 @@ class DatabaseEvidence(ABC, Generic[S]):
             pins = tuple(await _column(session, "list_pins", row.id))
             newest = SnapshotRow(*await session.fetch_row("newest_snapshot", tenant))
             if pins or newest.id == row.id:
-                raise SnapshotPinned(row.name, pins or ("whoever comes next",))
+                raise SnapshotPinned(row.name, pins or ("the next caller",))
             await session.execute("remove_snapshot", row.id)
             await self._remove_facts(session, await _column(session, "unseen", row.tenant_id, OPEN))
             await session.execute("remove_unused_documents", row.tenant_id)

@@ -1,6 +1,5 @@
-"""The only room that talks to language models.
+"""Adapters for language models: any provider by its name, and a small model that runs offline.
 
-Here live the adapters: any provider by its name, and a small model that runs offline. A model is asked one question at a
-time and answers with text, tokens and a price; it records nothing and retries nothing, that is the runtime's.
-The libraries behind it are extras, imported when a model is opened and not before.
+Only this package talks to models. A model gets one question at a time and returns text, tokens and a price; recording
+and retries are up to the runtime. The libraries behind it are extras, imported when a model is opened.
 """

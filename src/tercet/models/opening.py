@@ -1,4 +1,4 @@
-"""Opening a model by its name: `local`, `openai:gpt-5`, `openai-compatible:qwen3@http://127.0.0.1:8080/v1`."""
+"""Opens a model by its name: `local`, `openai:gpt-5`, `openai-compatible:qwen3@http://127.0.0.1:8080/v1`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _REMEDY = 'say "local", or a provider and one of its models: "openai:gpt-5", "an
 
 
 def open_model(name: str, *, prices: TokenPrices | None = None) -> Model:
-    """The model by that name; raises `UsageError` where there is none, or where a library or a key is missing.
+    """Return the model with this name; raise `UsageError` if there is none, or if a library or a key is missing.
 
-    `prices` are for a model that the installed list of prices does not know, or knows wrongly. Nothing is asked yet.
+    `prices` are for a model that is missing or wrong in the installed price list. Nothing is sent yet.
     """
-    # The libraries are optional, and take a second to import: a process that asks no model does not wait for them.
+    # The libraries are optional and take a second to import, so they are imported only when a model is opened.
     try:
         if name.partition(":")[0] == "local":
             return _open_local(name)
         if ":" not in name.strip(":"):
-            raise UsageError(f"{name!r} names no model", code="unknown_model", remedy=_REMEDY)
+            raise UsageError(f"{name!r} is not a model name", code="unknown_model", remedy=_REMEDY)
         from tercet.models.hosted import ProviderModel  # noqa: PLC0415 - see above
 
         return ProviderModel(name, prices=prices)
@@ -33,7 +33,7 @@ def open_model(name: str, *, prices: TokenPrices | None = None) -> Model:
 
 def _open_local(name: str) -> Model:
     if name not in _LOCAL:
-        raise UsageError(f"there is no local model {name!r}", code="unknown_model", remedy='say "local"')
+        raise UsageError(f"unknown local model {name!r}", code="unknown_model", remedy='say "local"')
     from tercet.models.local import LocalModel  # noqa: PLC0415 - see above
 
     return LocalModel()

@@ -1,12 +1,12 @@
-"""Proposing a plan for a goal, and another one after a setback.
+"""Proposes a plan for a goal, and another one after a setback.
 
-A setback names the steps that failed or were refused. The method that brought such a step into the plan is given up:
-the next one of its task takes its place, or, where none is left, the next one of the task above. All other choices
-stand, and tasks that are the same become the same steps, under the same ids and in the same words; so what was done
-need not be done again. A setback that names no step is one of the whole plan: its last choice gives way.
+A setback names the steps that failed or were refused. The method that produced such a step is abandoned: the next
+method of its task replaces it, or, if none is left, the next one of the parent task. All other choices remain, and
+equal tasks become equal steps with the same ids; so completed work need not be repeated. A setback that names no step
+concerns the whole plan: its last choice is abandoned.
 
-What was tried is not remembered anywhere: it follows from the setbacks, so a planner that was started anew goes on
-where another one was.
+No state is kept: everything that was tried follows from the setbacks, so a restarted planner continues where another
+one stopped.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tercet.planner.partial_order import lay_out
 from tercet.planner.sources import PlanningError
 
 Setback = tuple[str, ...]
-"""The ids of the steps that a plan was given up for; empty if it was for the plan as a whole."""
+"""The ids of the steps for which a plan was abandoned; empty for the plan as a whole."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Draft:
-    """A plan, the tree that it came from, and what was given up on the way to it."""
+    """A plan, the tree that it came from, and the choices abandoned on the way to it."""
 
     tree: Node
     plan: Plan
@@ -36,7 +36,7 @@ class _Draft:
 
 
 def propose(knowledge: Knowledge, goal: Goal, case: Case, setbacks: Sequence[Setback] = ()) -> Plan:
-    """The plan for a goal after these setbacks; raises `PlanningError` if there is none, or none any more."""
+    """Return the plan for a goal after these setbacks; raise `PlanningError` if there is none, or none is left."""
     draft = _drawn(knowledge, goal, case, {})
     if isinstance(draft, PlanningError):
         raise draft
@@ -44,9 +44,9 @@ def propose(knowledge: Knowledge, goal: Goal, case: Case, setbacks: Sequence[Set
     for setback in setbacks:
         blamed = set(setback)
         if blamed and not any(step.id in blamed for step in draft.plan.steps):
-            continue  # it was about another plan: the pack or the evidence has changed since
+            continue  # the setback is about another plan: the pack or the evidence has changed since
         draft = _after(knowledge, goal, case, draft, blamed)
-        while draft.plan.hash in seen:  # two methods that come to the same
+        while draft.plan.hash in seen:  # two methods with the same result
             draft = _after(knowledge, goal, case, draft, blamed)
         seen.add(draft.plan.hash)
     return draft.plan
@@ -61,7 +61,7 @@ def _drawn(knowledge: Knowledge, goal: Goal, case: Case, tried: Tried) -> _Draft
 
 
 def _after(knowledge: Knowledge, goal: Goal, case: Case, draft: _Draft, blamed: set[str]) -> _Draft:
-    """The next draft once the part that holds the blamed steps was given up."""
+    """Return the next draft after abandoning the part with the blamed steps."""
     found: _Draft | PlanningError | None = None
     for key, method in _suspects(draft.tree, blamed):
         tried = {**draft.tried, key: draft.tried.get(key, frozenset()) | {method}}
@@ -76,7 +76,7 @@ def _after(knowledge: Knowledge, goal: Goal, case: Case, draft: _Draft, blamed: 
 
 
 def _suspects(tree: Node, blamed: set[str]) -> Iterator[tuple[str, str]]:
-    """The choices to give up, one after the other until another plan comes of it."""
+    """Yield the choices to abandon, one after the other until another plan results."""
     found = [(leaf.site.id, above.site.key, method) for leaf, above, method in leaves(tree)]
     named = [(key, method) for step, key, method in found if step in blamed]
     yield from named[:1] or dict.fromkeys((key, method) for _, key, method in reversed(found))

@@ -1,13 +1,12 @@
-"""From what a model answered to a plan.
+"""Reads a plan from a model's answer, and merges it with the part of the previous plan that is kept.
 
-A model may answer anything. One JSON object is looked for, alone, in a code block or among words; everything else is a
-`PlanningError` whose reason tells the model what to do better: `answer_not_json`, `answer_cut_off`, `answer_too_long`,
-`answer_not_a_plan`. What is found goes through the loader of all plans, so nothing untyped comes out of here.
+A model may answer anything. One JSON object is searched for, alone, in a code block or in text; everything else is a
+`PlanningError` whose reason tells the model what to improve: `answer_not_json`, `answer_cut_off`, `answer_too_long`,
+`answer_not_a_plan`. The object goes through the loader of all plans, so the result is typed.
 
-Planning again only what was refused or failed: what of a plan stays, and how the rest takes its place.
-
-What is done stays, since its effects do. Where a setback names steps, those and everything behind them are given up, and
-the others stay in the same words, so that the run goes on with them. Where it names none, only what is done stays.
+When only a part is planned again, completed steps are kept, since their effects are. If a setback names steps, those
+and everything that depends on them are abandoned, and the others are kept unchanged, so that the run continues with
+them. If it names none, only completed steps are kept.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from tercet.planner.sources import PlanningError
 
 
 def find_kept(plan: Plan, ended: Collection[str], blamed: Collection[str]) -> tuple[str, ...]:
-    """The steps of a plan that stay, once some were blamed; `ended` are those that were done, or rightly skipped."""
+    """Return the steps of a plan to keep after some were blamed; `ended` are those that completed or were skipped."""
     gone = _behind(plan, blamed) if blamed else {step.id for step in plan.steps}
     return tuple(step.id for step in plan.steps if step.id in ended or step.id not in gone)
 
 
 def find_kept_outputs(plan: Plan, kept: Collection[str]) -> tuple[str, ...]:
-    """The outputs that come from nothing but what stays."""
+    """Return the outputs that depend only on kept steps."""
     return tuple(name for name, value in plan.outputs.items() if _steps_named([value]) <= {*kept})
 
 
 def merge(assignment: Assignment, part: Plan) -> Plan:
-    """The plan that a part comes to, together with what stays: a revision of the one before, if there was one."""
+    """Return the plan of the new part and the kept steps: a revision of the previous plan, if there was one."""
     before, request = assignment.before, assignment.compiled.request
     if before is None:
         return part.model_copy(update={"intent": request.intent if request else None})
@@ -61,7 +60,7 @@ def merge(assignment: Assignment, part: Plan) -> Plan:
 
 
 def _behind(plan: Plan, blamed: Collection[str]) -> set[str]:
-    """These steps, and all that wait for them."""
+    """Return these steps, and all that wait for them."""
     position = {step.id: index for index, step in enumerate(plan.steps)}
     stack = [position[name] for name in blamed if name in position]
     found = {*stack}
@@ -74,7 +73,7 @@ def _behind(plan: Plan, blamed: Collection[str]) -> set[str]:
 
 
 def _joined(assignment: Assignment, before: Plan, steps: tuple[Step, ...]) -> Iterable[Step]:
-    """The new steps; the first of them waits for what the steps that it takes the place of had waited for."""
+    """Return the new steps; the first of them waits for what the replaced steps had waited for."""
     if not steps or "depends_on" in steps[0].model_fields_set:
         return steps
     gone = [index for index, step in enumerate(before.steps) if step.id not in assignment.kept]
@@ -95,17 +94,17 @@ TOO_LONG = "answer_too_long"
 NOT_A_PLAN = "answer_not_a_plan"
 
 MAX_CHARS = 256 * 1024
-"""An answer of more characters is not read."""
+"""The maximum length of an answer."""
 _MOST_TRIES = 64
-"""At how many opening braces an object is looked for."""
+"""The number of opening braces at which an object is searched for."""
 _SHOWN = 120
 _OURS = ("plan_id", "revision", "parent", "intent")
-"""What the runtime says about a plan, and no model."""
+"""Fields of a plan that only the runtime sets."""
 _REMEDY = 'answer with one JSON object: {"steps": […], "outputs": {…}}, and no other words'
 
 
 def read_answer(reply: Reply, assignment: Assignment) -> Plan:
-    """The plan that a reply comes to, together with what stays of the one before; raises `PlanningError`."""
+    """Return the plan of a reply merged with the kept steps; raise `PlanningError`."""
     document = find_object(reply.text, is_cut=reply.is_cut)
     steps = as_list(document.get("steps"))
     if steps is None:
@@ -133,11 +132,11 @@ def _merged(document: JsonObject, assignment: Assignment) -> Plan:
 
 
 class _UnfitError(ValueError):
-    """Something that the JSON parser would let pass."""
+    """A value that the JSON parser accepts but a plan must not contain."""
 
 
 def find_object(text: str, *, is_cut: bool = False) -> JsonObject:
-    """The one JSON object of an answer; raises `PlanningError` if there is none, half a one, or another one."""
+    """Return the one JSON object of an answer; raise `PlanningError` if there is none, a truncated one, or several."""
     if len(text) > MAX_CHARS:
         raise _refused(TOO_LONG, f"the answer has {len(text):,} characters", "plan fewer steps")
     found = list(_objects(text, is_cut=is_cut))
@@ -147,12 +146,12 @@ def find_object(text: str, *, is_cut: bool = False) -> JsonObject:
     if plans:
         return plans[0]
     if found and _parses_at(text, text.find("{")):
-        return found[0]  # another shape, and no part of a broken one
+        return found[0]  # another document, not a part of a broken one
     raise _refused(NOT_JSON, f"the answer is no JSON object, it begins with {show(text.strip(), _SHOWN)}")
 
 
 def _objects(text: str, *, is_cut: bool) -> Iterator[JsonObject]:
-    """The objects that stand in a text, none inside of another."""
+    """Yield the top-level objects in a text."""
     at, first = text.find("{"), True
     for _ in range(_MOST_TRIES):
         if at < 0:
@@ -186,7 +185,7 @@ def _parses_at(text: str, at: int) -> bool:
 
 
 def _runs_out(error: ValueError, text: str, *, is_cut: bool) -> bool:
-    """Whether the parser wanted more at the very end, or inside of a string that is never closed."""
+    """Return whether the parser stopped at the very end, or inside an unclosed string."""
     if not isinstance(error, json.JSONDecodeError):
         return False
     is_open = error.msg.startswith("Unterminated string")
@@ -214,7 +213,7 @@ def _number(text: str) -> float:
 
 
 def _whole(text: str) -> int:
-    if len(text) > 20:  # longer ones are refused by the loader, and take time to read
+    if len(text) > 20:  # longer ones are refused by the loader, and slow to parse
         raise _UnfitError(f"the number {show(text, 40)} is too large")
     return int(text)
 
@@ -228,7 +227,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _cleaned(step: Any, assignment: Assignment) -> Any:
-    """A step without the parameters that are null because the schema has no other way to leave them out."""
+    """Return a step without parameters that are null only because the schema has no other way to omit them."""
     fields = as_object(step)
     params = as_object((fields or {}).get("params"))
     tool = assignment.tools.get(str((fields or {}).get("tool")))
@@ -248,10 +247,10 @@ def _cleaned(step: Any, assignment: Assignment) -> Any:
 
 
 def _named(document: JsonObject, assignment: Assignment) -> JsonObject:
-    """The document with an id for every step that has none of its own: s1, s2 and so on, as the prompt says.
+    """Return the document with an id for every step without one: s1, s2 and so on, as the prompt says.
 
-    Steps run one after the other unless they say what they wait for. A step that only says again what stays of the plan
-    before is that step: models like to write the whole plan, whatever they were asked for.
+    Steps run in sequence unless they say what they wait for. A step that repeats a kept step is that step: models tend
+    to write the whole plan, whatever they were asked for.
     """
     taken = {*assignment.kept}
     previous: str | None = None
@@ -276,7 +275,7 @@ def _named(document: JsonObject, assignment: Assignment) -> JsonObject:
 
 
 def _said_again(fields: JsonObject, assignment: Assignment) -> str | None:
-    """The step that stays and does the same, if there is one."""
+    """Return the kept step that does the same, if any."""
     before = () if assignment.before is None else assignment.before.steps
     said = (fields.get("tool"), fields.get("params", {}))
     return next(
@@ -285,7 +284,7 @@ def _said_again(fields: JsonObject, assignment: Assignment) -> str | None:
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
-    """The value with references to these steps leading to those that stand for them."""
+    """Return the value with references to these steps replaced."""
     if (items := as_list(value)) is not None:
         return [_renamed(item, names) for item in items]
     if (fields := as_object(value)) is None:

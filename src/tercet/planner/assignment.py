@@ -1,4 +1,4 @@
-"""What a language model is asked to plan: the whole, or the part of a plan that has to be planned again."""
+"""The task of a planning model: a whole plan, or the part of a plan that has to be planned again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tercet.contracts.trust import input_marks, overlaps, with_dotted
 
 @dataclass(frozen=True, kw_only=True)
 class Complaint:
-    """One typed reason why the plan before was given up. `reason` may quote other people's words; the rest is ours."""
+    """One typed reason why the previous plan was abandoned. `reason` may quote untrusted text; the rest is ours."""
 
     code: str
     reason: str
@@ -29,40 +29,40 @@ class Complaint:
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """All that a prompt and the schema of its answer are made of."""
+    """Everything that a prompt and the schema of its answer are made of."""
 
     compiled: CompiledContext
     spec: DecisionSpec
     tools: Mapping[str, ToolSpec]
-    """The tools that are offered, by name."""
+    """The available tools, by name."""
     max_steps: int
     """How many steps the answer may have."""
     first: int = 1
-    """The number of the first step that is to be written: steps are called s1, s2 and so on."""
+    """The number of the first step to write: steps are called s1, s2 and so on."""
     attempt: int = 1
-    """The how-manieth try this is."""
+    """The number of this attempt."""
     before: Plan | None = None
-    """The plan that was given up."""
+    """The plan that was abandoned."""
     kept: tuple[str, ...] = ()
-    """The steps of it that stay, in the same words."""
+    """The steps of it that are kept unchanged."""
     done: tuple[str, ...] = ()
-    """Those of them that are done."""
+    """The kept steps that have completed."""
     results: tuple[KnownResult, ...] = ()
-    """What those brought, unless it is too large to be shown."""
+    """The results of completed steps, except those too large to show."""
     outputs_kept: tuple[str, ...] = ()
-    """The outputs of it that stay."""
+    """The outputs of it that are kept."""
     complaints: tuple[Complaint, ...] = ()
     wish: str = ""
     """What a person who decides about this run asks for."""
 
     @property
     def is_partial(self) -> bool:
-        """Whether something stays, so that only the rest is asked for."""
+        """Whether steps are kept, so that only the rest is asked for."""
         return bool(self.kept)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The ids of the steps that are to be written."""
+        """The ids of the steps to write."""
         return tuple(f"s{number}" for number in range(self.first, self.first + self.max_steps))
 
     @cached_property
@@ -75,7 +75,7 @@ class Assignment:
 
     @cached_property
     def evidence(self) -> tuple[EvidenceManifestEntry, ...]:
-        """The facts that a model is shown: those that fit, and that satisfy the relations of the decision."""
+        """The facts that the model sees: those that fit, and that satisfy the relations of the decision."""
         shown = [entry for entry in self.compiled.manifests.evidence_manifest if entry.is_shown]
         return select_related(shown, self.spec.bind, self.compiled.input(), self.spec.untrusted_inputs)
 
@@ -84,10 +84,10 @@ class Assignment:
         return input_marks(with_dotted(self.spec.untrusted_inputs))
 
     def is_trusted_input(self, place: Place) -> bool:
-        """Whether a part of the request carries nobody else's words."""
+        """Return whether a part of the request contains no untrusted text."""
         return not any(overlaps(mark, place) for mark in self._untrusted_inputs)
 
     def is_trusted_field(self, tool: ToolSpec, place: Place) -> bool:
-        """Whether a part of a tool's result carries nobody else's words, if what it was called with does not either."""
+        """Return whether a part of a tool's result contains no untrusted text, provided that its inputs do not either."""
         is_marked = any(mark == ALL_FIELDS or overlaps(mark, place) for mark in tool.untrusted)
         return tool.result_trust is Trust.TRUSTED and not is_marked

@@ -1,8 +1,8 @@
-"""Putting arguments and names in their places: what a method says of its subtasks becomes what a step says of others.
+"""Substitutes arguments and names: turns the values of a method's subtasks into values of steps.
 
-`{"$arg": "host"}` becomes the argument, be it a value or a reference. `{"$from": "look#/host"}` and the names in
-expressions become the ids of the nodes that the subtasks turned into. Nothing here is text that is pasted together with
-text of a request: an argument that stands in an expression is written as a literal, or as the reference that it is.
+`{"$arg": "host"}` becomes the argument, which may be a value or a reference. `{"$from": "look#/host"}` and the names in
+expressions become the ids of the nodes for the subtasks. No text of a request is ever concatenated into an expression:
+an argument in an expression is written as a literal, or as the reference that it is.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tercet.planner.sources import PlanningError
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 
 MAX_VALUES = 10_000
-"""How many values the arguments of a task may hold."""
+"""The maximum number of values in the arguments of a task."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 _FROM, _CEL = "$from", "$cel"
 
 
 def bind(value: Any, args: Mapping[str, Any], scope: Mapping[str, str], depth: int = 0) -> Any:
-    """A value with its arguments filled in, and with the names of subtasks replaced by the ids in `scope`."""
+    """Return a value with its arguments filled in, and with the names of subtasks replaced by the ids in `scope`."""
     if depth > references.MAX_DEPTH:
         raise PlanningError(
             f"a value {references.TOO_DEEP}", code="too_deep", remedy="write the value flatter"
@@ -56,7 +56,7 @@ def _bound(members: dict[str, Any], args: Mapping[str, Any], scope: Mapping[str,
 
 
 def _renamed(source: str, scope: Mapping[str, str]) -> str:
-    """What a reference points at, with the name of a subtask replaced by the id of its node."""
+    """Return the target of a reference, with the name of a subtask replaced by the id of its node."""
     target, mark, rest = source.partition("#")
     return f"{scope.get(target, target)}{mark}{rest}"
 
@@ -64,14 +64,14 @@ def _renamed(source: str, scope: Mapping[str, str]) -> str:
 def _selection_part(
     name: str, part: Any, args: Mapping[str, Any], scope: Mapping[str, str], depth: int
 ) -> Any:
-    """A member of a `$select`; the list that it selects from may be written without `$from`."""
+    """Return a member of a `$select`; the list that it selects from may be written without `$from`."""
     if name == "from" and isinstance(part, str):
         return _renamed(part, scope)
     return bind(part, args, scope, depth + 2)
 
 
 def demand_small(values: Mapping[str, Any]) -> None:
-    """Raises `PlanningError` for arguments that hold more than anybody wrote down: a task that doubles them each time."""
+    """Raise `PlanningError` for arguments that grow too large: a task that doubles them each time."""
     count = 0
     stack: list[Any] = list(values.values())
     while stack:
@@ -88,7 +88,7 @@ def demand_small(values: Mapping[str, Any]) -> None:
 
 
 def express(text: str, args: Mapping[str, Any], scope: Mapping[str, str]) -> str:
-    """An expression about what is observed, with arguments and names in their places."""
+    """Return an expression about observed values, with arguments and names substituted."""
     placed = {name: scope[name] for name in references.names(text) if name in scope}
     if ARGS in text:
         placed |= {f"{ARGS}.{name}": _written(value) for name, value in args.items()}
@@ -103,7 +103,7 @@ def express(text: str, args: Mapping[str, Any], scope: Mapping[str, str]) -> str
 
 
 def _written(value: Any) -> str:
-    """A value as CEL writes it: a reference reads what it points at."""
+    """Return a value as CEL source: a reference reads its target."""
     if (items := as_list(value)) is not None:
         return f"[{', '.join(map(_written, items))}]"
     if (members := as_object(value)) is None:

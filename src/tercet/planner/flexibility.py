@@ -1,9 +1,9 @@
-"""How free the order of a plan is: the number of orders in which its steps could be carried out one by one.
+"""How free the order of a plan is: the number of orders in which its steps could run one by one.
 
-Counting is exact as far as no connected part of the plan has more than twenty steps: the orders of a set of steps are
-those of the set without each step that could come last. Beyond that there are two bounds. From below: a step comes
-before all that wait for it with a chance of at least one in their number, itself included, and for trees this is the
-exact count. From above: every order is an interleaving of chains into which the steps were divided.
+The count is exact if no connected part of the plan has more than twenty steps: the orders of a set of steps are those
+of the set without each step that could come last. Beyond that there are two bounds. Lower: a step comes before all that
+wait for it with a probability of at least one over their number, itself included, and for trees this is the exact
+count. Upper: every order is an interleaving of chains into which the steps are divided.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ EXACT_STEPS = 20
 
 
 class Flexibility(NamedTuple):
-    """The number of linear orders of a plan; `low` and `high` are equal where it was counted."""
+    """The number of linear orders of a plan; `low` and `high` are equal if it is exact."""
 
     low: int
     high: int
 
     @property
     def is_exact(self) -> bool:
-        """Whether the number is known."""
+        """Whether the number is exact."""
         return self.low == self.high
 
 
 def flexibility(graph: Graph) -> Flexibility:
-    """In how many orders the steps of a graph could be carried out; none if it has a cycle."""
+    """Return the number of orders in which the steps of a graph could run; zero if it has a cycle."""
     if not graph.is_acyclic:
         return Flexibility(0, 0)
     low = high = 1
@@ -39,13 +39,13 @@ def flexibility(graph: Graph) -> Flexibility:
     for part in _parts(graph):
         found = _counted(graph, part) if len(part) <= EXACT_STEPS else _bounded(graph, part)
         placed += len(part)
-        ways = comb(placed, len(part))  # to interleave it with the parts before
+        ways = comb(placed, len(part))  # interleavings with the previous parts
         low, high = low * found.low * ways, high * found.high * ways
     return Flexibility(low, high)
 
 
 def _parts(graph: Graph) -> Iterator[list[int]]:
-    """The steps of each connected part, each in an order that can be followed."""
+    """Return the steps of each connected part, each in topological order."""
     part_of: dict[int, int] = {}
     for first in range(len(graph.predecessors)):
         stack = [first] if first not in part_of else []
@@ -61,7 +61,7 @@ def _parts(graph: Graph) -> Iterator[list[int]]:
 
 
 def _counted(graph: Graph, part: Sequence[int]) -> Flexibility:
-    """Dynamic programming over the sets of steps that are closed under what comes before them, by their size."""
+    """Count by dynamic programming over the sets of steps that are closed under their predecessors, by size."""
     position = {step: index for index, step in enumerate(part)}
     needs = [sum(1 << position[earlier] for earlier in graph.predecessors[step]) for step in part]
     counts = {0: 1}
@@ -85,7 +85,7 @@ def _bounded(graph: Graph, part: Sequence[int]) -> Flexibility:
 
 
 def _waiting(graph: Graph, part: Sequence[int]) -> list[int]:
-    """For each step, how many wait for it, itself included."""
+    """Return for each step how many wait for it, itself included."""
     after = {step: 1 << index for index, step in enumerate(part)}
     for step in reversed(part):
         for later in graph.successors[step]:
@@ -94,7 +94,7 @@ def _waiting(graph: Graph, part: Sequence[int]) -> list[int]:
 
 
 def _chains(graph: Graph, part: Sequence[int]) -> list[int]:
-    """The lengths of chains that the steps divide into: each step goes on with a chain that ends right before it."""
+    """Return the lengths of chains that the steps divide into: each step extends a chain that ends right before it."""
     length: dict[int, int] = {}
     """The length of each chain, by the step that ends it."""
     for step in part:

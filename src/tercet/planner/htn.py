@@ -1,15 +1,16 @@
-"""Breaking a task down, until only primitive tasks are left (a hierarchical task network).
+"""Breaks a task down until only primitive tasks are left (a hierarchical task network).
 
-An abstract task is an OR: the cheapest of its methods that applies takes its place, and if some part of that method
-cannot be broken down any further, the next cheapest is tried. A method is an AND: all of its subtasks. Whether a task
-can be broken down depends on nothing but the task and its arguments, so a choice that was made elsewhere is never
-taken back, and each method of each node is tried once at most.
+An abstract task is an OR: its cheapest applicable method replaces it, and if some part of that method cannot be broken
+down any further, the next cheapest is tried. A method is an AND: all of its subtasks. Whether a task can be broken down
+depends only on the task and its arguments, so a choice made elsewhere is never undone, and each method of each node is
+tried at most once.
 
-Methods with `when` are not chosen among now: what is observed decides. They all come into the plan, up to and including
-the first without one, each guarded by its condition and by the failure of those before it: if, else if, else.
+Methods with `when` are not chosen at planning time: observed values decide. All of them are included in the plan, up to
+and including the first without one, each guarded by its condition and by the failure of those before it: if, else if,
+else.
 
 A task with the same arguments below itself is a dead end: whatever could be found there could be found above. Depth and
-size are bounded as well, so the recursion of this file is.
+size are bounded, and so is the recursion.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from tercet.planner.sources import Placeholders, PlanningError
 
 MAX_TASK_DEPTH = 100
 MAX_TASKS = 100_000
-"""How many tasks are looked at for one plan, those of dead ends included."""
+"""The maximum number of tasks visited for one plan, including dead ends."""
 
 _LONGEST_ID = 64
 _JOINT = "__"
 ROOT = "_goal"
-"""The id of the goal's own node: no name begins like this."""
+"""The id of the goal's own node, which no task name can equal."""
 
 Tried = Mapping[str, frozenset[str]]
-"""The methods that were taken before, by the key of the node at which they were, and are not to be taken again."""
+"""The abandoned methods, by the key of their node."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Site:
-    """A task in its place, before it is broken down."""
+    """A task at its place in the tree, before it is broken down."""
 
     task: str
     args: Mapping[str, Any]
     path: str = ""
-    """The names of the subtasks that lead here: what the steps are called by."""
+    """The path of subtask names, from which step ids are made."""
     key: str = ""
-    """The same with the names of the methods: two ways to one path are two nodes."""
+    """The path with method names: two methods with the same path are two nodes."""
     guards: tuple[str, ...] = ()
     levels: int = 0
     depth: int = 0
@@ -55,7 +56,7 @@ class Site:
 
     @property
     def id(self) -> str:
-        """The id of the step that a primitive task becomes here."""
+        """The id of the step for a primitive task here."""
         path = self.path or ROOT
         if len(path) <= _LONGEST_ID:
             return path
@@ -64,7 +65,7 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Branch:
-    """A method that was taken, and what its subtasks became, in the order in which they stand in it."""
+    """A chosen method, and the nodes of its subtasks, in order."""
 
     way: Way
     children: tuple[Node, ...]
@@ -72,7 +73,7 @@ class Branch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A task that was broken down; a primitive one has no branches, one that is not conditional has one."""
+    """A task that was broken down; a primitive one has no branches, an unconditional one has one."""
 
     site: Site
     task: Task
@@ -80,7 +81,7 @@ class Node:
 
 
 def leaves(node: Node) -> Iterator[tuple[Node, Node, str]]:
-    """Each primitive node below this one, with the abstract node above it and the method that brought it there."""
+    """Yield each primitive node below this one, with its abstract parent and the method that produced it."""
     for branch in node.branches:
         for child in branch.children:
             if child.task.is_primitive:
@@ -90,7 +91,7 @@ def leaves(node: Node) -> Iterator[tuple[Node, Node, str]]:
 
 
 class Decomposition:
-    """One breaking down of a task in a case."""
+    """The decomposition of a task in one case."""
 
     def __init__(self, knowledge: Knowledge, case: Case, tried: Tried) -> None:
         self._knowledge = knowledge
@@ -99,7 +100,7 @@ class Decomposition:
         self._looked_at = 0
 
     def expand(self, site: Site) -> Node | PlanningError:
-        """What a task becomes, or why there is no way to do it."""
+        """Return the node of a task, or why it cannot be broken down."""
         self._looked_at += 1
         if self._looked_at > MAX_TASKS:
             raise PlanningError(
@@ -135,7 +136,7 @@ class Decomposition:
         return first or _stuck(site, ranked)
 
     def _follow(self, site: Site, way: Way, denied: list[str]) -> Branch | PlanningError:
-        """What a method becomes at a site, if those before it in the chain of conditions are not met."""
+        """Return the branch of a method at a site, if the methods before it in the chain of conditions do not apply."""
         try:
             inner = self._inside(site, way, denied)
         except PlanningError as error:
@@ -159,7 +160,7 @@ class Decomposition:
         return Branch(way=way, children=tuple(children))
 
     def _inside(self, site: Site, way: Way, denied: list[str]) -> Site:
-        """The site as the subtasks of a method see it: under its condition, and apart from those of its alternatives."""
+        """Return the site as the subtasks of a method see it: under its condition, and excluding its alternatives."""
         if not any(other.method.when is not None for other in self._knowledge.ways[site.task]):
             return site
         met = () if way.method.when is None else (express(way.method.when, site.args, {}),)
@@ -180,7 +181,7 @@ def _placed(
     scope: Mapping[str, str],
     placeholders: Placeholders,
 ) -> Site | PlanningError:
-    """The site of a subtask with its arguments, and under its condition."""
+    """Return the site of a subtask with its arguments and its condition."""
     try:
         given = bind(placeholders.fill_ids(dict(subtask.args)), args, scope)
         demand_small(given)
@@ -208,7 +209,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _runaway(site: Site, recursive: frozenset[str]) -> PlanningError | None:
-    """Why a site leads on for ever, or too far."""
+    """Return why a site recurses forever, or too deep."""
     if site.depth > MAX_TASK_DEPTH:
         return PlanningError(
             f"tasks nest more than {MAX_TASK_DEPTH} deep: {_cycle(site)}",
@@ -273,7 +274,7 @@ def _way_to(site: Site) -> str:
 
 
 def _cycle(site: Site) -> str:
-    """The tasks from the last time that this one came up to here; the way from the outermost if it never did."""
+    """Return the tasks from the last occurrence of this one to here; from the outermost if there is none."""
     names = _tasks_above(site)
     earlier = [index for index, name in enumerate(names[:-1]) if name == site.task]
     return " → ".join(names[earlier[-1] :]) if earlier else _way_to(site)

@@ -19,21 +19,21 @@ from tercet.policy.expressions import Rule, Scope, compile_amount, compile_rule,
 from tercet.policy.resolution import ResolutionError, resolve
 
 MAX_BRANCH_DEPTH = 4
-"""How many conditions may stand around a step, where no budget of a run says less."""
+"""The default limit on nested conditions around a step."""
 
 
 def scope_of(library: TaskLibrary) -> Scope:
-    """The variables by which the methods of a library are chosen."""
+    """Return the variables by which the methods of a library are chosen."""
     return planning_scope(tuple((fact.name, fact.type) for fact in library.facts))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A method, compiled: which subtasks each one waits for, in which order they can be read, and which come last."""
+    """A compiled method: the dependencies, order and last subtasks."""
 
     method: Method
     rank: int
-    """Where it stands among the methods of its task: of two that cost the same, the first is taken."""
+    """Its position among the methods of its task: of two with the same cost, the first is chosen."""
     applies: Rule | None
     cost: Rule | float
     before: tuple[tuple[int, ...], ...]
@@ -42,7 +42,7 @@ class Way:
 
     @classmethod
     def of(cls, method: Method, rank: int, scope: Scope) -> Way:
-        """The compiled form of a method."""
+        """Return the compiled form of a method."""
         before = ordering_of(method)
         awaited = {index for waiting in before for index in waiting}
         return cls(
@@ -57,7 +57,7 @@ class Way:
 
 
 def ordering_of(method: Method) -> tuple[tuple[int, ...], ...]:
-    """For each subtask of a method, the ones that it declares to come after."""
+    """Return for each subtask of a method the ones that it is declared to come after."""
     if method.ordering == "total":
         return tuple(() if not index else (index - 1,) for index in range(len(method.subtasks)))
     position = {subtask.label: index for index, subtask in enumerate(method.subtasks)}
@@ -68,14 +68,14 @@ def ordering_of(method: Method) -> tuple[tuple[int, ...], ...]:
 
 
 def sorted_by(before: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """An order in which each item comes after what it waits for; items on a cycle are left out."""
+    """Return a topological order; items on a cycle are omitted."""
     after: list[list[int]] = [[] for _ in before]
     waiting = [len(needed) for needed in before]
     for index, needed in enumerate(before):
         for earlier in needed:
             after[earlier].append(index)
     order = [index for index, count in enumerate(waiting) if not count]
-    for index in order:  # grows while it is read
+    for index in order:  # grows during iteration
         for later in after[index]:
             waiting[later] -= 1
             if not waiting[later]:
@@ -101,7 +101,7 @@ class Knowledge:
 
     @cached_property
     def recursive(self) -> frozenset[str]:
-        """The tasks that can come up below themselves."""
+        """The tasks that can occur below themselves."""
         below = {
             name: {subtask.task for method in methods for subtask in method.subtasks}
             for name, methods in self.library.methods_of.items()
@@ -116,7 +116,7 @@ class Knowledge:
         branch_depth: int = MAX_BRANCH_DEPTH,
         placeholders: Placeholders | None = None,
     ) -> Case:
-        """What is known of one request, and how much of it may be decided by what is observed."""
+        """Return the facts of one request, and the limit on conditions over observed values."""
         filling = placeholders or Placeholders(input=dict(request), known=evidence)
         return Case(self, request, evidence, branch_depth, filling)
 
@@ -132,7 +132,7 @@ def _reachable(below: Mapping[str, set[str]], start: set[str]) -> set[str]:
 
 
 class Case:
-    """A request, the evidence of its snapshot, and the facts that follow from them."""
+    """A request, the evidence of its snapshot, and the facts derived from them."""
 
     def __init__(
         self,
@@ -143,16 +143,16 @@ class Case:
         placeholders: Placeholders,
     ) -> None:
         self.branch_depth = branch_depth
-        """How many conditions on what is observed may stand around a step."""
+        """The limit on nested conditions around a step."""
         self.placeholders = placeholders
-        """What fills the evidence ids of tasks, methods and facts."""
+        """The placeholders for evidence ids of tasks, methods and facts."""
         self._knowledge = knowledge
         self._results = {references.REQUEST: request}
         self._evidence = evidence
         self._facts = dict(self._known(knowledge.library.facts))
 
     def ranked(self, task: str, args: Mapping[str, Any]) -> list[Way]:
-        """The methods of a task that apply, the cheapest first. A rule that fails does not apply."""
+        """Return the applicable methods of a task, cheapest first. A rule that fails does not apply."""
         ways = self._knowledge.ways.get(task, ())
         if not any(way.applies or isinstance(way.cost, Rule) for way in ways):
             return sorted(ways, key=lambda way: (way.cost, way.rank))
@@ -177,7 +177,7 @@ class Case:
         return float(found) if is_number and math.isfinite(found) else None
 
     def _resolved(self, args: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """The arguments whose values are known now; what a step will find is not."""
+        """Return the arguments whose values are known at planning time."""
         for name, value in args.items():
             try:
                 yield name, resolve(value, self._results, self._evidence)
@@ -188,7 +188,7 @@ class Case:
         for fact in facts:
             try:
                 filled = self.placeholders.fill_ids(fact.value)
-            except PlanningError:  # the request does not have the field: the fact is not known
+            except PlanningError:  # the request lacks the field: the fact is unknown
                 continue
             for _, value in self._resolved({fact.name: filled}):
                 if _is_of(fact.type, value):
@@ -196,7 +196,7 @@ class Case:
 
 
 def _is_of(kind: str, value: Any) -> bool:
-    """Whether a value has the type that its fact declares; one of another type is not known."""
+    """Return whether a value has the declared type of its fact; otherwise the fact is unknown."""
     match kind:
         case "string":
             return isinstance(value, str)

@@ -1,17 +1,16 @@
-"""Partial-order plans: causal links, threats to them, and the orderings that take a threat away.
+"""Partial-order plans: causal links, threats to them, and the orderings that resolve a threat.
 
-A *causal link* says that one step brings about a condition that another presupposes. A step that revokes the condition
-is a *threat* to the link if it could come between the two. It is resolved by letting the threat come before the step
-that brings the condition about (demotion), or after the one that needs it (promotion). A condition that holds at the
-start is brought about by nobody, so its threats can only be put off.
+A *causal link* says that one step establishes a condition that another needs. A step that revokes the condition is a
+*threat* to the link if it could run between the two. It is resolved by running the threat before the step that
+establishes the condition (demotion), or after the one that needs it (promotion). A condition that holds from the start
+has no establishing step, so its threats can only be promoted.
 
-Threats that leave one way out are resolved first, then one way of another is tried, and taken back if a threat is left
-without any. The search is bounded; what is not resolved is reported.
+Threats with one possible resolution are resolved first; then one resolution of another threat is tried, with
+backtracking if a threat is left without any. The search is bounded; unresolved threats are reported.
 
-From a task that was broken down to a plan: primitive tasks become steps, and order attaches to them alone.
-
-Where one subtask comes after another, the first steps of the one wait for the last steps of the other, whatever the two
-became. A task that became nothing hands on what it waited for.
+This module also turns a decomposed task into a plan: primitive tasks become steps, and only they are ordered. If one
+subtask comes after another, the first steps of the one wait for the last steps of the other. A task without steps
+passes on what it waited for.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from tercet.planner.sources import Placeholders, PlanningError
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 
 MAX_TRIES = 10_000
-"""How many partial orders are looked at for one plan."""
+"""The maximum number of partial orders tried for one plan."""
 
 
 class Link(NamedTuple):
-    """A condition that a step brings about for another; `producer` is None if it holds at the start."""
+    """A condition that a step establishes for another; `producer` is None if it holds from the start."""
 
     producer: str | None
     condition: str
@@ -45,14 +44,14 @@ class Link(NamedTuple):
 
 
 class Threat(NamedTuple):
-    """A step that could come between the two of a link, and revokes its condition."""
+    """A step that could run between the two steps of a link, and revokes its condition."""
 
     step: str
     link: Link
 
 
 class Ordering(NamedTuple):
-    """That one step comes before another, and why."""
+    """One step before another, and why."""
 
     before: str
     after: str
@@ -61,18 +60,18 @@ class Ordering(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Arrangement:
-    """A plan with the orderings that its conditions ask for, and what could not be arranged."""
+    """A plan with the orderings that its conditions need, and what could not be resolved."""
 
     plan: Plan
     links: tuple[Link, ...] = ()
     added: tuple[Ordering, ...] = ()
     unresolved: tuple[Threat, ...] = ()
     open: tuple[tuple[str, str], ...] = ()
-    """Steps with a condition that holds neither at the start nor after any step that could come before."""
+    """Steps with a condition that neither holds from the start nor is established by a step that could come before."""
 
 
 def arrange(plan: Plan, surface: Mapping[str, ToolSpec], held: frozenset[str] = frozenset()) -> Arrangement:
-    """The plan with its causal links made orderings, and their threats resolved where that is possible."""
+    """Return the plan with its causal links as orderings, and their threats resolved where possible."""
     if not plan.graph.is_acyclic or not _presupposes(plan, surface):
         return Arrangement(plan=plan)
     return _Arranging(plan, surface, held).arranged()
@@ -101,7 +100,7 @@ class _Edge(NamedTuple):
 
 
 class _Order:
-    """Who comes before whom, as one set of bits for each step, and what was added to the plan's own order."""
+    """The partial order as one bit mask per step, and the edges added to the plan's own."""
 
     def __init__(self, before: list[int], added: list[_Edge]) -> None:
         self.before = before
@@ -119,11 +118,11 @@ class _Order:
         return _Order(list(self.before), list(self.added))
 
     def has(self, first: int, second: int) -> bool:
-        """Whether the first comes before the second."""
+        """Return whether the first comes before the second."""
         return bool(self.before[second] >> first & 1)
 
     def put(self, edge: _Edge) -> None:
-        """Puts one step before another that does not come before it."""
+        """Put one step before another that does not come before it."""
         self.added.append(edge)
         more = self.before[edge.first] | 1 << edge.first
         for index, before in enumerate(self.before):
@@ -131,12 +130,12 @@ class _Order:
                 self.before[index] |= more
 
     def latest(self, steps: list[int]) -> int:
-        """The first of these that none of the others comes after."""
+        """Return the first of these that none of the others comes after."""
         return next(step for step in steps if not any(self.has(step, other) for other in steps))
 
 
 class _Arranging:
-    """The work on one plan."""
+    """The computation for one plan."""
 
     def __init__(self, plan: Plan, surface: Mapping[str, ToolSpec], held: frozenset[str]) -> None:
         self._plan = plan
@@ -148,7 +147,7 @@ class _Arranging:
         self._open: list[tuple[str, str]] = []
 
     def arranged(self) -> Arrangement:
-        """All of it."""
+        """Return the complete result."""
         for index in self._plan.graph.order:
             for condition in self._effects[index].needs:
                 self._link(index, condition)
@@ -165,7 +164,9 @@ class _Arranging:
         )
 
     def _link(self, consumer: int, condition: str) -> None:
-        """Finds who brings a condition about: the last of those before, the start, or whoever could come before."""
+        """Find the step that establishes a condition: the last of those before, the start, or one that could come
+        before.
+        """
         able = [i for i, e in enumerate(self._effects) if condition in e.establishes and i != consumer]
         earlier = [index for index in able if self._order.has(index, consumer)]
         if earlier:
@@ -204,7 +205,7 @@ class _Arranging:
 
 
 def _resolve(start: _Order, threats: list[_Threat]) -> _Order | None:
-    """The order with what takes all threats away; None if there is none such, or none was found in time."""
+    """Return an order that resolves all threats; None if there is none, or none was found within the limit."""
     stack = [(start.copy(), threats)]
     for _ in range(MAX_TRIES):
         if not stack:
@@ -215,7 +216,7 @@ def _resolve(start: _Order, threats: list[_Threat]) -> _Order | None:
             continue
         if not left:
             return order
-        for way in reversed(_ways_out(order, left[0]) or []):  # what is pushed last is tried first
+        for way in reversed(_ways_out(order, left[0]) or []):  # last in, first out
             other = order.copy()
             other.put(way)
             stack.append((other, left[1:]))
@@ -223,7 +224,7 @@ def _resolve(start: _Order, threats: list[_Threat]) -> _Order | None:
 
 
 def _settle(order: _Order, pending: list[_Threat]) -> list[_Threat] | None:
-    """Takes the way out of every threat that has only one; the threats with a choice, None if one has none."""
+    """Resolve every threat with only one resolution; return the others, or None if one has no resolution."""
     is_settled = False
     while not is_settled:
         is_settled = True
@@ -244,7 +245,7 @@ def _settle(order: _Order, pending: list[_Threat]) -> list[_Threat] | None:
 
 
 def _ways_out(order: _Order, threat: _Threat) -> list[_Edge] | None:
-    """The orderings that would take a threat away; None if it is none."""
+    """Return the orderings that would resolve a threat; None if it is not a threat."""
     step, (producer, condition, consumer) = threat
     if order.has(consumer, step) or (producer is not None and order.has(step, producer)):
         return None
@@ -264,7 +265,7 @@ Ids = tuple[str, ...]
 
 
 def lay_out(root: Node, goal: Goal, placeholders: Placeholders) -> Plan:
-    """The plan of a goal whose task was broken down, with the placeholders in its evidence ids replaced."""
+    """Return the plan of a goal whose task was decomposed, with the placeholders in its evidence ids replaced."""
     network = _Network(root, placeholders)
     if len(network.placed) > MAX_STEPS:
         raise PlanningError(
@@ -302,7 +303,7 @@ def _first(error: ValidationError | PlanError) -> str:
 
 
 class _Network:
-    """The steps of a tree with what each waits for, and the step whose result is that of each abstract node."""
+    """The steps of a tree with their dependencies, and the step that produces the result of each abstract node."""
 
     def __init__(self, root: Node, placeholders: Placeholders) -> None:
         self._placeholders = placeholders
@@ -311,7 +312,7 @@ class _Network:
         self._place(root, ())
 
     def _place(self, node: Node, before: Ids) -> Ids:
-        """Places what a node became after these steps; the last steps of it."""
+        """Place the steps of a node after these steps; return its last steps."""
         if node.task.is_primitive:
             self.placed.append((node, before))
             return (node.site.id,)
@@ -330,7 +331,7 @@ class _Network:
         return _union(ends[index] for index in branch.way.last) if branch.children else before
 
     def step(self, node: Node, before: Ids) -> dict[str, Any]:
-        """The step of a primitive node, as a plan writes it."""
+        """Return the step of a primitive node, in plan format."""
         task, site, fill_ids = node.task, node.site, self._placeholders.fill_ids
         params = bind(bind(fill_ids(dict(task.params)), site.args, {}), {}, self.result)
         written: dict[str, Any] = {**task.step_fields, "id": site.id, "params": params, "depends_on": before}

@@ -1,13 +1,13 @@
-"""The JSON Schema that constrains a model's answer: a plan out of the tools that are offered.
+"""The JSON Schema that constrains a model's answer: a plan made of the available tools.
 
 Each step is one of the tools, with that tool's own parameters. A value is a literal that the tool's schema allows, or a
-reference. In a parameter that carries authority it is a reference to something trusted, or one of the values that are
-trusted; of a sentence these are the entities that fit the parameter. A model that is held to the schema cannot even spell an argument out of thin air.
+reference. In a parameter that carries authority it is a reference to a trusted source, or one of the trusted values; of
+a sentence these are the entities that fit the parameter. A model constrained by the schema cannot invent an argument.
 
-Only what strict modes of providers and grammar converters have in common is used: objects whose properties are all
-required and that take no others, `anyOf`, `enum`, `items`, bounds of lists and of whole numbers, `$defs`. So a parameter
-that may be left out is one that may be null, and reading the answer leaves it out. A tool's own length of a string is
-passed on; there is none where it has none.
+Only the common subset of providers' strict modes and grammar converters is used: objects whose properties are all
+required and that take no others, `anyOf`, `enum`, `items`, bounds of lists and of whole numbers, `$defs`. So an
+optional parameter is one that may be null, and reading the answer drops it. A tool's own string length is passed on, if
+it has one.
 
 The schema is a help and never a guarantee: the critic judges whatever comes back.
 """
@@ -38,7 +38,7 @@ _ARRAY, _OBJECT, _BOOLEAN = frozenset({"array"}), frozenset({"object"}), frozens
 _SCALARS = frozenset({"string", "number", "integer", "boolean"})
 _MAX_ITEMS = 16
 _MAX_DEPTH = 6
-"""How deep a literal may nest; providers allow ten levels in all."""
+"""The maximum nesting of a literal; providers allow ten levels in total."""
 _BOUNDS = {
     "string": ("minLength", "maxLength"),
     "integer": ("minimum", "maximum"),
@@ -47,31 +47,32 @@ _BOUNDS = {
 
 
 def answer_schema(assignment: Assignment) -> JsonObject:
-    """The schema of a plan for an assignment."""
+    """Return the schema of a plan for an assignment."""
     return _Writer(assignment).write()
 
 
 def means_nothing_as_null(schema: Any) -> bool:
-    """Whether null in a parameter that may be left out says no more than leaving it out: it may not be null, or that is
-    its default."""
+    """Return whether null in an optional parameter means the same as omitting it: it may not be null, or null is its
+    default.
+    """
     members, types = as_object(schema) or {}, types_in(schema)
     is_default = "default" in members and members["default"] is None
     return is_default or (bool(types) and "null" not in types)
 
 
 class Slot(NamedTuple):
-    """A place in the parameters of a tool that takes a value of authority."""
+    """A place in the parameters of a tool that takes an authority value."""
 
     tool: ToolSpec
     place: Place
 
     def part(self, token: str | int) -> Slot:
-        """The place of a member or an item."""
+        """Return the place of a member or an item."""
         return Slot(self.tool, (*self.place, token))
 
 
 class _Writer:
-    """Writes one schema, with the lists that it needs more than once under `$defs`."""
+    """Writes one schema, with shared lists under `$defs`."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
@@ -112,8 +113,9 @@ class _Writer:
         return _object(members)
 
     def _value(self, schema: JsonObject, bound: Slot | None) -> list[JsonObject]:
-        """The ways to give a value: literally, or by a reference to something of its type. `bound` is the place of a value
-        that carries authority."""
+        """Return the schemas of a value: literals, or references to something of its type. `bound` is the place of an
+        authority value.
+        """
         types = types_in(schema)
         literal = _literal(schema) if bound is None else self._trusted(schema, bound)
         ways = [literal] if literal is not None else []
@@ -121,7 +123,7 @@ class _Writer:
         return ways or [self._any_reference()]
 
     def _trusted(self, schema: JsonObject, slot: Slot) -> JsonObject | None:
-        """The trusted values that fit, one by one; None if there are none."""
+        """Return the schema of the trusted values that fit; None if there are none."""
         types = types_in(schema) - {"null"}
         options = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf"))
         if options and not types.isdisjoint(_ARRAY | _OBJECT):
@@ -152,7 +154,7 @@ class _Writer:
         return _object(members) if members else None
 
     def _output(self, name: str) -> JsonObject:
-        """Where an output comes from; only words that its schema lists are written down by the plan itself."""
+        """Return the schema of an output's source; only enumerated words may be literals."""
         declared = as_object(self._assignment.spec.outputs_schema) or {}
         defined = as_object(declared.get("$defs")) or {}
         schema = _inlined((as_object(declared.get("properties")) or {}).get(name), defined)
@@ -167,7 +169,7 @@ class _Writer:
     # --- references ---
 
     def _references(self, types: frozenset[str], *, is_bound: bool) -> list[JsonObject]:
-        """What a value of these types can refer to."""
+        """Return the schemas of the references that a value of these types can use."""
         if not self._is_whole:
             return [self._any_reference(), *self._listed("$evidence", types, is_bound=is_bound)]
         return [
@@ -189,7 +191,7 @@ class _Writer:
         return [{"$ref": f"#/$defs/{name}"}]
 
     def _any_reference(self) -> JsonObject:
-        """A reference that is not checked here: where the sources cannot be listed, or none of them fits."""
+        """Return the schema of an unchecked reference: if the sources cannot be listed, or none of them fits."""
         self._defs["from"] = _object({"$from": {"type": "string"}})
         return {"$ref": "#/$defs/from"}
 
@@ -213,7 +215,7 @@ def _any_of(ways: Iterable[JsonObject]) -> JsonObject:
 
 
 def _bounded(schema: JsonObject, kind: str) -> JsonObject:
-    """A type with the bounds that the schema sets."""
+    """Return a type with the bounds of the schema."""
     bounds = {name: schema[name] for name in _BOUNDS.get(kind, ()) if type(schema.get(name)) is int}
     if kind == "array":
         bounds["maxItems"] = min(bounds.get("maxItems", _MAX_ITEMS), _MAX_ITEMS)
@@ -222,7 +224,7 @@ def _bounded(schema: JsonObject, kind: str) -> JsonObject:
 
 
 def _literal(schema: JsonObject, depth: int = 0) -> JsonObject | None:
-    """A tool's schema in the common words; None for what they cannot say, or not at this depth."""
+    """Return a tool's schema in the common subset; None if that cannot express it, or not at this depth."""
     if "const" in schema:
         return {"enum": [schema["const"]]}
     if as_list(schema.get("enum")):
@@ -257,7 +259,7 @@ def _of_kind(schema: JsonObject, kind: str, depth: int) -> JsonObject | None:
 
 
 def _inlined(schema: Any, defined: JsonObject, depth: int = 0) -> JsonObject:
-    """A schema with its local definitions in place; one that refers to itself ends at some depth in nothing."""
+    """Return a schema with its local definitions inlined; a recursive one is cut off at some depth."""
     members = as_object(schema) or {}
     if depth > _MAX_DEPTH:
         return {}

@@ -1,9 +1,9 @@
-"""What a language model is told when it is asked for a plan. The same assignment gives the same bytes.
+"""The prompt that asks a language model for a plan. The same assignment gives the same bytes.
 
-Our own words are instructions. The request's fields that the decision marks, evidence and results that are not trusted,
-errors of tools, what tools from elsewhere say of themselves, and all that a model wrote itself are data (`fence`). So is
-a name, a place or a code that is more than one word.
-It is kept short, since small models read few thousand tokens: values are cut, further and further, until it fits.
+Only our own text is instructions. Marked fields of the request, untrusted evidence and results, errors of tools,
+descriptions of tools from elsewhere, and everything that a model wrote are data (`fence`). So is a name, a place or a
+code that is more than one word. The prompt is kept short, since small models read few thousand tokens: values are cut,
+further and further, until it fits.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tercet.planner.sources import PlanningError
 
 PROMPT_TOO_LONG = "prompt_too_long"
 _CUTS = (4_000, 1_000, 300, 80)
-"""How many characters of a value are shown; the next one where the prompt would be too long."""
+"""How many characters of a value are shown; the next limit is tried if the prompt is too long."""
 _BYTES_PER_TOKEN = 3
-"""What JSON comes to, rather too few than too many."""
+"""The bytes per token of JSON, a low estimate."""
 _SIMPLE = frozenset({"type", "title", "description", "default"})
 _MOST_COMPLAINTS = 8
 _LONGEST_WORD = 200
@@ -53,7 +53,7 @@ def write_question(
     temperature: float = 0.0,
     seed: int | None = None,
 ) -> Question:
-    """The question that asks for a plan; raises `PlanningError` if it cannot be made as short as it must be."""
+    """Return the question that asks for a plan; raise `PlanningError` if it cannot be made short enough."""
     for longest in _CUTS:
         pieces = [piece for section in _sections(assignment, longest) for piece in section]
         mark = find_mark(pieces)
@@ -86,7 +86,7 @@ def _sections(assignment: Assignment, longest: int) -> Iterator[Iterator[Piece]]
     yield _facts(assignment, longest)
     yield _demands(assignment, longest)
     yield _policies(assignment, longest)
-    yield _standing(assignment, longest)
+    yield _kept_steps(assignment, longest)
     yield _setback(assignment, longest)
     yield _order(assignment)
 
@@ -107,7 +107,7 @@ def _task(assignment: Assignment, longest: int) -> Iterator[Piece]:
 
 
 def _word(text: str) -> Piece:
-    """A name, a place or a code: a model, a tool or a document may have made it up, and more than a word is data."""
+    """Show a name, a place or a code: a model, a tool or a document may have made it up, and more than a word is data."""
     return text if _WORD.fullmatch(text) else Data(show(text, _LONGEST_WORD))
 
 
@@ -142,12 +142,12 @@ def _tools(assignment: Assignment, longest: int) -> Iterator[Piece]:
 
 
 def _is_ours(tool: ToolSpec) -> bool:
-    """Whether the pack's author wrote what the tool says about itself: others describe theirs as they like."""
+    """Return whether the pack's author wrote the description of a tool: others are untrusted."""
     return tool.adapter == "python"
 
 
 def _declared(tool: ToolSpec, text: str) -> Piece:
-    """A part of a tool's schemas, which can hold as many words as its description."""
+    """Show a part of a tool's schemas, which can contain as much text as its description."""
     return text if _is_ours(tool) or not text else Data(text)
 
 
@@ -173,7 +173,7 @@ def _parameters(tool: ToolSpec, longest: int) -> str:
 
 
 def _type(schema: dict[str, Any], longest: int) -> str:
-    """A type in a word, or in its schema where a word does not do."""
+    """Show a type as a word, or as its schema if a word is not enough."""
     kind = schema.get("type")
     if isinstance(kind, str) and schema.keys() <= _SIMPLE:
         return kind
@@ -182,7 +182,7 @@ def _type(schema: dict[str, Any], longest: int) -> str:
     return show({key: value for key, value in schema.items() if key not in ("title", "description")}, longest)
 
 
-# --- what the plan stands on, and what it must bring ---
+# --- facts, and required outputs ---
 
 
 def _facts(assignment: Assignment, longest: int) -> Iterator[Piece]:
@@ -218,7 +218,7 @@ def _demands(assignment: Assignment, longest: int) -> Iterator[Piece]:
 
 
 def _policies(assignment: Assignment, longest: int) -> Iterator[Piece]:
-    """The rules that a plan must keep to: the policies of the pack, and the relations of the decision."""
+    """Show the rules for a plan: the policies of the pack, and the relations of the decision."""
     policies = [policy for policy in assignment.compiled.policies if policy.effect != "grant"]
     if policies or assignment.spec.bind:
         yield "\n# Policies\n"
@@ -239,11 +239,11 @@ def _cut(text: str, longest: int) -> str:
     return line if len(line) <= longest else f"{line[:longest]} …"
 
 
-# --- what was there before ---
+# --- the previous plan ---
 
 
-def _standing(assignment: Assignment, longest: int) -> Iterator[Piece]:
-    """The steps that stay, and what those brought that are done."""
+def _kept_steps(assignment: Assignment, longest: int) -> Iterator[Piece]:
+    """Show the kept steps, and the results of those that completed."""
     if not assignment.is_partial or assignment.before is None:
         return
     results = {result.step_id: result for result in assignment.results}
@@ -269,7 +269,7 @@ def _step(step: Step, longest: int) -> Iterator[Piece]:
 
 
 def _setback(assignment: Assignment, longest: int) -> Iterator[Piece]:
-    """What was wrong with the plan before, and with what was answered since."""
+    """Show what was wrong with the previous plan, and with the answers since."""
     if assignment.attempt > 1:
         yield f"\n# Try {assignment.attempt}\n"
     given_up = [

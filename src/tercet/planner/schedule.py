@@ -1,4 +1,4 @@
-"""When each step of a plan could run, how long the whole takes at least, and which steps may wait."""
+"""The schedule of a plan: when each step could run, the minimum duration, and the slack."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
 
 Source = Literal["measured", "step", "tool", "unknown"]
-"""Who says how long a step takes."""
+"""The source of a step's duration."""
 
 
 class Window(NamedTuple):
-    """When a step can start at the earliest, and at the latest if the plan is not to take longer, in milliseconds."""
+    """The earliest start of a step, and the latest that does not delay the plan, in milliseconds."""
 
     earliest_ms: int
     latest_ms: int
@@ -23,31 +23,31 @@ class Window(NamedTuple):
 
     @property
     def slack_ms(self) -> int:
-        """How long the step may wait without anybody noticing at the end."""
+        """How long the step may wait without delaying the end."""
         return self.latest_ms - self.earliest_ms
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The critical path of a plan, and the time that each step has."""
+    """The critical path of a plan, and the window of each step."""
 
     total_ms: int
     critical_path: tuple[str, ...]
-    """The chain of steps that takes longest, first to last."""
+    """The longest chain of steps, first to last."""
     windows: Mapping[str, Window]
 
     @property
     def sequential_ms(self) -> int:
-        """How long the steps take one after the other."""
+        """The duration if all steps run in sequence."""
         return sum(window.duration_ms for window in self.windows.values())
 
 
 def schedule(
     plan: Plan, surface: Mapping[str, ToolSpec], measured: Mapping[str, int] | None = None
 ) -> Schedule:
-    """The schedule of a plan if each step takes as long as it, or its tool, says; a plan with a cycle has none.
+    """Return the schedule of a plan by the estimates of steps and tools; a plan with a cycle has none.
 
-    `measured` says for steps that have ended how long they took, which counts instead.
+    `measured` are the actual durations of completed steps, which replace estimates.
     """
     if not plan.graph.is_acyclic:
         return Schedule(total_ms=0, critical_path=(), windows={})

@@ -1,4 +1,4 @@
-"""The sentences of a request, as a model that plans is shown them, and the values of them that it is offered."""
+"""The sentences of a request as a planning model sees them, and the values in them that it may use."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tercet.contracts.trust import overlaps
 from tercet.planner.assignment import Assignment
 
 MAX_OFFERED = 100
-"""How many entities of a sentence a parameter is offered."""
+"""The maximum number of entities of a sentence that a parameter may take."""
 MAX_NAMED = 40
-"""How many entities of a sentence a prompt lists."""
+"""The maximum number of entities of a sentence in a prompt."""
 
 
 class Sentence(NamedTuple):
-    """A trusted field of a request that is prose."""
+    """A trusted prose field of a request."""
 
     place: Place
     text: str
@@ -37,11 +37,11 @@ class Sentence(NamedTuple):
 
     @property
     def entities(self) -> tuple[Entity, ...]:
-        """What it names."""
+        """The entities that it names."""
         return find_entities(self.text, self.field.patterns, pasted=self.field.pasted)
 
     def bind(self, value: Any, kind: Kind, name: str) -> Entity | Ambiguous | None:
-        """Return what vouches for a value in a parameter."""
+        """Return the entity for a value in a parameter."""
         return bind_literal(
             self.text,
             value,
@@ -54,7 +54,7 @@ class Sentence(NamedTuple):
 
     @property
     def hidden(self) -> tuple[Span, ...]:
-        """The parts of it that vouch for nothing."""
+        """The parts of it that are not trusted."""
         return find_hidden(self.text, self.field.pasted)
 
 
@@ -81,9 +81,9 @@ def find_sentences(assignment: Assignment) -> tuple[Sentence, ...]:
 
 
 def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tuple[Any, ...]:
-    """Return the values of the request's sentences that a parameter may be given, as text and as numbers.
+    """Return the values of the request's sentences that a parameter may take, as text and as numbers.
 
-    Of entities that cannot be told apart none is offered, unless a person is asked about them.
+    Ambiguous entities are not offered, unless a person is asked about them.
     """
     kind = parameter_kind(tool, place)
     name = str(place[0])
@@ -102,7 +102,7 @@ def offered_values(assignment: Assignment, tool: ToolSpec, place: Place) -> tupl
 
 
 def show_sentence(sentence: Sentence, longest: int) -> Iterator[Piece]:
-    """Yield a sentence as pieces of a prompt: pasted text is data, and what the rest names is listed."""
+    """Yield a sentence as pieces of a prompt: pasted text is data, and the named entities are listed."""
     position = 0
     for start, end in sorted(sentence.hidden):
         if start > position:

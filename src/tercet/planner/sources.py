@@ -1,11 +1,9 @@
-"""Where the values of a plan can come from: references, with the type and the trust of what they point at, and the
-trusted values themselves.
+"""The sources of values for a plan: references, with the type and trust of their targets, and trusted values.
 
-Placeholders in what a pack wrote: `${input.order_id}` for a field of the request, `${snapshot}` for a snapshot.
-
-Templates may have them in most of their strings, tasks and methods only in evidence ids. A pack and a store of evidence
-each have a snapshot. In an evidence id, `${snapshot}` is that of the pack if the run has the fact from there, else that of
-the store if there is one.
+Also placeholders: `${input.order_id}` for a field of the request, `${snapshot}` for a snapshot. Templates may have them
+in most strings, tasks and methods only in evidence ids. A pack and an evidence store each have a snapshot. In an
+evidence id, `${snapshot}` is that of the pack if the run has the fact from there, else that of the store if there is
+one.
 """
 
 from __future__ import annotations
@@ -28,25 +26,25 @@ from tercet.planner.assignment import Assignment
 from tercet.planner.sentences import is_sentence
 
 MAX_SOURCES = 240
-"""How many references a schema lists; a grammar of thousands takes seconds to make."""
+"""The maximum number of references in a schema; a grammar of thousands takes seconds to build."""
 MAX_VALUES = 120
-"""How many trusted values a schema lists; the others are still reached by reference."""
+"""The maximum number of trusted values in a schema; others can still be referenced."""
 _LONGEST = 200
-"""A longer value is not worth listing."""
+"""The maximum length of a listed value."""
 
 
 class Source(NamedTuple):
-    """Something that a parameter or an output can refer to."""
+    """A possible target of a reference in a parameter or an output."""
 
     key: Literal["$from", "$evidence"]
     text: str
     types: frozenset[str]
-    """The JSON types that it may have; empty if that is not known."""
+    """The JSON types that it may have; empty if unknown."""
     is_trusted: bool
 
 
 def find_sources(assignment: Assignment) -> tuple[Source, ...]:
-    """Every reference that can be listed, in a fixed order."""
+    """Return every reference that can be listed, in a fixed order."""
     found = (
         *_in_request(assignment),
         *_in_results(assignment),
@@ -58,13 +56,13 @@ def find_sources(assignment: Assignment) -> tuple[Source, ...]:
 
 
 def is_whole(assignment: Assignment) -> bool:
-    """Whether the sources that can be listed are all there are: every tool says what it gives, and they are not too many."""
+    """Return whether the listed sources are complete: every tool describes its result, and they are not too many."""
     known = all(_fields(tool) for tool in assignment.tools.values())
     return known and len(find_sources(assignment)) <= MAX_SOURCES
 
 
 def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
-    """The scalars that an authority parameter may be given as they are, in a fixed order."""
+    """Return the scalars that an authority parameter may take as literals, in a fixed order."""
     compiled = assignment.compiled
     leaves = [leaf for leaf in _ordered(compiled.input()) if _is_permitted_input(assignment, leaf.place)]
     for entry in assignment.evidence:
@@ -78,7 +76,7 @@ def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
 
 
 def type_of(value: Any) -> frozenset[str]:
-    """The JSON types that a value has: a whole number is a number too."""
+    """Return the JSON types of a value: a whole number is a number too."""
     match value:
         case None:
             return frozenset({"null"})
@@ -97,7 +95,7 @@ def type_of(value: Any) -> frozenset[str]:
 
 
 def types_in(schema: Any) -> frozenset[str]:
-    """The JSON types that a schema allows; empty if it does not say."""
+    """Return the JSON types that a schema allows; empty if it does not say."""
     members = as_object(schema) or {}
     given = members.get("type")
     if isinstance(given, str):
@@ -113,7 +111,7 @@ def types_in(schema: Any) -> frozenset[str]:
 
 
 def _ordered(value: Any) -> list[Leaf]:
-    """The scalars of plain data by their places, so that the order of an object's keys does not matter."""
+    """Return the scalars of plain data ordered by place, independent of key order."""
     return sorted(scalars(value), key=lambda leaf: [str(token) for token in leaf.place])
 
 
@@ -122,7 +120,7 @@ def _is_container(value: Any) -> bool:
 
 
 def _is_permitted_input(assignment: Assignment, place: Place) -> bool:
-    """Whether an authority parameter may take this part of the request as it is; a sentence vouches only for parts of it."""
+    """Return whether an authority parameter may take this part of the request; of a sentence only parts count."""
     return assignment.is_trusted_input(place) and not is_sentence(assignment, place)
 
 
@@ -140,7 +138,7 @@ def _in_evidence(assignment: Assignment) -> Iterator[Source]:
 
 
 def _in_results(assignment: Assignment) -> Iterator[Source]:
-    """What steps that are done have brought."""
+    """Yield the results of completed steps."""
     for result in assignment.results:
         trusted = {leaf.place for leaf in assignment.compiled.trusted_leaves(result)}
         for leaf in _ordered(result.value):
@@ -152,7 +150,7 @@ def _at(result: KnownResult, leaf: Leaf) -> str:
 
 
 def _in_kept(assignment: Assignment) -> Iterator[Source]:
-    """What steps will bring that stay and are not done yet."""
+    """Yield the future results of kept steps that have not completed."""
     done = {result.step_id for result in assignment.results}
     steps = () if assignment.before is None else assignment.before.steps
     for step in steps:
@@ -162,7 +160,7 @@ def _in_kept(assignment: Assignment) -> Iterator[Source]:
 
 
 def _in_steps(assignment: Assignment) -> Iterator[Source]:
-    """What the steps will bring that are to be written: whichever tools they call."""
+    """Yield the future results of the steps to write, for any tool that they may call."""
     for name in assignment.names:
         yield from _promised(assignment, name, assignment.tools.values())
 
@@ -181,14 +179,14 @@ def _promised(assignment: Assignment, name: str, tools: Iterable[ToolSpec]) -> I
 
 
 def _fields(tool: ToolSpec) -> dict[str, Any]:
-    """The fields of a tool's result; none if it does not say."""
+    """Return the fields of a tool's result; none if it does not describe them."""
     return as_object((tool.result or {}).get("properties")) or {}
 
 
 PLACEHOLDER = re.compile(r"\$\{(input(?:\.[A-Za-z0-9_]+)+|snapshot)\}")
 _SNAPSHOT = "snapshot"
 _WHOLE_KEY = re.compile(rf"kg:[^:#${{}}]+:{PLACEHOLDER.pattern}#snapshot_[^#]+(?:#/.*)?")
-"""An evidence id whose variable part is one placeholder: review recognises such a field by itself."""
+"""An evidence id whose variable part is one placeholder, which review recognises by itself."""
 EVIDENCE = "$evidence"
 
 
@@ -200,10 +198,10 @@ class PlanningError(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class Placeholders:
-    """What placeholders stand for in one run."""
+    """The values of placeholders in one run."""
 
     input: JsonObject | None = None
-    """The request's input; None leaves its placeholders as they are."""
+    """The request's input; None leaves its placeholders unchanged."""
     snapshot: str = ""
     """The snapshot of the pack."""
     store: str = ""
@@ -213,10 +211,10 @@ class Placeholders:
     marks: tuple[str, ...] = ()
     """The JSON Pointers of the input's untrusted fields."""
     untrusted_refs: dict[str, None] = field(default_factory=dict[str, None])
-    """The ids that were written with an untrusted field by `fill_ids`, but for those whose whole variable part is one."""
+    """The ids built with an untrusted field by `fill_ids`, except those whose whole variable part is one."""
 
     def value_of(self, path: str) -> Any:
-        """The value that a placeholder stands for; raises `PlanningError` if the request does not have it."""
+        """Return the value of a placeholder; raise `PlanningError` if the request does not have it."""
         if path == _SNAPSHOT:
             return self.snapshot or self.store
         try:
@@ -228,7 +226,7 @@ class Placeholders:
             ) from error
 
     def write(self, text: str) -> str:
-        """A text with its placeholders replaced."""
+        """Return a text with its placeholders replaced."""
         written = self._write(text, self.snapshot or self.store)
         if not self.store or f"${{{_SNAPSHOT}}}" not in text:
             return written
@@ -246,13 +244,14 @@ class Placeholders:
         return PLACEHOLDER.sub(value, text)
 
     def is_marked(self, path: str) -> bool:
-        """Whether a placeholder stands for an untrusted field of the request."""
+        """Return whether a placeholder names an untrusted field of the request."""
         root, *place = path.split(".")
         return root == "input" and any(overlaps(mark, place) for mark in self.marks)
 
     def untrusted_ref(self, text: str) -> str | None:
-        """The evidence id that a text comes to if an untrusted field is written into it; None for one whose whole variable
-        part is one field, which review recognises."""
+        """Return the evidence id of a text that contains an untrusted field; None if its whole variable part is one
+        field, which review recognises.
+        """
         marked = [path for path in PLACEHOLDER.findall(text) if self.is_marked(path)]
         if not marked:
             return None
@@ -262,7 +261,7 @@ class Placeholders:
         return None if is_recognised else self.write(text).partition("#/")[0]
 
     def fill_ids(self, value: Any) -> Any:
-        """A value of a method library with the placeholders in its references to evidence replaced."""
+        """Return a value of a method library with the placeholders in its evidence references replaced."""
         if (members := as_object(value)) is not None:
             return {
                 key: self._fill_id(member)
@@ -274,7 +273,7 @@ class Placeholders:
         return value if items is None else [self.fill_ids(item) for item in items]
 
     def fill_refs(self, refs: Iterable[str]) -> list[str]:
-        """Evidence ids with their placeholders replaced."""
+        """Return evidence ids with their placeholders replaced."""
         return [self._fill_id(ref) for ref in refs]
 
     def _fill_id(self, text: str) -> str:

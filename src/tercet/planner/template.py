@@ -1,11 +1,11 @@
 """Plans from templates: a pack's own plans, one for each intent, filled with parameters from the request.
 
-A template is a plan whose strings may hold `${input.order_id}` and `${snapshot}`. A string that is nothing but one
-placeholder becomes the value itself, whatever its type. Values that carry authority are better taken by reference
-(`{"$from": "request#/order_id"}`): a template is filled before review, and review looks at where values come from.
+A template is a plan whose strings may contain `${input.order_id}` and `${snapshot}`. A string that is exactly one
+placeholder becomes the value itself, whatever its type. Authority values are better taken by reference (`{"$from":
+"request#/order_id"}`): a template is filled before review, and review checks where values come from.
 
-An untrusted field of the request may become data: a parameter, an output, words to search for. It may also be written
-into an evidence id, which makes that evidence untrusted. It cannot choose a tool, a step or a part of a result.
+An untrusted field of the request may become data: a parameter, an output, search words. It may also be written into an
+evidence id, which makes that evidence untrusted. It cannot choose a tool, a step or a part of a result.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _EXPRESSIONS = ("when", "$cel")
 
 
 def is_template(plan: Plan) -> bool:
-    """Whether a plan has placeholders."""
+    """Return whether a plan has placeholders."""
     return PLACEHOLDER.search(plan.model_dump_json(exclude_defaults=True)) is not None
 
 
 def inputs_of(plan: Plan) -> tuple[str, ...]:
-    """The fields of the request that a plan has placeholders for, such as `order_id`; a plan that is no template has none."""
+    """Return the request fields that a plan has placeholders for, such as `order_id`."""
     found = PLACEHOLDER.findall(plan.model_dump_json(exclude_defaults=True))
     return tuple(dict.fromkeys(name.removeprefix("input.") for name in found if name.startswith("input.")))
 
@@ -46,9 +46,9 @@ def fill(
     store: str = "",
     known: Container[str] = (),
 ) -> Plan:
-    """Return the plan that a template comes to for a request; its decision marks some of the input as untrusted.
+    """Return the plan of a template for a request; its decision marks some of the input as untrusted.
 
-    `snapshot` is that of the pack and `store` that of the store of evidence; `known` is the evidence of the run.
+    `snapshot` is that of the pack and `store` that of the evidence store; `known` is the evidence of the run.
     """
     document = template.model_dump(mode="json", exclude_defaults=True)
     values = Placeholders(
@@ -72,7 +72,7 @@ def fill(
 
 
 def _untrusted_refs(document: Any, values: Placeholders) -> Iterator[str]:
-    """The evidence ids that untrusted fields are written into, but for those whose whole variable part is one field."""
+    """Return the evidence ids that contain untrusted fields, except those whose whole variable part is one field."""
     for leaf in scalars(document) if values.marks else ():
         fields = PLACEHOLDER.findall(leaf.value) if isinstance(leaf.value, str) else []
         marked = [field for field in fields if values.is_marked(field)]
@@ -88,11 +88,11 @@ def _untrusted_refs(document: Any, values: Placeholders) -> Iterator[str]:
 
 
 def _is_data(place: Place) -> bool:
-    """Whether a string of a template is a value, so that review looks at where it comes from."""
+    """Return whether a string of a template is a value, whose source review checks."""
     if place[-1] in ("$from", "$evidence", *_EXPRESSIONS):
         return False
     if SELECT in place and place[place.index(SELECT) + 1 :][:1] != ("where",):
-        return False  # it says which list is read, or which field decides
+        return False  # it selects the list or the field
     is_query = place[2:3] == ("evidence_queries",) and place[4] in ("query", "params")
     is_parameter = place[2:3] == ("params",) or place[2:4] == ("compensate", "params")
     return place[0] in ("outputs", "memory") or is_parameter or is_query
@@ -116,7 +116,7 @@ def _filled(value: Any, values: Placeholders) -> Any:
 
 
 def _expression(value: Any) -> Any:
-    """An expression is code: text from a request must not become part of it."""
+    """Return an expression, which is code: text from a request must not become part of it."""
     if isinstance(value, str) and PLACEHOLDER.search(value):
         raise PlanningError(
             f"the template writes a value of the request into the expression {value!r}",
@@ -126,7 +126,7 @@ def _expression(value: Any) -> Any:
 
 
 def _could_refer(value: Any) -> bool:
-    """Whether a plan would read this value as a reference; what comes with a request is data and nothing else."""
+    """Return whether a plan would read this value as a reference; values of a request are only data."""
     if (members := as_object(value)) is not None:
         return any(key[:1] == "$" or _could_refer(member) for key, member in members.items())
     return any(map(_could_refer, as_list(value) or ()))

@@ -1,7 +1,7 @@
-"""What a tool is really called with: the defaults that its schema declares, and one spelling for equal values.
+"""The effective parameters of a call: defaults from the tool's schema, and one spelling for equal values.
 
-Two calls are the same action if their tool receives the same values, however the plan writes them. The defaults and formats
-come from the tool's JSON Schema; what a schema does not declare is compared as written.
+Two calls are the same action if their tool receives the same values, however the plan writes them. The defaults and
+formats come from the tool's JSON Schema; what a schema does not declare is compared as written.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
 
 MAX_DEPTH = 64
-"""How deep values are looked into; what nests deeper is compared as written."""
+"""The depth up to which values are normalised; deeper ones are compared as written."""
 MAX_NESTED_DEFAULTS = 2
-"""How many defaults may be filled in inside one another: a schema may refer to itself."""
+"""The maximum depth of nested defaults: a schema may refer to itself."""
 
 
 def identity_params(tool: ToolSpec, params: dict[str, Any], *, is_strict: bool = True) -> dict[str, Any]:
-    """Return the parameters that say which action a call is.
+    """Return the parameters that identify the action of a call.
 
     Those are the declared ones. Without any, they are the authority parameters if one of them is a number: two payments
-    are not told apart by their memo. Else they are all: two messages to one person are told apart by their text. Under
-    earlier rules the authority parameters were enough in both cases.
+    with different memos are the same action. Else they are all parameters: two messages to one person with different
+    texts are different actions. Under earlier rules the authority parameters were used in both cases.
     """
     names = tool.identity or tool.authority
     if not names or (is_strict and not tool.identity and not any(_is_number(tool, name) for name in names)):
@@ -40,13 +40,13 @@ def identity_params(tool: ToolSpec, params: dict[str, Any], *, is_strict: bool =
 
 
 def repeat_params(tool: ToolSpec, compared: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the `canonical_params` of a call by which it repeats one of another run."""
+    """Return the `canonical_params` of a call that identify it across runs."""
     names = tool.once_per.identity if tool.once_per else ()
     return {name: compared.get(name) for name in names} if names else identity_params(tool, compared)
 
 
 def _is_number(tool: ToolSpec, name: str) -> bool:
-    """Whether the schema of a tool allows numbers for a parameter; one that names no type allows them."""
+    """Return whether the schema of a tool allows numbers for a parameter; one without a type allows them."""
     schema = tool.parameters_schema
     found = (as_object(option.get("properties")) or {} for option in schema.root.options)
     types = {kind for each in found if name in each for kind in schema.node(each[name]).types}
@@ -67,7 +67,7 @@ def canonical_params(tool: ToolSpec, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def keeps_spelling(tool: ToolSpec, name: str) -> bool:
-    """Whether texts and integers for a parameter that are written differently are different values to its tool."""
+    """Return whether differently written texts and integers for a parameter are different values to its tool."""
     schema = tool.parameters_schema
     node = schema.node(schema.root.properties.get(name))
     return not node.is_number_or_text and _FORMATS.keys().isdisjoint(node.formats)
@@ -89,7 +89,7 @@ def _added(before: Any, after: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 class _Walk:
-    """Goes through values and their schema side by side; what needs no change is returned as it is, and not copied."""
+    """Walks values and their schema in parallel; unchanged values are returned as they are, and not copied."""
 
     def __init__(self, schema: SchemaTree, *, spell: Callable[[SchemaNode, str | float], Any]) -> None:
         self._schema = schema
@@ -99,7 +99,7 @@ class _Walk:
         return self._members(self._schema.root, params, MAX_DEPTH, MAX_NESTED_DEFAULTS)
 
     def _value(self, schema: Any, value: Any, depth: int, defaults: int) -> Any:
-        if depth == 0 or not schema:  # nothing is declared about it, and it may be large
+        if depth == 0 or not schema:  # undeclared, and perhaps large
             return value
         node = self._schema.node(schema)
         if isinstance(value, (str, int, float)):
@@ -142,7 +142,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 def _number_text(value: str | float, *, is_integer: bool) -> Any:
-    """Return a number as text that is the same however it was written; other texts as they are.
+    """Return a number as text that is independent of its spelling; other texts unchanged.
 
     Where only integers are numbers, `"007"` stays a text: it may be a name.
     """
@@ -183,7 +183,7 @@ _FORMATS: dict[str, Callable[[str], str | None]] = {
 
 
 def _formatted(name: str, text: str) -> str | None:
-    """Return a text of a format in one spelling; None if the format has none, or the text is not of it."""
+    """Return a text of a format in its canonical spelling; None if the format has none, or the text does not match it."""
     spell = _FORMATS.get(name)
     try:
         return None if spell is None else spell(text)

@@ -1,4 +1,4 @@
-"""What the rules of a pack compare with texts, read off their tokens: `step.tool == "x.pay"`, `"GATE" in s.gates`."""
+"""Finds the texts that rules compare with, from their tokens: `step.tool == "x.pay"`, `"GATE" in s.gates`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tercet.contracts import references
 from tercet.contracts.references import Token
 
 _FRAME = frozenset({"request", "context", "decision", "plan", "args", "params"})
-"""Names that stand for something else than a step."""
+"""Names that do not refer to a step."""
 
 
 class Comparison(NamedTuple):
-    """A text that a rule compares with a field, or looks for in one."""
+    """A text that a rule compares with a field, or searches in one."""
 
     path: tuple[str, ...]
-    """The names that lead to the field: `("s", "tool")`; the first is empty where a computed value is read."""
+    """The path of the field: `("s", "tool")`; the first name is empty for a computed value."""
     text: str
 
     @property
     def step_field(self) -> str | None:
-        """The field of a step that is compared; None if it is not one."""
+        """The compared field of a step; None if it is not one."""
         return self.path[1] if len(self.path) == 2 and self.path[0] not in _FRAME else None
 
 
@@ -37,16 +37,16 @@ def compared_texts(expression: str) -> tuple[Comparison, ...]:
 
 
 def named_tools(expression: str) -> frozenset[str]:
-    """Return the tools that a policy looks for among the steps."""
+    """Return the tools that a policy searches for among the steps."""
     return frozenset(
         each.text for each in compared_texts(expression) if each.step_field == "tool" and each.text
     )
 
 
 def reads_list_order(expression: str) -> bool:
-    """Whether a policy depends on where a plan lists its steps: by `index`, or by `plan.steps[0]`.
+    """Return whether a policy depends on the order in which a plan lists its steps: by `index`, or by `plan.steps[0]`.
 
-    `s.index >= 0` and `s.index < 0` only tell the steps of the plan from the calls of earlier plans.
+    `s.index >= 0` and `s.index < 0` only distinguish the steps of the plan from the calls of earlier plans.
     """
     found = references.tokens(expression)
     for position, token in enumerate(found):

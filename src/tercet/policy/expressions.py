@@ -7,8 +7,8 @@ Three kinds of author, three degrees of trust:
 - a planner's *expressions* (`when`, `$cel`) see only the results they name, and may use no comprehension at all;
 - both are bounded in length, and the evaluator bounds recursion (32) and iterations (10,000) by itself.
 
-Compiling is memoised by text. That is no hidden state: the same text always gives the same result.
-A rule that fails while it runs has not held: `Outcome.error` says why, and every caller treats it as a refusal.
+Compiling is memoised by text, which is safe: the same text always gives the same result.
+A rule that fails while it runs does not hold: `Outcome.error` says why, and every caller treats it as a refusal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs] - it has stubs, but for the module alone
+from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs] - only the module itself has stubs
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plain import not_plain
@@ -32,7 +32,7 @@ MAX_PLANNER_LENGTH = 1_000
 MAX_RULE_NESTING = 2
 
 MAX_PLANNER_PROGRAMS = 128
-"""How many compiled expressions of planners are kept: each takes about 100 kB, and a plan may have thousands."""
+"""The number of cached planner expressions: each takes about 100 kB, and a plan may have thousands."""
 
 COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "map", "filter"})
 _CLOCK_READINGS = frozenset(
@@ -48,11 +48,11 @@ _STRING, _INT, _DYN = cel.Type.STRING, cel.Type.INT, cel.Type.DYN
 _OBJECT = cel.Type.Map(_STRING, _DYN)
 _STRINGS = cel.Type.List(_STRING)
 _KINDS = {"string": _STRING, "integer": _INT, "number": _DYN, "boolean": cel.Type.BOOL}
-"""The type of each kind of scalar; a number may be an integer or not, so nothing is known of it."""
+"""The CEL type of each kind of scalar; a number may be an integer or not, so it is dynamic."""
 
 
 class ExpressionError(UsageError):
-    """An expression that does not compile; `column` is where, counted from 1."""
+    """An expression that does not compile; `column` is the position, counted from 1."""
 
     default_code = "expression_invalid"
 
@@ -62,7 +62,7 @@ class ExpressionError(UsageError):
 
 
 class Outcome(NamedTuple):
-    """What an expression yielded, or why it failed."""
+    """The result of an expression, or why it failed."""
 
     value: Any = None
     error: str | None = None
@@ -82,7 +82,7 @@ class Scope:
     env: Any
 
     def activation(self, values: Mapping[str, Any]) -> Any:
-        """Values for these variables, converted once for any number of rules."""
+        """Return values for these variables, converted once for any number of rules."""
         return self.env.Activation(values)
 
 
@@ -118,7 +118,7 @@ _STEP = {
     "step.sources": cel.Type.Map(_STRING, cel.Type.Map(_STRING, _STRING)),
 }
 ORDER_FIELDS = frozenset({"before", "after", "before_tools", "after_tools"})
-"""The fields of a step that say which other steps run before and after it."""
+"""The fields of a step about the steps before and after it."""
 _PLAN = {
     "plan.intent": _STRING,
     "plan.outputs": _STRINGS,
@@ -134,7 +134,7 @@ STEP = _scope("step", {**_FRAME, **_INTENT, **_STEP})
 CALL = _scope("call", {**_FRAME, "args": _OBJECT})
 """An argument limit or a gate's condition: the arguments of one call."""
 _TOGETHER = _scope("together", {**_FRAME, **_PLAN, "calls": cel.Type.List(cel.Type.List(_OBJECT))})
-"""All rules at once: the calls are those that have limits, by the limits of their tools."""
+"""All rules at once: `calls` are those with limits, grouped by the limits of their tools."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +145,9 @@ class Rule:
     scope: Scope
     program: Any
     reads: frozenset[str] | None
-    """The parameters that it reads by name; None if it reads parameters in a way that names cannot tell."""
+    """The parameters that it reads by name; None if that cannot be determined."""
     fields: frozenset[str] | None = None
-    """The fields of steps that it reads by name; None if it uses steps in a way that names cannot tell."""
+    """The fields of steps that it reads by name; None if that cannot be determined."""
 
     @property
     def reads_order(self) -> bool:
@@ -155,13 +155,13 @@ class Rule:
         return self.fields is None or not self.fields.isdisjoint(ORDER_FIELDS)
 
     def evaluate(self, activation: Any) -> Outcome:
-        """What the rule yields for these values."""
+        """Return the outcome of the rule for these values."""
         return _evaluate(self.program, activation=activation)
 
 
 @lru_cache(maxsize=4_096)
 def compile_rule(text: str, scope: Scope) -> Rule:
-    """A rule of a pack, type-checked; raises `ExpressionError`."""
+    """Return a type-checked rule of a pack; raise `ExpressionError`."""
     _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
     program = _compile(scope.env, text)
     _demand_boolean(program)
@@ -176,7 +176,9 @@ def compile_rule(text: str, scope: Scope) -> Rule:
 
 @lru_cache(maxsize=256)
 def planning_scope(facts: tuple[tuple[str, str], ...]) -> Scope:
-    """What the methods of a library are chosen by: the request, the task's arguments, and facts by name and type."""
+    """Return the scope for choosing methods of a library: the request, the task's arguments, and facts by name and
+    type.
+    """
     kinds = {**_KINDS, "object": _OBJECT, "list": cel.Type.List(_DYN)}
     typed = {f"state.{name}": kinds[kind] for name, kind in facts}
     return _scope("planning", {"request": _OBJECT, "args": _OBJECT, **typed})
@@ -184,7 +186,7 @@ def planning_scope(facts: tuple[tuple[str, str], ...]) -> Scope:
 
 @lru_cache(maxsize=4_096)
 def compile_amount(text: str, scope: Scope) -> Rule:
-    """An expression of a pack that yields a number, type-checked; raises `ExpressionError`."""
+    """Return a type-checked expression of a pack that yields a number; raise `ExpressionError`."""
     _bound(text, MAX_RULE_LENGTH, MAX_RULE_NESTING)
     program = _compile(scope.env, text)
     if (kind := return_type(program)) not in (_INT, cel.Type.DOUBLE, cel.Type.UINT, _DYN):
@@ -194,9 +196,9 @@ def compile_amount(text: str, scope: Scope) -> Rule:
 
 @lru_cache(maxsize=1_024)
 def compile_together(rules: tuple[Rule, ...], limits: tuple[tuple[str, ...], ...] = ()) -> Rule | None:
-    """Rules over a plan and over its steps, and the limits of tools, as one rule: true if each of them holds.
+    """Return rules over a plan and its steps, and limits of tools, as one rule: true if each of them holds.
 
-    None if together they are too large. A caller that does not get true evaluates them one by one.
+    None if it would be too large. If it is not true, the caller evaluates them one by one.
     """
     texts = [rule.text for rule in rules if rule.scope is PLAN]
     if of_step := _joined([rule.text for rule in rules if rule.scope is not PLAN]):
@@ -223,7 +225,7 @@ def read_by_limits(texts: tuple[str, ...]) -> tuple[bool, frozenset[str] | None]
 
 
 def union(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
-    """All of what rules read together; None if that cannot be told of one of them."""
+    """Return everything that several rules read; None if it cannot be determined for one of them."""
     together: frozenset[str] = frozenset()
     for read in sets:
         if read is None:
@@ -233,7 +235,7 @@ def union(sets: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
-    """Type-checks a rule over `args` against the JSON Schema of the parameters; raises `ExpressionError`."""
+    """Type-check a rule over `args` against the JSON Schema of the parameters; raise `ExpressionError`."""
     rule = compile_rule(text, CALL)
     unknown = sorted((rule.reads or frozenset()) - set(parameters))
     if unknown:
@@ -243,14 +245,14 @@ def check_call_rule(text: str, parameters: Mapping[str, Any]) -> None:
             remedy=f"did you mean args.{near[0]}?" if near else f"it has {', '.join(parameters) or 'none'}",
         )
     typed = {f"args.{name}": _cel_type(schema) for name, schema in parameters.items()}
-    # `has()` asks a map for a field, which a variable of its own cannot be; for the types it is simply a boolean.
+    # `has()` needs a map with the field, which a typed variable is not; for type-checking it is replaced by a boolean.
     present = re.sub(r"\bhas\s*\(\s*args\s*\.\s*(\w+|`[^`]*`)\s*\)", "true", text)
     _demand_boolean(_compile(cel.NewEnv(variables={**CALL.variables, **typed}), present))
 
 
 @lru_cache(maxsize=MAX_PLANNER_PROGRAMS)
 def compile_planner(text: str, names: frozenset[str]) -> Any:
-    """A planner's expression over these names; raises `ExpressionError`."""
+    """Compile a planner's expression over these names; raise `ExpressionError`."""
     _bound(text, MAX_PLANNER_LENGTH, 0)
     return _compile(_planner_env(names), text)
 
@@ -261,7 +263,7 @@ def _planner_env(names: frozenset[str]) -> Any:
 
 
 def evaluate_planner(text: str, values: Mapping[str, Any]) -> Outcome:
-    """What a planner's expression yields for these values; only JSON counts as a value."""
+    """Return the outcome of a planner's expression for these values; only JSON counts as a value."""
     try:
         program = compile_planner(text, frozenset(values))
     except ExpressionError as error:
@@ -273,18 +275,18 @@ def evaluate_planner(text: str, values: Mapping[str, Any]) -> Outcome:
 
 
 def return_type(program: Any) -> Any:
-    """Return the type that a compiled expression yields; raises `ExpressionError` for one that the library cannot name.
+    """Return the type of a compiled expression; raise `ExpressionError` for one that the library cannot name.
 
     It compiles `{{}: 1}`, and only then finds that a map cannot be a key.
     """
     try:
         return program.return_type()
-    except Exception as error:  # noqa: BLE001 - whatever the library raises, the expression is unusable
+    except Exception as error:  # noqa: BLE001 - any exception of the library makes the expression unusable
         raise _explained(str(error)) from None
 
 
 def yields_boolean(program: Any) -> bool:
-    """Whether a compiled expression can be a condition; raises `ExpressionError` if it can be nothing."""
+    """Return whether a compiled expression can be a condition; raise `ExpressionError` if its type is invalid."""
     return return_type(program) in (cel.Type.BOOL, _DYN)
 
 
@@ -300,14 +302,14 @@ def _evaluate(program: Any, **values: Any) -> Outcome:
         if result.type() == cel.Type.ERROR:
             return Outcome(error=_sentence(str(value)))
         return Outcome(result.plain_value())
-    except Exception as error:  # noqa: BLE001 - an exhausted budget, or a value that the library cannot take or give
+    except Exception as error:  # noqa: BLE001 - an exhausted budget, or a value that the library cannot convert
         return Outcome(error=_sentence(str(error)))
 
 
 def _compile(env: Any, text: str) -> Any:
     try:
         return env.compile(text)
-    except Exception as error:  # noqa: BLE001 - whatever the library raises, the expression does not compile
+    except Exception as error:  # noqa: BLE001 - any exception of the library means that it does not compile
         raise _explained(str(error)) from None
 
 
@@ -322,7 +324,7 @@ def _explained(message: str) -> ExpressionError:
 
 
 def _sentence(message: str) -> str:
-    """The evaluator's message without its status words."""
+    """Return the evaluator's message without its status words."""
     text = message.splitlines()[0] if message else "it failed"
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text)
 
@@ -353,7 +355,7 @@ def _bound(text: str, length: int, nesting: int) -> None:
 
 
 def _named_zone(text: str) -> str | None:
-    """A time zone that is no fixed offset: what it means is looked up on the machine, and changes with its files."""
+    """Return a time zone that is not a fixed offset: it is looked up on the machine, and changes with its files."""
     found = tokens(text)
     for position, token in enumerate(found):
         if token.is_member and token.text in _CLOCK_READINGS:
@@ -367,7 +369,7 @@ def _named_zone(text: str) -> str | None:
 
 
 def comprehension_depth(text: str) -> int:
-    """How deep the comprehensions of an expression nest."""
+    """Return how deep the comprehensions of an expression nest."""
     depth = deepest = 0
     stack: list[bool] = []
     found = tokens(text)
@@ -387,13 +389,15 @@ _END = Token("", "mark", is_member=False)
 
 
 def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
-    """The names that follow `args.` or `params.`; None if the holder is used in any other way, as in `args.size()`."""
+    """Return the names that follow `args.` or `params.`; None if the holder is used in any other way, as in
+    `args.size()`.
+    """
     found = tokens(text)
     read: set[str] = set()
     for position, token in enumerate(found):
         if token.kind == "literal" and holder in token.text:
-            return None  # perhaps s["params"]: better to be asked again at dispatch than to be wrong
-        # `args` is a variable, `params` a field of a step: request.args.x is no argument
+            return None  # perhaps s["params"]: defer to dispatch rather than be wrong
+        # `args` is a variable, `params` a field of a step: request.args.x is not an argument
         if token.text == holder and token.is_name and (holder == "params" or not token.is_member):
             after = [*found[position + 1 : position + 4], *[_END] * 3]
             if after[0].text != "." or not after[1].is_name or after[2].text == "(":
@@ -403,7 +407,9 @@ def _parameters_read(text: str, holder: str) -> frozenset[str] | None:
 
 
 def _fields_read(text: str) -> frozenset[str] | None:
-    """The names that follow `step.` or the variable of a comprehension; None if an index or a whole step is used."""
+    """Return the names that follow `step.` or the variable of a comprehension; None if an index or a whole step is
+    used.
+    """
     found = (*tokens(text), _END)
     variables = {"step"} | {
         found[position + 2].text

@@ -1,8 +1,8 @@
-"""Turning the references of a call into values, once the results that they point at are there.
+"""Replaces the references of a call by values, once the results that they point to are available.
 
-A plan of a few lines can ask for gigabytes: each note adds the one before it to itself. So the size of what is put
-together is bounded before it is put together: what an expression adds or builds, and the sum of several references in
-one value. A single reference needs no bound of its own: it is as large as the result that it points at.
+A plan of a few lines can ask for gigabytes: each note adds the previous one to itself. So sizes are limited before
+anything is assembled: what an expression adds or builds, and the sum of several references in one value. A single
+reference needs no limit: it is as large as the result that it points to.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tercet.contracts.trust import scalar
 from tercet.policy.expressions import evaluate_planner
 
 MAX_COMPUTED_BYTES = 2**18
-"""What an expression that adds or builds something may be made of, each read counted as often as it occurs."""
+"""The maximum size of all reads of an expression that adds or builds something, counted as often as they occur."""
 MAX_RESOLVED_BYTES = 64 * 2**20
-"""How large several references in one value may be together: twice as large as the result of a tool may be."""
+"""The maximum size of several references in one value together: twice that of a tool's result."""
 VALUE_TOO_LARGE = "value_too_large"
 MAX_SELECTED_FROM = 200_000
-"""How many items the selections of one value, or of one plan at review, may read together; conditions count each."""
+"""The maximum number of items that the selections of one value, or of one plan at review, read together, per condition."""
 NOTHING_SELECTED = "nothing_selected"
 NOT_COMPARABLE = "not_comparable"
 _NODE_BYTES = 4
-"""What a number, or a container without its members, is counted as."""
+"""The size that a number, or a container without its members, counts as."""
 
 
 class ResolutionError(TercetError):
-    """A reference whose value is not there, or an expression that fails."""
+    """A reference without a value, or an expression that fails."""
 
     default_code = "unresolved"
 
@@ -39,16 +39,16 @@ class ResolutionError(TercetError):
 def resolve(
     value: Any, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
 ) -> Any:
-    """A JSON value with every reference replaced.
+    """Return a JSON value with every reference replaced.
 
-    `results` holds what each name stands for: steps by id, `request`, and inside a compensation `self` and `params`;
-    `evidence` holds the content of each pinned fact by its id. Sessions from before there were bounds go without.
+    `results` maps names to values: steps by id, `request`, and inside a compensation `self` and `params`; `evidence`
+    maps ids to the content of pinned facts. Sessions from before the size limits have none.
     """
     return Resolver(results, evidence, is_bounded=is_bounded).resolve(value)
 
 
 class Resolver:
-    """Resolves one value, or several that are kept together, and adds up the sizes of their references."""
+    """Resolves one value, or several together, and adds up the sizes of their references."""
 
     def __init__(
         self, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
@@ -62,7 +62,7 @@ class Resolver:
         self._items = ItemBudget()
 
     def resolve(self, value: Any) -> Any:
-        """A JSON value with every reference replaced."""
+        """Return a JSON value with every reference replaced."""
         members = as_object(value)
         if members is not None:
             reference = references.as_reference(members)
@@ -105,7 +105,7 @@ class Resolver:
 
 
 def measure(value: Any, limit: int) -> int:
-    """Return about how many bytes a JSON value takes; counting stops above the limit."""
+    """Return the approximate size of a JSON value in bytes; counting stops above the limit."""
     size = 0
     stack = [value]
     while stack and size <= limit:
@@ -124,7 +124,7 @@ def measure(value: Any, limit: int) -> int:
 def evaluate(
     expression: str, results: Mapping[str, Any], evidence: Mapping[str, Any], *, is_bounded: bool = True
 ) -> Any:
-    """What a planner's expression yields over the names that it mentions."""
+    """Return the value of a planner's expression over the names that it mentions."""
     values: dict[str, Any] = {}
     for name in references.names(expression):
         if name != references.EVIDENCE and name not in results:
@@ -139,7 +139,7 @@ def evaluate(
 
 
 def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:
-    """Raise `ResolutionError` for an expression whose value could be larger than a computed value may be.
+    """Raise `ResolutionError` for an expression whose value could exceed the size limit.
 
     An expression that adds nothing and builds nothing yields at most one of the values that it reads.
     """
@@ -157,7 +157,7 @@ def _demand_bounded(expression: str, values: Mapping[str, Any]) -> None:
 
 
 def _value_at(value: Any, place: references.Place) -> Any:
-    """What is at a place of a value, or at the last part of it that is there."""
+    """Return the value at a place, or at the last part of it that exists."""
     for token in place:
         try:
             value = pointer.follow(value, pointer.join((token,)))
@@ -176,13 +176,13 @@ def _follow(sources: Mapping[str, Any], reference: references.Reference) -> Any:
 
 
 class ItemBudget:
-    """How many items the selections of a value may still read."""
+    """The number of items that the selections of a value may still read."""
 
     def __init__(self) -> None:
         self._left = MAX_SELECTED_FROM
 
     def take(self, count: int) -> None:
-        """Count items that are about to be read; raises `ResolutionError` if they are too many."""
+        """Count items about to be read; raise `ResolutionError` if there are too many."""
         self._left -= count
         if self._left < 0:
             raise ResolutionError(
@@ -193,7 +193,7 @@ class ItemBudget:
 
 
 def select(selection: Selection, look_up: Callable[[Reference], Any], budget: ItemBudget) -> Any:
-    """Return the item that a selection picks, or its field; `look_up` yields the value of a reference.
+    """Return the selected item, or its field; `look_up` returns the value of a reference.
 
     Raises `ResolutionError` if no item matches, if the items cannot be compared, and if the item lacks the field.
     """
@@ -219,7 +219,7 @@ def select(selection: Selection, look_up: Callable[[Reference], Any], budget: It
 
 
 def _pick(selection: Selection, items: list[Any], text: str) -> Any:
-    """The item that the order asks for; of equal ones, the first in the list."""
+    """Return the item for the order; of equal ones, the first in the list."""
     if selection.order == "first":
         return items[0]
     if selection.order == "last":
@@ -239,7 +239,7 @@ def _pick(selection: Selection, items: list[Any], text: str) -> Any:
 
 
 def _equals(item: Any, place: Place, value: Any) -> bool:
-    """Whether an item has this scalar at a place; numbers compare by value, and a list or object equals nothing."""
+    """Return whether an item has this scalar at a place; numbers compare by value, and a list or object equals nothing."""
     try:
         found = pointer.follow(item, pointer.join(place))
     except pointer.PointerError:

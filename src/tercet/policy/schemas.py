@@ -1,10 +1,9 @@
-"""JSON Schema validators, compiled once for each schema text.
+"""JSON Schema validators, compiled once for each schema text, and limits on their work.
 
-How much work a JSON Schema can cause: measured before it is compiled, since a validator cannot be interrupted.
-
-A schema of a kilobyte can make a validator evaluate 2^30 subschemas, by `allOf` whose members refer twice to the next one.
-Three things are counted: how many subschemas apply to one value (*in place*, through `allOf`, `$ref` and the like), how that
-number grows from a value to its members, and whether it grows without end in a schema that refers to itself.
+The work of a schema is measured before it is compiled, since a validator cannot be interrupted. A schema of a kilobyte
+can make a validator evaluate 2^30 subschemas, by `allOf` whose members refer twice to the next one. Three things are
+counted: how many subschemas apply to one value (*in place*, through `allOf`, `$ref` and the like), how that number
+grows from a value to its members, and whether it grows without end in a recursive schema.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 MAX_SUBSCHEMAS = 20_000
 MAX_DEPTH = 128
 MAX_EVALUATIONS = 2_000
-"""How many subschemas may apply to one value of an instance, however they are reached."""
+"""The maximum number of subschemas that apply to one value."""
 _MAX_LISTED = 200_000
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else")
@@ -48,11 +47,11 @@ class Bounds(NamedTuple):
     """How far the work of validating against a schema can grow."""
 
     growth: int
-    """By how much the work may grow with each level of a value, in a schema that refers to itself; 1 if it does not."""
+    """The growth of work with each level of a value in a recursive schema; 1 if it does not grow."""
 
 
 def measure(schema: Any) -> Bounds:
-    """Return the bounds of a schema; raises `TooMuchWorkError` for one that is too large, too deep or expands too far."""
+    """Return the bounds of a schema; raise `TooMuchWorkError` for one that is too large, too deep or expands too far."""
     return _Measuring(schema).bounds()
 
 
@@ -74,7 +73,7 @@ class _Measuring:
         return Bounds(self._growth if self._is_recursive else 1)
 
     def _collect(self) -> None:
-        """Count subschemas and levels, and note what can be referred to by a name."""
+        """Count subschemas and levels, and collect the targets of references."""
         seen, stack = 0, [(self._root, 0)]
         while stack:
             item, depth = stack.pop()
@@ -92,7 +91,7 @@ class _Measuring:
             stack += [(each, depth + 1) for each in inner]
 
     def _resolve(self, reference: str) -> JsonObject | None:
-        """The subschema that a reference means; None where the compiler has to say that there is none."""
+        """Return the target of a reference; None if there is none, which the compiler reports."""
         base, _, fragment = reference.partition("#")
         root = self._root
         if base:
@@ -107,7 +106,7 @@ class _Measuring:
         return as_object(pointer.value_at(root, _unquote(fragment)))
 
     def _in_place(self, schema: JsonObject) -> Iterator[JsonObject]:
-        """The subschemas that apply to the same value as a schema."""
+        """Return the subschemas that apply to the same value as a schema."""
         for key in _REFERENCES:
             if isinstance(name := schema.get(key), str) and (found := self._resolve(name)) is not None:
                 yield found
@@ -117,14 +116,14 @@ class _Measuring:
             yield from _schemas(list((as_object(schema.get(key)) or {}).values()))
 
     def _count(self, schema: JsonObject, around: tuple[int, ...]) -> int:
-        """How many subschemas apply to a value together with a schema, itself included."""
+        """Return how many subschemas apply to a value together with a schema, itself included."""
         known = self._counts.get(id(schema))
         if known is not None:
             return known
         if id(schema) in around or len(around) > MAX_DEPTH:
             raise TooMuchWorkError("it refers to itself for the same value")
         total = 1 + sum(self._count(each, (*around, id(schema))) for each in self._in_place(schema))
-        # What is unevaluated is found out by evaluating everything beside it once more.
+        # `unevaluated…` evaluates all sibling keywords again.
         total *= 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         if total > MAX_EVALUATIONS:
             raise TooMuchWorkError(f"it applies more than {MAX_EVALUATIONS:,} subschemas to one value")
@@ -132,7 +131,7 @@ class _Measuring:
         return total
 
     def _together(self, schema: JsonObject) -> Iterator[JsonObject]:
-        """Every subschema that applies to a value together with a schema, as often as it does."""
+        """Return every subschema that applies to a value together with a schema, with repetitions."""
         stack = [schema]
         while stack:
             self._listed += 1
@@ -143,7 +142,7 @@ class _Measuring:
             stack += self._in_place(found)
 
     def _grow(self, schema: JsonObject, around: tuple[int, ...]) -> int:
-        """The most subschemas that apply to one value at or below the value that a schema is about."""
+        """Return the maximum number of subschemas that apply to one value at or below the value of a schema."""
         known = self._grown.get(id(schema))
         if known is not None:
             return known
@@ -160,7 +159,7 @@ class _Measuring:
         return most
 
     def _members(self, schema: JsonObject) -> dict[str, dict[int, tuple[JsonObject, int]]]:
-        """For each member of a value, the schemas that it must fit and how often each is applied."""
+        """Return for each member of a value the schemas that apply and how often."""
         counted: dict[str, Counter[int]] = {_ANY: Counter()}
         schemas: dict[int, JsonObject] = {}
         for applied in self._together(schema):
@@ -185,27 +184,27 @@ class _Measuring:
 
 
 def _unquote(fragment: str) -> str:
-    """A fragment of a URL as text; `urllib` could do I/O, and has no place in the pure layers."""
+    """Return a URL fragment as text; `urllib` could do I/O, and is not allowed in the pure layers."""
     return _ESCAPED.sub(
         lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), fragment
     )
 
 
 def _schemas(value: Any) -> Iterator[JsonObject]:
-    """The schemas in a keyword's value, which is one or a list of them; true and false cost nothing."""
+    """Return the schemas in a keyword's value, which is one or a list of them; true and false cost nothing."""
     for each in as_list(value) or [value]:
         if (schema := as_object(each)) is not None:
             yield schema
 
 
 MAX_TEXT = 2**21
-"""A longer schema is refused unread."""
+"""The maximum length of a schema."""
 MAX_GROWN = 2**17
-"""How far the work of a schema that refers to itself may grow with the levels of a value."""
+"""The maximum growth of a recursive schema's work with the levels of a value."""
 
 
 class Fault(NamedTuple):
-    """One way in which a value breaks its schema."""
+    """One violation of a schema."""
 
     place: Place
     keyword: str
@@ -214,10 +213,10 @@ class Fault(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def validator(schema_text: str) -> Any:
-    """Return the validator of a schema given as JSON text; raises `UsageError` if it is not one, or expands too far."""
+    """Return the validator of a schema given as JSON text; raise `UsageError` if it is invalid, or expands too far."""
     _bounds(schema_text)
     try:
-        # Offline: a schema that reaches out would do I/O, and mean something else tomorrow.
+        # Offline: a remote schema would need I/O, and could change.
         return jsonschema_rs.validator_for(orjson.loads(schema_text), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise UsageError(f"not a JSON Schema: {str(error).splitlines()[0]}", code="schema_invalid") from error
@@ -245,7 +244,7 @@ def _too_complex(why: str) -> UsageError:
 
 @lru_cache(maxsize=4_096)
 def _prepared(schema_text: str, unchecked: frozenset[str]) -> tuple[Any, int]:
-    """Return the validator of a schema in which these members may be anything, and how its work grows with the levels."""
+    """Return the validator of a schema in which these members may be anything, and the growth of its work."""
     return _relaxed(schema_text, unchecked), _bounds(schema_text).growth
 
 
@@ -258,7 +257,7 @@ def _relaxed(schema_text: str, unchecked: frozenset[str]) -> Any:
 
 
 def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()) -> list[Fault]:
-    """Every way in which a value breaks a schema; the members in `unchecked` may be anything."""
+    """Return every violation of a schema; the members in `unchecked` may be anything."""
     compiled, growth = _prepared(schema_text, unchecked)
     if growth > 1 and not _is_shallow(value, growth):
         return [Fault((), "maxDepth", "it nests too deep for a schema that refers to itself several times")]
@@ -278,7 +277,7 @@ def faults(schema_text: str, value: Any, unchecked: frozenset[str] = frozenset()
 
 
 def _is_shallow(value: Any, growth: int) -> bool:
-    """Whether a value has so few levels that work which grows with each of them stays bounded."""
+    """Return whether a value has few enough levels for work that grows with each of them."""
     levels: list[Any] = [value]
     work = 1
     while levels:

@@ -1,4 +1,4 @@
-"""Shipped with the package, for tests of your own: conformance suites that run under any test runner.
+"""Helpers for your own tests: conformance suites that run under any test runner, a virtual clock, and a scripted model.
 
-May import any room below; nothing but the command line imports it.
+May import any lower package; only the command line imports it.
 """

@@ -1,4 +1,4 @@
-"""Edge cases out of a JSON Schema, for a pack's own tests; a run makes them for the attacks that its decision declares."""
+"""Edge cases generated from a JSON Schema, for a pack's own tests; a run generates them for its decision's attacks."""
 
 from __future__ import annotations
 

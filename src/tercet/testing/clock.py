@@ -1,12 +1,12 @@
-"""A clock for tests: time stands still while anybody works, and jumps when everybody sleeps.
+"""A clock for tests: time stops while there is work, and jumps ahead when every task sleeps.
 
     clock = VirtualClock()
     clock.run(main())            # a run that backs off for an hour takes no time
 
-`run` drives an event loop of its own. Whenever that loop has nothing left to do but wait, the clock moves to the moment
-at which the first sleeper wakes; timers of asyncio itself (`asyncio.sleep`, `asyncio.wait(timeout=…)`) count as sleepers.
-Work outside of the loop is waited for: jobs in the loop's threads by themselves, anything else while `hold` says so.
-On any other loop time moves only when `advance` is told to move it.
+`run` drives its own event loop. Whenever that loop has nothing left to do but wait, the clock moves to the moment at
+which the first sleeper wakes; timers of asyncio itself (`asyncio.sleep`, `asyncio.wait(timeout=…)`) count as sleepers.
+Work outside the loop is waited for: jobs in the loop's threads automatically, anything else inside `hold`. On any other
+loop time moves only with `advance`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 EPOCH_MS = 1_767_225_600_000
-"""Where virtual time begins: 1 January 2026, in UTC."""
+"""The start of virtual time: 1 January 2026, in UTC."""
 STUCK_S = 60.0
-"""How long nothing may happen at all, in real seconds, before `run` gives up."""
+"""How many real seconds may pass without any event before `run` gives up."""
 
 
 class VirtualClock:
-    """A `Clock` whose time is made up. `patience_s` is how long, in real seconds, work outside of the loop may take
-    before time goes on without it: a thread that hangs must not hold up the timeout that is there to give up on it."""
+    """A `Clock` with virtual time. `patience_s` is how long, in real seconds, work outside the loop may take before
+    time continues without it: a thread that hangs must not block the timeout that ends it.
+    """
 
     def __init__(self, start_ms: int = EPOCH_MS, *, patience_s: float = 5.0) -> None:
         self._start = self._now = start_ms
@@ -46,15 +47,15 @@ class VirtualClock:
         return self._now + self._shift
 
     def monotonic(self) -> int:
-        """Return the time that was made to pass, in milliseconds; `shift_wall` does not change it."""
+        """Return the elapsed virtual time in milliseconds; `shift_wall` does not change it."""
         return self._now - self._start
 
     def shift_wall(self, ms: int) -> None:
-        """Set the wall clock ahead, or back, as a time server does: no sleeper wakes up, and no time passes."""
+        """Set the wall clock forward or back, as a time server does: no sleeper wakes up, and no time passes."""
         self._shift += ms
 
     async def sleep(self, ms: int) -> None:
-        """Wait until this much time was made to pass; sleeping for nothing lets others run once."""
+        """Wait until this much virtual time has passed; sleeping for zero lets other tasks run once."""
         if ms <= 0:
             await asyncio.sleep(0)
             return
@@ -63,7 +64,7 @@ class VirtualClock:
         await waking
 
     def advance(self, ms: int) -> None:
-        """Let time pass, and wake everybody whose time has come."""
+        """Let time pass, and wake all sleepers that are due."""
         self._now += ms
         while self._sleepers and self._sleepers[0][0] <= self._now:
             waking = heapq.heappop(self._sleepers)[2]
@@ -72,7 +73,7 @@ class VirtualClock:
 
     @contextmanager
     def hold(self) -> Generator[None, None, None]:
-        """Let no time pass by itself in here: something that the loop cannot see is at work."""
+        """Stop time while something that the loop cannot see is at work."""
         self._held += 1
         try:
             yield
@@ -84,27 +85,27 @@ class VirtualClock:
         with asyncio.Runner(loop_factory=lambda: _VirtualLoop(self)) as runner:
             return runner.run(main)
 
-    # --- what the loop asks ---
+    # --- used by the loop ---
 
     @property
     def elapsed_s(self) -> float:
-        """How much time has passed; small, so that a float tells it exactly enough."""
+        """The elapsed time in seconds; small enough for a float to be exact."""
         return (self._now - self._start) / 1000
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody outside of the loop is at work."""
+        """Whether work outside the loop is in progress."""
         return self._held > 0
 
     @property
     def patience_s(self) -> float:
-        """How long work outside of the loop is waited for."""
+        """How long to wait for work outside the loop."""
         return self._patience_s
 
     def jump(self, timer_s: float | None) -> bool:
-        """Move to the first sleeper, or to the loop's next timer if that is earlier; False if nobody sleeps."""
+        """Move to the first sleeper, or to the loop's next timer if that is earlier; False if there is no sleeper."""
         while self._sleepers and self._sleepers[0][2].done():
-            heapq.heappop(self._sleepers)  # it was cancelled
+            heapq.heappop(self._sleepers)  # cancelled
         waits = [self._sleepers[0][0] - self._now] if self._sleepers else []
         if timer_s is not None:
             waits.append(math.ceil(round(timer_s * 1000, 3)))
@@ -114,18 +115,18 @@ class VirtualClock:
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop that tells virtual time, and counts the jobs of its threads as work that time waits for."""
+    """An event loop in virtual time, which counts the jobs of its threads as work that time waits for."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
         super().__init__(_JumpingSelector(clock))
 
     def time(self) -> float:
-        """The virtual time in seconds since it began."""
+        """Return the virtual time in seconds since its start."""
         return self._clock.elapsed_s
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """The same, with the clock held until the job has ended."""
+        """Run a job with the clock held until it has ended."""
         holding = self._clock.hold()
         holding.__enter__()
         job = super().run_in_executor(executor, func, *args)
@@ -133,20 +134,20 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
         return job
 
     async def shutdown_default_executor(self, *args: Any) -> None:
-        """The same, with the clock held until the threads have ended."""
+        """Shut down the executor with the clock held until the threads have ended."""
         with self._clock.hold():
             await super().shutdown_default_executor(*args)
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Where a loop waits: nothing is ready, so time may jump instead."""
+    """The selector of a loop: if nothing is ready, time jumps instead of waiting."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What is ready now, or after work outside has ended, or nothing and a later time."""
+        """Return what is ready now, or after work outside has ended, or nothing at a later time."""
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
@@ -158,7 +159,7 @@ class _JumpingSelector(selectors.DefaultSelector):
             return []
         ready = self._wait(STUCK_S)
         if not ready:
-            raise RuntimeError("everybody waits, nobody sleeps, and nothing happens: this would never end")
+            raise RuntimeError("deadlock: every task waits, no task sleeps, and nothing happens")
         return ready
 
     def _wait(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:

@@ -1,10 +1,11 @@
-"""Named crash points: where a worker process of a test dies, or is stopped, on command.
+"""Named crash points, at which a worker process of a test dies or is stopped on command.
 
 The runtime calls its `crash` argument at the points of the driver; a tool of a test calls it around its effect; `plant`
-reaches the points inside a commit, `doom` those of somebody who only speaks to a session. A plan names one point, how often it may be passed before, and what happens then:
+adds the points inside a commit, `doom` those of a process that only sends messages to a session. A plan names one point,
+how often it may be passed before, and what happens then:
 
-    TERCET_CRASH=after_effect:2         dies by SIGKILL when it comes to the point for the second time
-    TERCET_CRASH=before_call:1:stop     is stopped there by SIGSTOP, and goes on after SIGCONT
+    TERCET_CRASH=after_effect:2         dies by SIGKILL when it reaches the point for the second time
+    TERCET_CRASH=before_call:1:stop     is stopped there by SIGSTOP, and continues after SIGCONT
 
 A process without a plan passes every point. Nothing here is imported by the runtime.
 """
@@ -31,7 +32,7 @@ from tercet.journal.sqlite.batch import QUERIES as SQLITE_QUERIES
 
 VARIABLE = "TERCET_CRASH"
 _POINT = 5
-"""Which parameter of `add_event` is the point."""
+"""The index of the point among the parameters of `add_event`."""
 
 StepPoint: TypeAlias = Literal[
     "before_append",
@@ -47,25 +48,23 @@ StepPoint: TypeAlias = Literal[
 SpokenPoint: TypeAlias = Literal["before_post", "after_post"]
 Point: TypeAlias = StepPoint | SpokenPoint
 POINTS: tuple[StepPoint, ...] = get_args(StepPoint)
-"""In the order in which one step comes to them.
-
-`before_append` and `after_append` stand around every append of the driver, so an INTENT is durable at the second one and
+"""In the order in which one step reaches them. `before_append` and `after_append` surround every append of the driver,
+so an INTENT is durable at the second one and
 its call has not begun; `before_call` is behind the last look at the lease; `before_effect` and `after_effect` are inside
 the tool; `after_answer` is between the answer and COMPLETE. `inside_checkpoint` is in the transaction behind the
 checkpoints, `inside_commit` in it before COMMIT (on PostgreSQL both: sent, and not answered), `after_commit` before the
 caller hears of it.
 """
 SPOKEN: tuple[SpokenPoint, ...] = get_args(SpokenPoint)
-"""Around the putting of a message into the inbox of a session: at the second one it is durable, and no event yet.
-
-Whoever then reads the inbox of a session that nobody carries passes `before_append` and `after_append` around its event.
+"""Around adding a message to the inbox of a session: at the second point it is durable, but not an event yet. A process
+that then reads the inbox of a session without a driver passes `before_append` and `after_append` around its event.
 """
 
 Way: TypeAlias = Literal["kill", "stop"]
 
 
 class CrashPlan:
-    """At which point this process ends; calling it says that a point has been reached."""
+    """The point at which this process ends; calling it reports that a point has been reached."""
 
     def __init__(self, point: Point | None = None, nth: int = 1, way: Way = "kill") -> None:
         self.point = point
@@ -75,7 +74,7 @@ class CrashPlan:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> CrashPlan:
-        """The plan in the environment; raises `UsageError` for one that names no point."""
+        """Return the plan in the environment; raise `UsageError` for one that names no point."""
         text = environment.get(VARIABLE, "")
         if not text:
             return cls()
@@ -92,7 +91,7 @@ class CrashPlan:
         return cls(point, int(nth), cast("Way", way))
 
     def __call__(self, point: str) -> None:
-        """End here if this is the point and the time."""
+        """End here if this is the planned point."""
         if point != self.point:
             return
         self._reached[point] += 1
@@ -101,12 +100,12 @@ class CrashPlan:
 
     def _end(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL if self.way == "kill" else signal.SIGSTOP)
-        # The signal is for the whole process, and may reach this thread a moment after the others.
+        # The signal is for the whole process, and may reach this thread later than others.
         time.sleep(0.02)
 
 
 def plant(plan: CrashPlan) -> None:
-    """Put the points inside commits into this process: for a worker that lives for its test alone."""
+    """Install the points inside commits into this process, which should be a worker for one test."""
     _plant_in_sqlite(plan)
     try:
         _plant_in_postgres(plan)
@@ -116,7 +115,7 @@ def plant(plan: CrashPlan) -> None:
 
 
 def doom(journal: Journal, plan: CrashPlan) -> Journal:
-    """A journal that passes points around every append, for a process that carries no session and only speaks to them."""
+    """Return a journal that passes points around every append, for a process that only sends messages to sessions."""
     return cast("Journal", _DoomedJournal(journal, plan))
 
 
@@ -144,7 +143,7 @@ def _plant_in_postgres(plan: CrashPlan) -> None:
 
 
 class _DoomedJournal:
-    """A journal that passes points around what is put into inboxes, and around what becomes of it."""
+    """A journal that passes points around every message added to an inbox, and around its event."""
 
     def __init__(self, inner: Journal, plan: CrashPlan) -> None:
         self._inner = inner
@@ -162,7 +161,7 @@ class _DoomedJournal:
 
 
 class _DoomedSqlite:
-    """The writing connection, which passes the points inside of a commit."""
+    """The writing connection, which passes the points inside a commit."""
 
     def __init__(self, inner: sqlite3.Connection, plan: CrashPlan) -> None:
         self._inner = inner
@@ -179,7 +178,7 @@ class _DoomedSqlite:
 
     def executemany(self, sql: str, rows: Sequence[Any]) -> sqlite3.Cursor:
         cursor = self._inner.executemany(sql, rows)
-        # A point is in the row of its append, and a fold in a row of its own.
+        # A point is stored in the row of its append, and a fold in its own row.
         has_point = sql == SQLITE_QUERIES["add_event"] and any(row[_POINT] for row in rows)
         if has_point or sql == SQLITE_QUERIES["add_checkpoint"]:
             self._plan("inside_checkpoint")
@@ -194,7 +193,7 @@ class _DoomedSqlite:
 
 
 class _DoomedPostgres:
-    """The writer's connection, which passes the points around its storing statement, whatever parts that has."""
+    """The writer's connection, which passes the points around its storing statement."""
 
     def __init__(self, inner: Any, plan: CrashPlan, store: str) -> None:
         self._inner = inner
@@ -205,7 +204,7 @@ class _DoomedPostgres:
         if not query.startswith(self._store):
             return await self._inner.fetch(query, *args)
         sending = asyncio.ensure_future(self._inner.fetch(query, *args))
-        for _ in range(3):  # it goes out with the first ticks, and the answer needs a turn of the server
+        for _ in range(3):  # it is sent in the first ticks, and the answer needs a round trip
             await asyncio.sleep(0)
         self._plan("inside_checkpoint")
         self._plan("inside_commit")

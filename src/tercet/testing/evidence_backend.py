@@ -1,4 +1,4 @@
-"""What the cases of the evidence suite start from: a way to open a store, and small changes to put into it."""
+"""Helpers of the evidence suite: a way to open a store, and small changes to put into it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ EvidenceBackend: TypeAlias = StoreBackend[EvidenceStore]
 
 
 def fact(key: str, content: Any, **fields: Any) -> NewFact:
-    """A fact of the usual class."""
-    told: dict[str, Any] = {"classification": CLASS, "key": key, "content": content, **fields}
-    return NewFact(**told)
+    """Return a fact of the default class."""
+    values: dict[str, Any] = {"classification": CLASS, "key": key, "content": content, **fields}
+    return NewFact(**values)
 
 
 def document(name: str, *texts: str, **fields: Any) -> list[Change]:
-    """A document with its chunks."""
+    """Return a document with its chunks."""
     body = "".join(texts)
     changes: list[Change] = [NewDocument(name=name, hash=hash_bytes(body.encode()), size=len(body))]
     start = 0
@@ -35,14 +35,14 @@ def document(name: str, *texts: str, **fields: Any) -> list[Change]:
 
 
 async def take(store: EvidenceStore, tenant: str, name: str, *changes: Change) -> SnapshotHead:
-    """A frozen snapshot with these changes."""
+    """Return a frozen snapshot with these changes."""
     await store.create(tenant, name, now_ms=1)
     await store.put(tenant, name, changes)
     return await store.freeze(tenant, name, now_ms=2)
 
 
 async def contents(store: EvidenceStore, tenant: str, snapshot: str) -> dict[str, Any]:
-    """What the facts of a snapshot say, by their keys."""
+    """Return the content of a snapshot's facts, by key."""
     return {
         each.evidence.id.partition("#")[0].split(":", 2)[2]: each.evidence.content
         for each in await store.facts(tenant, snapshot)
@@ -52,6 +52,6 @@ async def contents(store: EvidenceStore, tenant: str, snapshot: str) -> dict[str
 async def found(
     store: EvidenceStore, tenant: str, snapshot: str, query: str, **options: Any
 ) -> list[tuple[str, float]]:
-    """The ids that a search finds, with their scores."""
+    """Return the ids that a search finds, with their scores."""
     hits = await store.search(tenant, snapshot, query, **options)
     return [(hit.fact.evidence.id, hit.score) for hit in hits]

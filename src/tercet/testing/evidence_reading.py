@@ -1,4 +1,4 @@
-"""Cases about what comes out: facts with their provenance, in pages, and ranked by a search."""
+"""Cases about reading: facts with their provenance, in pages, and ranked by a search."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def a_search_is_of_its_classes_only(backend: EvidenceBackend) -> None:
 
 
 async def a_query_is_only_words(store: EvidenceStore, tenant: str) -> None:
-    """Operators, quotes, brackets and control characters mean nothing; case, accents and plurals make no difference."""
+    """Operators, quotes, brackets and control characters have no meaning; case, accents and plurals make no difference."""
     queries = (
         'apple AND "plum', "apple OR NOT", "NEAR(apple plum, 2)", "apple*", "^apple", "text:apple", "-apple", "apple & !x",
         "'apple':*", "apple<->plum", "{apple} : plum", "apple\0plum", "APPLES", "äpplé", "apple; DROP TABLE facts",
@@ -133,7 +133,7 @@ async def a_query_is_only_words(store: EvidenceStore, tenant: str) -> None:
 
 
 GOLDEN = [1.473257, 1.238259, 0.457174, 0.341739]
-"""The same in every store, and in every version to come: sessions that wait rely on it."""
+"""The same in every store and in every future version: waiting sessions rely on it."""
 
 CASES = (
     *with_new_tenant(

@@ -1,4 +1,4 @@
-"""Cases about drafts and snapshots: what is frozen stays, what is not is not seen, and what differs is told."""
+"""Cases about drafts and snapshots: frozen ones never change, drafts are invisible, and differences are reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tercet.testing.expectation import ConformanceError, expect, expect_refusal,
 
 
 async def a_draft_is_not_seen(store: EvidenceStore, tenant: str) -> None:
-    """Before it is frozen nobody reads, searches, pins or compares a draft; its changes are counted."""
+    """Before it is frozen, a draft cannot be read, searched, pinned or compared; its changes are counted."""
     head = await store.create(tenant, "d", now_ms=7)
     expect("a new draft", (head.number, head.facts, head.created_at, head.is_frozen), (None, 0, 7, False))
     added = await store.put(tenant, "d", [fact("a", 1), fact("b", 2), Removal(classification="x", key="y")])
@@ -115,7 +115,7 @@ async def what_changes_nothing_adds_nothing(store: EvidenceStore, tenant: str) -
     """The same facts again, and the removal of what is not there, leave no difference."""
     changes = [*document("a.md", "one two", "three"), fact("f", 1)]
     await take(store, tenant, "s1", *changes)
-    await take(store, tenant, "s2", *changes, Removal(classification=CLASS, key="nobody"))
+    await take(store, tenant, "s2", *changes, Removal(classification=CLASS, key="missing"))
     expect("the difference", await store.diff(tenant, "s1", "s2"), [])
     expect("the hits", len(await store.search(tenant, "s2", "two three")), 2)
     await take(store, tenant, "s3", fact("f", 1, trust="trusted"))
@@ -124,7 +124,7 @@ async def what_changes_nothing_adds_nothing(store: EvidenceStore, tenant: str) -
 
 
 async def a_document_takes_its_old_chunks_away(store: EvidenceStore, tenant: str) -> None:
-    """A document that got shorter has no chunks of its longer self; other facts stay."""
+    """A document that got shorter loses its old chunks; other facts are unchanged."""
     await take(store, tenant, "s1", *document("a.md", "one", "two", "three"), *document("b.md", "four"))
     await take(store, tenant, "s2", *document("a.md", "uno"))
     expect(
@@ -144,7 +144,7 @@ async def a_document_takes_its_old_chunks_away(store: EvidenceStore, tenant: str
 
 
 async def the_last_change_of_a_fact_counts(store: EvidenceStore, tenant: str) -> None:
-    """Within a draft a later change takes the place of an earlier one, in one call and in several."""
+    """Within a draft a later change replaces an earlier one, in one call and in several."""
     await store.create(tenant, "d", now_ms=1)
     await store.put(
         tenant, "d", [fact("a", 1), fact("a", 2), fact("b", 1), Removal(classification=CLASS, key="b")]
@@ -165,7 +165,7 @@ async def a_put_is_all_or_nothing(store: EvidenceStore, tenant: str) -> None:
     await store.put(tenant, "d", [fact("a", 1)])
     bad = (
         fact("a b", 1), fact("", 1), fact("k#", 1), fact("k", float("nan")), fact("k", 2**60), fact("k", "\ud800"),
-        fact("k", 1, classification="x:y"), fact("k", 1, document="nobody.md"), fact("k", 1, source="\0"),
+        fact("k", 1, classification="x:y"), fact("k", 1, document="missing.md"), fact("k", 1, source="\0"),
         fact("k", "x" * 1_000_001), fact("n" * 600, 1),
     )  # fmt: skip
     for each in bad:
@@ -176,7 +176,7 @@ async def a_put_is_all_or_nothing(store: EvidenceStore, tenant: str) -> None:
 
 
 async def snapshots_are_compared_both_ways(store: EvidenceStore, tenant: str) -> None:
-    """A diff tells what was added, changed and removed, with both hashes; backwards it tells the opposite."""
+    """A diff lists what was added, changed and removed, with both hashes; in reverse, the opposite."""
     await take(store, tenant, "s1", fact("a", 1), fact("b", 1), fact("c", 1))
     await take(store, tenant, "s2", fact("a", 2))
     await take(store, tenant, "s3", fact("d", 1), Removal(classification=CLASS, key="b"), fact("a", 3))
@@ -249,7 +249,7 @@ async def tenants_see_nothing_of_each_other(backend: EvidenceBackend) -> None:
 
 
 async def unknown_names_are_refused(backend: EvidenceBackend) -> None:
-    """What is not there, and what can name nothing, gets a typed answer."""
+    """Unknown and invalid names raise typed errors."""
     tenant = new_tenant()
     async with backend.opened() as store:
         await expect_refusal(SnapshotUnknown, store.put(tenant, "s", []))
@@ -265,7 +265,7 @@ async def unknown_names_are_refused(backend: EvidenceBackend) -> None:
 
 
 async def drafts_are_frozen_at_once(store: EvidenceStore, tenant: str) -> None:
-    """Drafts that are filled and frozen by several tasks at the same time become snapshots with numbers of their own."""
+    """Drafts that several tasks fill and freeze concurrently become snapshots with distinct numbers."""
     heads = await asyncio.gather(
         *(
             take(store, tenant, f"s{number}", fact(f"k{number}", number), fact("a", number))
@@ -280,7 +280,7 @@ async def drafts_are_frozen_at_once(store: EvidenceStore, tenant: str) -> None:
 
 
 async def _expect_wrong_use(call: Awaitable[Any]) -> UsageError:
-    """The error of a wrong use, of whichever kind."""
+    """Return the error of a wrong use, of any kind."""
     try:
         await call
     except UsageError as error:

@@ -1,7 +1,7 @@
-"""The conformance suite that every store of evidence passes: memory, SQLite, PostgreSQL, and yours.
+"""The conformance suite that every evidence store passes: memory, SQLite, PostgreSQL, and yours.
 
-A case is a coroutine function that takes an `EvidenceBackend` and raises `ConformanceError` where the store falls short.
-Cases use tenants of their own, so they may share one store.
+A case is a coroutine function that takes an `EvidenceBackend` and raises `ConformanceError` if the store fails it. Each
+case uses its own tenants, so cases may share one store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Case: TypeAlias = Callable[[EvidenceBackend], Coroutine[Any, Any, None]]
 
 
 async def what_was_written_is_there_when_reopened(backend: EvidenceBackend) -> None:
-    """Another opening of the same store finds snapshots, drafts, pins and hits as they were."""
+    """A store that is opened again has the same snapshots, drafts, pins and hits."""
     tenant = new_tenant()
     async with backend.opened() as store:
         await take(store, tenant, "s", *document("a.md", "one two", "three"), fact("f", 1))
@@ -60,6 +60,6 @@ DURABLE_CASES = (what_was_written_is_there_when_reopened, two_openings_share_a_s
 
 
 def cases(*, durable: bool) -> tuple[Case, ...]:
-    """The cases for a store; a durable one has to pass a few more."""
+    """Return the cases for a store; a durable one has a few more."""
     common = (*evidence_snapshots.CASES, *evidence_reading.CASES)
     return (*common, *DURABLE_CASES) if durable else common

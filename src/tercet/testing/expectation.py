@@ -1,5 +1,6 @@
-"""What the cases of a conformance suite share: a way to open a store, and what they expect, stated so that a failure
-says what was found. Works without a test runner."""
+"""Shared helpers of the conformance suites: opening a store, and expectations with informative failures, without a test
+runner.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Store(Protocol):
-    """Something that is opened and closed."""
+    """An object that can be closed."""
 
     async def close(self) -> None:
         """Close it."""
@@ -30,7 +31,7 @@ class StoreBackend(Generic[S]):
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[S]:
-        """An open store, closed at the end."""
+        """Yield an open store, closed at the end."""
         store = await self.open()
         try:
             yield store
@@ -39,14 +40,14 @@ class StoreBackend(Generic[S]):
 
 
 def new_tenant() -> str:
-    """A tenant that no other case uses, so that cases may share a store."""
+    """Return a tenant that no other case uses, so that cases may share a store."""
     return f"tenant-{secrets.token_hex(8)}"
 
 
 def with_new_tenant(
     *cases: Callable[[S, str], Coroutine[Any, Any, None]],
 ) -> tuple[Callable[[StoreBackend[S]], Coroutine[Any, Any, None]], ...]:
-    """The cases of a backend out of such as need only an open store and a tenant of their own."""
+    """Return cases of a backend from functions of an open store and a tenant."""
 
     def of_backend(
         case: Callable[[S, str], Coroutine[Any, Any, None]],

@@ -16,7 +16,7 @@ from tercet.testing.journal_backend import session_row, unit
 
 
 async def an_unknown_stream_is_empty(journal: Journal, tenant: str) -> None:
-    """A stream that nobody wrote ends at position 0 with a chain of zero bytes, and holds nothing."""
+    """A stream without events ends at position 0 with a chain of zero bytes, and contains nothing."""
     expect("the head", await journal.head(tenant, "ses_1"), START)
     expect("the events", await journal.read(tenant, "ses_1"), [])
     expect("the newest checkpoint", await journal.newest(tenant, "ses_1", "fold"), None)
@@ -128,7 +128,7 @@ async def names_are_kept_apart(journal: Journal, tenant: str) -> None:
 
 
 def _everything(tenant: str) -> Append:
-    """A unit that has every part."""
+    """Return a unit that has every part."""
     checkpoints = (
         NewCheckpoint(kind="point", seq=1, data=b"p"),
         NewCheckpoint(kind="fold", seq=2, data=b"f"),

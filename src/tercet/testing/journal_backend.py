@@ -1,4 +1,4 @@
-"""What the journal's suite needs to know about a backend, and the small things that its cases share."""
+"""Helpers of the journal suite: the backend type, units and rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Backend: TypeAlias = StoreBackend[Journal]
 
 
 def unit(tenant: str, expected: int = 0, *events: bytes, stream: str = "ses_1", **parts: Any) -> Append:
-    """A unit with these events."""
+    """Return a unit with these events."""
     return Append(tenant=tenant, stream=stream, expected=expected, events=events, **parts)
 
 
 def session_row(tenant: str, session_id: str = "ses_1", *, started_at: int = 1, **parts: Any) -> SessionRow:
-    """A session's row with something in every column."""
+    """Return a session's row with a value in every column."""
     row = SessionRow(
         session_id=session_id, tenant=tenant, status="in_progress", pack="refunds@1.0.0", pack_hash="sha256:00",
         snapshot="snap_1", intent="support.refund", owner="ann", started_at=started_at, updated_at=started_at,

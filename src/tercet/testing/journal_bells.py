@@ -1,4 +1,4 @@
-"""Cases about the bell: who rings it, who is told, and when."""
+"""Cases about the change counter: who increments it, and who sees it when."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_
 from tercet.testing.journal_backend import Backend, unit
 
 
-async def every_append_is_told_of_the_rings_before_it(backend: Backend) -> None:
-    """A ring on one stream is heard by the next append to any other stream of the tenant, and by no other tenant."""
+async def every_append_sees_the_rings_before_it(backend: Backend) -> None:
+    """A ring on one stream is visible to the next append to any other stream of the tenant, and to no other tenant."""
     tenant, other = new_tenant(), new_tenant()
     async with backend.opened() as journal:
         quiet = await journal.append(unit(tenant, 0, b"1"))
@@ -29,7 +29,7 @@ async def every_append_is_told_of_the_rings_before_it(backend: Backend) -> None:
 
 
 async def a_refused_unit_does_not_ring(journal: Journal, tenant: str) -> None:
-    """A ring is part of its unit: where that is refused, nobody hears anything."""
+    """A ring is part of its unit: if that is refused, the counter does not change."""
     await expect_refusal(PositionConflict, journal.append(unit(tenant, 3, b"no", ring=True)))
     results = await asyncio.gather(
         journal.append(unit(tenant, 0, b"1", ring=True)),
@@ -41,13 +41,13 @@ async def a_refused_unit_does_not_ring(journal: Journal, tenant: str) -> None:
 
 
 async def rings_at_once_are_all_counted(journal: Journal, tenant: str) -> None:
-    """Units handed over together each count once, and none is told less than its own ring."""
+    """Units submitted together each count once, and none sees less than its own ring."""
     units = [unit(tenant, 0, b"1", stream=f"s{n}", ring=n % 3 == 0) for n in range(30)]
     ends = await asyncio.gather(*map(journal.append, units))
     expect("the bell", await journal.bell(tenant), 10)
     expect("the loudest", max(end.bell for end in ends), 10)
-    told = [end.bell for each, end in zip(units, ends, strict=True) if each.ring]
-    expect("ringers told of no ring", [bell for bell in told if bell < 1], [])
+    seen = [end.bell for each, end in zip(units, ends, strict=True) if each.ring]
+    expect("ringers that saw no ring", [bell for bell in seen if bell < 1], [])
 
 
 async def a_side_stream_takes_every_writer(journal: Journal, tenant: str) -> None:
@@ -66,7 +66,7 @@ async def a_side_stream_takes_every_writer(journal: Journal, tenant: str) -> Non
 
 
 async def rings_of_another_journal_are_heard(backend: Backend) -> None:
-    """What another journal rang is told by the next append here, though this one remembers its streams."""
+    """A ring by another journal is visible to the next append here, although this one caches its streams."""
     tenant = new_tenant()
     async with backend.opened() as ann, backend.opened() as bob:
         for turn in range(5):
@@ -96,7 +96,7 @@ CASES = (
         rings_at_once_are_all_counted,
         a_side_stream_takes_every_writer,
     ),
-    every_append_is_told_of_the_rings_before_it,
+    every_append_sees_the_rings_before_it,
 )
 DURABLE_CASES = (
     rings_of_another_journal_are_heard,

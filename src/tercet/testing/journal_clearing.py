@@ -1,4 +1,4 @@
-"""Cases about clearing up: what is due, what has ended, who holds it, and how it is forgotten."""
+"""Cases about cleaning up: what is due, what has ended, who holds it, and how it is forgotten."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ async def what_has_ended_comes_oldest_first(journal: Journal, tenant: str) -> No
     expect("no status", await ended(99), [])
 
 
-async def the_holder_of_a_lease_is_told(journal: Journal, tenant: str) -> None:
-    """Looking at a lease shows who has it, also after its end, and touches nothing."""
+async def the_holder_of_a_lease_is_shown(journal: Journal, tenant: str) -> None:
+    """Reading a lease shows who has it, also after its end, and changes nothing."""
     expect("an unknown stream", await journal.lease(tenant, "ses_1"), None)
     await journal.append(unit(tenant, 0, b"1"))
     expect("a stream without a lease", await journal.lease(tenant, "ses_1"), None)
@@ -114,7 +114,7 @@ async def a_shared_blob_goes_with_its_last_stream(backend: Backend) -> None:
 
 
 async def forgetting_keeps_its_place_among_others(journal: Journal, tenant: str) -> None:
-    """Acts handed over together see the stream before it is forgotten, and its name and claims free after."""
+    """Operations submitted together see the stream before it is forgotten, and its name and claims free after."""
     lease = await _fill(journal, tenant, "ses_1", b"mine")
     results = await asyncio.gather(
         journal.append(unit(tenant, 0, b"no", stream="ses_2", claims=("ses_1 key",))),
@@ -155,7 +155,7 @@ async def _due(journal: Journal, tenant: str, now_ms: int, **page: int) -> list[
 
 
 async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Lease:
-    """A stream that has everything a stream can have."""
+    """Write a stream with everything that a stream can have."""
     lease = await journal.acquire(tenant, stream, owner="ann", now_ms=0, ttl_ms=10)
     whole = Append(
         tenant=tenant, stream=stream, expected=0, epoch=lease.epoch, events=(b"1", b"2"), blobs=(blob,),
@@ -170,7 +170,7 @@ CASES = (
     *with_new_tenant(
         what_is_due_comes_earliest_first,
         what_has_ended_comes_oldest_first,
-        the_holder_of_a_lease_is_told,
+        the_holder_of_a_lease_is_shown,
         a_forgotten_stream_is_gone,
         forgetting_needs_the_lease,
         forgetting_keeps_its_place_among_others,

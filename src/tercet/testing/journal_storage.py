@@ -1,4 +1,4 @@
-"""Cases about what lies beside the events: pages, checkpoints, blobs, claims, sessions, and tenants apart."""
+"""Cases about what is stored besides events: pages, checkpoints, blobs, claims, sessions, and separate tenants."""
 
 from __future__ import annotations
 

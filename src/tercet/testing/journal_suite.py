@@ -1,6 +1,6 @@
 """The conformance suite that every journal passes: memory, SQLite, PostgreSQL, and yours.
 
-A case is a coroutine function that takes a `Backend` and raises `ConformanceError` where the backend falls short. Cases
+A case is a coroutine function that takes a `Backend` and raises `ConformanceError` if the backend fails it. Cases
 use tenants of their own, so they may share one store. With pytest:
 
     @pytest.mark.parametrize("case", cases(durable=True), ids=lambda case: case.__name__)
@@ -31,7 +31,7 @@ Case: TypeAlias = Callable[[Backend], Coroutine[Any, Any, None]]
 
 
 def cases(*, durable: bool) -> tuple[Case, ...]:
-    """The cases for a backend; a durable one has to pass a few more."""
+    """Return the cases for a backend; a durable one has a few more."""
     rooms = (
         journal_appends,
         journal_leases,

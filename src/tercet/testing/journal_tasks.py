@@ -59,7 +59,7 @@ async def racing_owners_have_one_winner(journal: Journal, tenant: str) -> None:
 
 
 async def appends_without_waiting_keep_their_order(journal: Journal, tenant: str) -> None:
-    """Units for one stream that are handed over together are stored in the order of their positions."""
+    """Units for one stream that are submitted together are stored in the order of their positions."""
     units = [unit(tenant, 2 * number, b"%d" % number, b"+") for number in range(10)]
     ends = await asyncio.gather(*map(journal.append, units))
     expect("the positions", [end.seq for end in ends], list(range(2, 21, 2)))
@@ -67,7 +67,7 @@ async def appends_without_waiting_keep_their_order(journal: Journal, tenant: str
 
 
 async def units_of_one_stream_see_each_other(journal: Journal, tenant: str) -> None:
-    """Units handed over together meet the claims and checkpoints of those before them."""
+    """Units submitted together see the claims and checkpoints of those before them."""
     points = [NewCheckpoint(kind="point", seq=1, data=data) for data in (b"p", b"p", b"changed")]
     await journal.append(unit(tenant, 0, b"1"))
     units = [unit(tenant, 1, checkpoints=(point,), claims=("k",)) for point in points]
@@ -92,7 +92,7 @@ async def a_cancelled_append_is_whole_or_absent(journal: Journal, tenant: str) -
         (result,) = await asyncio.gather(task, return_exceptions=True)
         if isinstance(result, Exception):
             raise ConformanceError(f"a cancelled append raised {result!r}") from result
-        # An append behind it settles what became of it.
+        # A later append shows whether it was stored.
         await journal.append(unit(tenant, 0, b"after", stream=f"after_{turn}"))
         head = await journal.head(tenant, stream)
         there = head != START
@@ -103,7 +103,7 @@ async def a_cancelled_append_is_whole_or_absent(journal: Journal, tenant: str) -
 
 
 async def closing_finishes_what_is_under_way(backend: Backend) -> None:
-    """Appends handed over before the close succeed, later calls are refused, and closing again is harmless."""
+    """Appends submitted before the close succeed, later calls are refused, and closing again is harmless."""
     tenant = new_tenant()
     journal = await backend.open()
     tasks = [

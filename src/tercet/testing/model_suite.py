@@ -1,7 +1,7 @@
 """The conformance suite that every model passes: providers', the local one, scripted ones, and yours.
 
-A case is a coroutine function that takes a `Subject` and raises `ConformanceError` where the model falls short. No case
-looks at what the model says, only at what holds whatever it says. With pytest:
+A case is a coroutine function that takes a `Subject` and raises `ConformanceError` if the model fails it. No case
+depends on the content of an answer. With pytest:
 
     @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
     def test_conformance(case: Case) -> None:
@@ -48,14 +48,16 @@ def _question(text: str = "Name a color.", **parts: Any) -> Question:
 
 
 async def _settle(call: Awaitable[Reply]) -> Reply | ModelFault:
-    """A reply or a fault: nothing else may come out, and not too late."""
+    """Return a reply or a fault; anything else, or a late answer, is an error."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             return await call
     except ModelFault as fault:
         return fault
     except Exception as error:
-        raise ConformanceError(f"{type(error).__name__} came out, which is no ModelFault: {error}") from error
+        raise ConformanceError(
+            f"{type(error).__name__} was raised, which is not a ModelFault: {error}"
+        ) from error
 
 
 def _check(model: Model, settled: Reply | ModelFault) -> None:
@@ -80,7 +82,7 @@ async def a_question_is_answered(subject: Subject) -> None:
 
 
 async def a_conversation_is_taken(subject: Subject) -> None:
-    """Turns of both sides, and several of one side in a row, are taken."""
+    """Turns of both sides, and several of one side in a row, are accepted."""
     model = subject.open()
     turns = (
         Message(text="Name a color."),
@@ -132,7 +134,7 @@ async def a_cancelled_question_leaves_the_model_usable(subject: Subject) -> None
 
 
 async def a_price_is_an_upper_bound(subject: Subject) -> None:
-    """What is reserved is no less than what is charged, and asking for a price asks nobody."""
+    """The reserved price is at least the charged one, and computing a price makes no call."""
     model = subject.open()
     question = _question(answer_schema=_SCHEMA)
     bound = model.price(question)

@@ -1,4 +1,4 @@
-"""A model that answers from a script: a real implementation of `Model`, for tests of what asks models."""
+"""A model that answers from a script: a real implementation of `Model`, for tests of code that asks models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tercet.contracts.question import ModelFault, Question, Reply
 Answer: TypeAlias = str | Mapping[str, Any] | ModelFault
 """A text, an object that is written as JSON, or a fault that is raised."""
 Line: TypeAlias = Answer | Callable[[Question], Answer]
-"""An answer, or what makes one out of the question."""
+"""An answer, or a function that makes one from the question."""
 
 _BYTES_PER_TOKEN = 4
 
@@ -20,8 +20,8 @@ _BYTES_PER_TOKEN = 4
 class ScriptedModel:
     """Answers each question with the next line of its script; after the last one it is not available.
 
-    `questions` keeps what it was asked. It counts four bytes as a token, cuts an answer that is longer than the question
-    allows, and costs what `prices` say. `logprob` is what it says of every answer's tokens.
+    `questions` keeps the questions. It counts four bytes as a token, cuts an answer that is longer than the question
+    allows, and costs what `prices` say. `logprob` is reported for every answer.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class ScriptedModel:
         return len(self.questions)
 
     def price(self, question: Question) -> int:
-        """The most that asking can cost, in micro-cents."""
+        """Return the maximum price of a call, in micro-cents."""
         return self._prices.cost(question.reserved_tokens - question.max_tokens, question.max_tokens)
 
     async def ask(self, question: Question) -> Reply:
-        """The next line of the script."""
+        """Return the next line of the script."""
         self.questions.append(question)
         line = next(self._answers, None)
         if line is None:

@@ -1,10 +1,10 @@
-"""From a name to the part of pydantic-ai that speaks with that provider.
+"""Finds the pydantic-ai backend for a model's name.
 
     openai:gpt-5                                    a provider that pydantic-ai knows; the key is in the environment
     openai-compatible:qwen3@http://127.0.0.1/v1     any server that speaks OpenAI's protocol, by its address
 
-A backend is made for each call and closed after it: it shares no connection between event loops, leaves nothing open
-behind a cancelled call, and reads the key anew. That costs some thirty milliseconds where an answer takes seconds.
+A backend is created for each call and closed after it: it shares no connection between event loops, leaves nothing open
+after a cancelled call, and reads the key each time. That costs some thirty milliseconds, while an answer takes seconds.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _NAMES = (
 _OPENAI = ("openai", "openai-chat", "openai-responses")
 _EXTRA = re.compile(r"pydantic-ai-slim\[[a-z0-9-]+\]")
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
-# A server of one's own takes JSON Schema as it is; the dialect that OpenAI accepts leaves half of it out.
+# Compatible servers accept plain JSON Schema; the dialect of OpenAI lacks half of it.
 _PLAIN_SCHEMA = ModelProfile(supports_json_schema_output=True, json_schema_transformer=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where the backends of one model come from."""
+    """Creates the backends of one model."""
 
     name: str
     base_url: str | None = None
@@ -55,30 +55,30 @@ class Source:
     timeout_s: float
     max_bytes: int
     fixed: Backend | None = None
-    """A backend of the caller's, used as it is."""
+    """A backend passed by the caller."""
 
     @property
     def provider(self) -> str:
-        """The word before the colon."""
+        """The part of the name before the colon."""
         return self.name.partition(":")[0]
 
     @property
     def model(self) -> str:
-        """The name that the provider knows the model by."""
+        """The provider's own name of the model."""
         return self.name.partition(":")[2]
 
     def check(self) -> str | None:
-        """The provider, as lists of prices call it, or None; raises `UsageError` where nobody has such a model."""
+        """Return the provider's name in price lists, or None; raise `UsageError` if there is no such model."""
         is_own = self.base_url is not None or self.fixed is not None
         return None if is_own else self.find().system
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[Backend]:
-        """A backend for one call."""
+        """Open a backend for one call."""
         if self.fixed is not None:
             yield self.fixed
         elif self.base_url is None and self.provider not in _OPENAI:
-            # The other libraries bring HTTP clients of their own, with which the limit cannot be set beforehand.
+            # The other libraries have their own HTTP clients, which cannot limit the size of an answer.
             async with self.find() as backend:
                 yield backend
         else:
@@ -88,7 +88,7 @@ class Source:
                 yield self.find(client)
 
     def find(self, client: AsyncClient | None = None) -> Backend:
-        """A backend that uses this HTTP client; raises `UsageError` where there is none by that name."""
+        """Return a backend that uses this HTTP client; raise `UsageError` if there is none by that name."""
         if self.fixed is not None:
             return self.fixed
         if self.base_url is not None:
@@ -113,7 +113,7 @@ class Source:
             raise _not_configured(self.name, error) from None
 
     def _speak_openai(self, base_url: str, client: AsyncClient | None) -> Backend:
-        # Never the key for OpenAI itself: an address in a pack must not be enough to be sent it.
+        # Never OpenAI's own key: an address in a pack must not be able to receive it.
         key = self.api_key or os.environ.get(KEY_VARIABLE)
         provider = OpenAICompatibleProvider(
             self.provider, base_url=base_url, api_key=key, http_client=client, profile=_PLAIN_SCHEMA
@@ -122,7 +122,7 @@ class Source:
 
 
 def read_address(name: str) -> tuple[str, str | None]:
-    """A name without its address, and the address if it has one: `openai-compatible:qwen3@http://host/v1`."""
+    """Return a name without its address, and the address if it has one: `openai-compatible:qwen3@http://host/v1`."""
     if not name.startswith(f"{COMPATIBLE}:"):
         return name, None
     short, _, address = name.rpartition("@")
@@ -136,17 +136,17 @@ def read_address(name: str) -> tuple[str, str | None]:
 
 
 def check_address(address: str) -> str:
-    """An address that can be asked, as it was given; raises `UsageError` for any other."""
+    """Return a valid address unchanged; raise `UsageError` for any other."""
     try:
         parts = urlsplit(address)
         is_fit = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         raise _unfit_address("the model's address does not parse") from None
     if parts.username is not None or parts.password is not None:
-        # Names are recorded, so a secret in one would be too; this message does not repeat it.
+        # Names are recorded, and so would be a secret in one; this message does not repeat it.
         raise _unfit_address("the model's address holds a user name or password")
     if not is_fit or parts.query or parts.fragment:
-        raise _unfit_address(f"{address!r} is no address of a model")
+        raise _unfit_address(f"{address!r} is not a model address")
     return address
 
 
@@ -156,9 +156,7 @@ def _unfit_address(what: str) -> UsageError:
 
 
 def _unknown(name: str) -> UsageError:
-    return UsageError(
-        f"{name!r} names no provider of models that is known", code="unknown_model", remedy=_NAMES
-    )
+    return UsageError(f"unknown model provider in {name!r}", code="unknown_model", remedy=_NAMES)
 
 
 def _not_installed(name: str, error: ImportError) -> UsageError:

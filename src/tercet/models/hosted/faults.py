@@ -1,12 +1,10 @@
-"""Everything that can go wrong on the way to a provider and back, as one of five faults.
+"""Maps all errors of a provider to one of five faults, and limits the size of answers.
 
-A fault is recorded and shown, so its text is made here: what a provider writes may repeat a key or a part of the
-prompt. Of that only a code word gets through.
+A fault is recorded and shown, so its text is written here: a provider's own message may repeat a key or a part of the
+prompt. Only a code word of it is kept.
 
-The HTTP client below a provider's own: it follows no redirect and reads no more than it was told to.
-
-The provider's library reads an answer whole before anybody can look at it. So the limit stands here, on the bytes as
-they arrive.
+The HTTP client under a provider's library follows no redirect and reads a limited number of bytes: the library itself
+reads an answer completely before it can be checked.
 """
 
 from __future__ import annotations
@@ -25,15 +23,15 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.question import ModelFault, ModelFaultCode
 
 _PACKED_SHARE = 32
-"""A packed answer may be this many times smaller: unpacked it can be a thousand times larger."""
+"""The assumed compression: a compressed answer may be this many times smaller than the limit."""
 
 
-class AnswerTooLong(Exception):  # noqa: N818 - it says what happened; nobody outside this folder sees it
-    """An answer that is longer than anybody wants to read."""
+class AnswerTooLong(Exception):  # noqa: N818 - named after what happened; internal
+    """An answer that exceeds the size limit."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A stream that ends with an error where it becomes too long."""
+    """A stream that raises when it becomes too long."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
         self._stream = stream
@@ -51,7 +49,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def open_client(*, base_url: str | None, timeout_s: float, max_bytes: int) -> httpx2.AsyncClient:
-    """A client for one call; closing it closes its connection."""
+    """Return a client for one call; closing it closes its connection."""
 
     async def ask_plainly(request: httpx2.Request) -> None:
         request.headers["accept-encoding"] = "identity"
@@ -65,7 +63,7 @@ def open_client(*, base_url: str | None, timeout_s: float, max_bytes: int) -> ht
     return httpx2.AsyncClient(
         follow_redirects=False,
         timeout=httpx2.Timeout(timeout_s),
-        # A proxy of the environment is for the world outside: it cannot reach this machine's loopback.
+        # A proxy of the environment cannot reach this machine's loopback.
         trust_env=not _is_loopback(base_url),
         event_hooks={"request": [ask_plainly], "response": [bound]},
     )
@@ -83,11 +81,11 @@ def _is_loopback(base_url: str | None) -> bool:
 
 _WORD = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+){0,8}")
 _SHORTEN = "ask with less: fewer tools, less evidence or a shorter request"
-_TOO_LONG_TYPES = ("exceed_context_size_error",)  # llama.cpp's own word, which pydantic-ai does not know
+_TOO_LONG_TYPES = ("exceed_context_size_error",)  # a code of llama.cpp that pydantic-ai does not know
 
 
 def read_fault(name: str, error: Exception) -> ModelFault:
-    """The fault that an error amounts to."""
+    """Return the fault for an error."""
     match error:
         case ModelFault():
             return error
@@ -110,31 +108,31 @@ def read_fault(name: str, error: Exception) -> ModelFault:
             | TypeError()
             | AttributeError()
         ):
-            # The library stumbled over what it read, be it by a check of its own or by none.
+            # The library could not process the answer.
             return garbled(name)
         case _:
             return ModelFault(f"{name} could not be asked ({type(error).__name__})")
 
 
 def filtered(name: str) -> ModelFault:
-    """The provider's filter kept the question or the answer back."""
+    """Return the fault for a question or an answer that the provider's filter blocked."""
     return ModelFault(
-        f"{name} refused: a filter of the provider's kept the answer back", code="model_refused"
+        f"{name} refused: the provider's content filter blocked the answer", code="model_refused"
     )
 
 
 def garbled(name: str) -> ModelFault:
-    """What came back is no answer of a model's."""
-    return ModelFault(f"{name} answered with something that is no completion")
+    """Return the fault for a response that is not a completion."""
+    return ModelFault(f"{name} answered with something that is not a completion")
 
 
 def overlong(name: str, limit: int) -> ModelFault:
-    """More came back than is read."""
+    """Return the fault for an answer that exceeds the size limit."""
     return ModelFault(f"{name} answered with more than {limit} bytes, which were not read to the end")
 
 
 def empty(name: str, *, is_cut: bool) -> ModelFault:
-    """No text came back."""
+    """Return the fault for an answer without text."""
     remedy = "allow a longer answer: all of it went into thinking" if is_cut else None
     return ModelFault(f"{name} answered with nothing", code="model_empty", remedy=remedy)
 
@@ -190,7 +188,7 @@ def _wait(seconds: float | None) -> str | None:
 
 
 def _status(error: exceptions.ModelAPIError) -> int:
-    """The HTTP status, or 0 where there was none."""
+    """Return the HTTP status, or 0 if there was none."""
     if isinstance(error, exceptions.ModelHTTPError):
         return error.status_code
     found = (getattr(cause, "status_code", None) for cause in _causes(error))
@@ -206,7 +204,7 @@ def _said(error: exceptions.ModelAPIError, status: int) -> str:
 
 
 def _describe_connection(error: BaseException) -> Iterator[str]:
-    """What kept a request from reaching the provider, in our words, and the host and port that it was sent to."""
+    """Return our own description of a connection error, with the host and port of the request."""
     causes = list(_causes(error))
     problem = next((text for cause in causes for kind, text in _NO_CONNECTION if isinstance(cause, kind)), "")
     if not problem and any(type(cause).__name__ in _CONNECT_ERRORS for cause in causes):
@@ -225,7 +223,7 @@ _NO_CONNECTION: tuple[tuple[type[BaseException], str], ...] = (
     (ssl.SSLError, "TLS failed"),
 )
 _CONNECT_ERRORS = frozenset({"ConnectError", "APIConnectionError"})
-"""The names that HTTP libraries give to a connection that could not be made."""
+"""The exception names of HTTP libraries for a failed connection."""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -1,9 +1,8 @@
-"""A model of any provider, by its name.
+"""A model of any provider, by its name, and its prices.
 
-What asking costs: by the pack's prices, else by the list that comes with pydantic-ai, else nothing is known.
-
-The list is part of the installed package; nothing is downloaded. A price that is not known counts as 0, so a budget in
-money holds only for models whose prices are known; tokens are counted for all of them.
+The price of a call is computed from the pack's prices, else from the list that comes with pydantic-ai, else it is
+unknown. The list is part of the installed package; nothing is downloaded. An unknown price counts as 0, so a budget in
+money applies only to models with known prices; tokens are counted for all of them.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from tercet.models.hosted import faults
 from tercet.models.hosted.backend import Source, check_address, read_address
 
 _USUAL_BYTES = 4
-"""A token of usual text; for where a provider does not say how many tokens it counted."""
+"""Bytes per token of usual text, if a provider does not report its count."""
 _FEWEST_BYTES = 2
-"""A token of dense text; for what has to be kept for a call, as `Question.reserved_tokens` reckons."""
+"""Bytes per token of dense text, for reservations, as in `Question.reserved_tokens`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +40,16 @@ class Tariff:
     """The prices of one model."""
 
     provider: str | None
-    """The provider whose list applies; None where there is none, as for a server of one's own."""
+    """The provider in the price list; None if there is none, as for a self-hosted server."""
     model: str
     prices: TokenPrices | None
 
     def bound(self, question: Question) -> int:
-        """The most that asking can cost, in micro-cents: all that is sent, and the longest answer."""
+        """Return the maximum price of a call, in micro-cents: everything that is sent, and the longest answer."""
         return self._cost(_size(question) // _FEWEST_BYTES + 1, question.max_tokens)
 
     def settle(self, response: ModelResponse, tokens_in: int, tokens_out: int) -> int:
-        """What an answer cost; a provider's own count also tells cached tokens, which are cheaper, apart."""
+        """Return the price of an answer; a provider's own count also separates cached tokens, which are cheaper."""
         is_listed = self.prices is None and self.provider is not None
         if is_listed and response.model_name and not response.usage.unmeasured_requests:
             try:
@@ -66,7 +65,7 @@ class Tariff:
 
     def _listed(self, tokens_in: int, tokens_out: int) -> Decimal:
         if self.provider is None:
-            return Decimal(0)  # the list guesses providers by parts of their names: it would find one
+            return Decimal(0)  # the list matches parts of provider names, and would find a wrong one
         usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
         try:
             return calc_price(usage, self.model, provider_id=self.provider).total_price
@@ -75,7 +74,7 @@ class Tariff:
 
 
 def count_tokens(response: ModelResponse, question: Question, text: str) -> tuple[int, int]:
-    """The tokens of a question and its answer: as the provider counted them, else an estimate."""
+    """Return the tokens of a question and its answer: the provider's count, else an estimate."""
     usage = response.usage
     sent, answered = _size(question), len(text.encode())
     return _counted(usage.input_tokens, sent), _counted(usage.output_tokens, answered)
@@ -86,7 +85,7 @@ def _counted(reported: int, size: int) -> int:
 
 
 def _size(question: Question) -> int:
-    """The bytes that are sent. A schema counts: providers put it into the prompt in one way or another."""
+    """Return the bytes that are sent. A schema counts, since providers put it into the prompt."""
     texts = (question.system, *(message.text for message in question.messages))
     schema = b"" if question.answer_schema is None else canonical(question.answer_schema)
     return sum(len(text.encode()) for text in texts) + len(schema)
@@ -96,7 +95,7 @@ _ANSWER = "answer"
 
 
 def write_messages(question: Question) -> list[ModelMessage]:
-    """The turns of the conversation, with what the system says as standing instructions."""
+    """Return the turns of the conversation, with the system prompt as instructions."""
     system = question.system or None
     turns: list[ModelMessage] = []
     for role, group in groupby(question.messages, key=lambda message: message.role):
@@ -109,7 +108,7 @@ def write_messages(question: Question) -> list[ModelMessage]:
 
 
 def write_settings(question: Question, backend: Backend) -> ModelSettings:
-    """How the provider is asked: no longer than the question allows, and once."""
+    """Return the settings of the request: the maximum length, and no retries."""
     settings = ModelSettings(max_tokens=question.max_tokens)
     if "max_retries" not in backend.unsupported_settings:
         settings["max_retries"] = 0
@@ -117,21 +116,21 @@ def write_settings(question: Question, backend: Backend) -> ModelSettings:
         settings["seed"] = question.seed
     if _takes_temperature(backend):
         settings["temperature"] = question.temperature
-        # The models that refuse a temperature refuse this as well.
+        # Models that reject a temperature reject this as well.
         if isinstance(backend, OpenAIChatModel):
             settings = OpenAIChatModelSettings(**settings, openai_logprobs=True)
     return settings
 
 
 def _takes_temperature(backend: Backend) -> bool:
-    # Models that reason refuse it; pydantic-ai would leave it out with a warning on every call.
+    # Reasoning models reject it; pydantic-ai would omit it with a warning on every call.
     profile = dict(backend.profile)
     refusals = ("openai_supports_reasoning", "anthropic_disallows_sampling_settings")
     return not any(profile.get(refusal) for refusal in refusals)
 
 
 def write_parameters(question: Question, backend: Backend, *, is_prompted: bool) -> ModelRequestParameters:
-    """The answer's schema: as a constraint where the provider takes one, else in words at the end of the prompt."""
+    """Return the answer's schema: as a constraint if the provider supports one, else as text at the end of the prompt."""
     if question.answer_schema is None:
         return ModelRequestParameters()
     can_constrain = backend.profile.get("supports_json_schema_output", False)
@@ -142,12 +141,12 @@ def write_parameters(question: Question, backend: Backend, *, is_prompted: bool)
 
 
 def read_text(response: ModelResponse) -> str:
-    """What the model said, without what it thought."""
+    """Return the text of the answer, without its reasoning."""
     return storable("".join(part.content for part in response.parts if isinstance(part, TextPart)))
 
 
 def mean_logprob(response: ModelResponse) -> float | None:
-    """The mean log-probability of an answer's tokens; None where the provider does not say."""
+    """Return the mean log-probability of an answer's tokens; None if the provider does not report it."""
     said = (response.provider_details or {}).get("logprobs") or ()
     values = [float(token["logprob"]) for token in said]
     return round(sum(values) / len(values), 6) if values else None
@@ -159,10 +158,10 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 class ProviderModel:
     """Asks one model of a provider: one request, no agent loop, no retry, no memory.
 
-    `name` is `provider:model`, or `openai-compatible:MODEL@http://HOST/v1` for a server of one's own. With `base_url`
-    that server is asked in OpenAI's protocol, whatever the word before the colon is.
-    `backend` is a model of pydantic-ai's, such as its `FunctionModel`, used instead of one found by the name.
-    Raises `UsageError` when it is made and nothing by that name can be asked.
+    `name` is `provider:model`, or `openai-compatible:MODEL@http://HOST/v1` for a self-hosted server. With `base_url`
+    that server is asked in OpenAI's protocol, whatever the provider in the name is. `backend` is a model of
+    pydantic-ai, such as its `FunctionModel`, used instead of one found by the name. Raises `UsageError` on creation if
+    there is no such model.
     """
 
     def __init__(
@@ -193,16 +192,16 @@ class ProviderModel:
         self._tariff = Tariff(provider=self._source.check(), model=self._source.model, prices=prices)
 
     def price(self, question: Question) -> int:
-        """The most that asking can cost, in micro-cents; 0 where no price is known."""
+        """Return the maximum price of a call, in micro-cents; 0 if no price is known."""
         return self._tariff.bound(question)
 
     async def ask(self, question: Question) -> Reply:
-        """Ask once, and wait for the answer at most as long as `timeout_s` says."""
+        """Ask once, and wait for the answer at most `timeout_s`."""
         try:
             response = await self._request(question)
             return self._read(question, response)
-        except Exception as error:  # noqa: BLE001 - whatever a library raises is a fault of this model's
-            # Not chained: what the libraries wrote may hold headers and keys, and a traceback would print them.
+        except Exception as error:  # noqa: BLE001 - every exception becomes a fault of this model
+            # Not chained: messages of the libraries may contain headers and keys, and a traceback would print them.
             raise faults.read_fault(self.name, error) from None
 
     async def _request(self, question: Question) -> ModelResponse:

@@ -1,7 +1,7 @@
-"""The process that the local model lives in: `python -m tercet.models.local.serve WEIGHTS`.
+"""The process of the local model: `python -m tercet.models.local.serve WEIGHTS`.
 
-It reads the key that it shall ask for from its input, prints the address that it listens on, and ends when its input
-does: whoever started it holds the other end, and a process that dies lets go of it.
+It reads its API key from its standard input, prints the address that it listens on, and ends when its input is closed:
+the parent process holds the other end, which is closed when the parent dies.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import Any
 
 CONTEXT_TOKENS = 8_192
-"""How much the model can read and write together: as much as it was trained for."""
+"""The context length of the model."""
 _BATCH_TOKENS = 256
-"""How much of a prompt is read before the server looks whether anybody still waits for the answer."""
+"""The batch size of prompt processing, after which the server checks for cancelled requests."""
 _QUIET = -1
 _MOST_THREADS = 4
-"""So small a model gains nothing from more."""
+"""The maximum number of threads; a small model gains nothing from more."""
 
 
 def main() -> None:
@@ -27,12 +27,12 @@ def main() -> None:
     sys.stdout.write(f"{engine.listening_address}\n")
     sys.stdout.flush()
     sys.stdin.read()
-    # The server's own way to stop waits for its threads, and has been seen to wait for ever.
+    # The server's own shutdown waits for its threads, and sometimes hangs.
     os._exit(0)
 
 
 def _open(weights: str, key: str) -> Any:
-    xllamacpp: Any = import_module("xllamacpp")  # it has no types, and need not be installed
+    xllamacpp: Any = import_module("xllamacpp")  # untyped and optional
     params = xllamacpp.CommonParams()
     params.model.path = weights
     params.hostnames = ["127.0.0.1"]
@@ -43,7 +43,7 @@ def _open(weights: str, key: str) -> Any:
     params.n_ctx = CONTEXT_TOKENS
     params.n_batch = params.n_ubatch = _BATCH_TOKENS
     params.n_parallel = 1
-    # It would keep old prompts in up to eight gigabytes; the last one is kept anyway.
+    # It would cache old prompts in up to eight gigabytes; the last one is cached anyway.
     params.cache_ram_mib = 0
     params.cache_idle_slots = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
@@ -55,7 +55,7 @@ def _open(weights: str, key: str) -> Any:
 
 
 def _threads() -> int:
-    """Half of the cores. Its threads wait for each other by spinning: on a busy machine all of them are slower than one."""
+    """Return half of the cores. The threads spin while waiting: on a busy machine all of them are slower than one."""
     return max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // 2))
 
 

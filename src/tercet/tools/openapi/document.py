@@ -136,7 +136,7 @@ def _json(text: str) -> Any:
     try:
         return read_strictly(text)
     except ValueError as error:
-        raise OpenApiError(f"not usable JSON: {error}", code="json_syntax", remedy="mend it") from None
+        raise OpenApiError(f"not usable JSON: {error}", code="json_syntax", remedy="correct it") from None
 
 
 def _yaml(text: str) -> Any:
@@ -162,7 +162,7 @@ def _yaml(text: str) -> Any:
         return _json(json.dumps(yaml.load(text, Loader), default=str))  # noqa: S506 - it is a SafeLoader
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         first = str(error).partition("\n")[0]
-        raise OpenApiError(f"not usable YAML: {first}", code="yaml_syntax", remedy="mend it") from None
+        raise OpenApiError(f"not usable YAML: {first}", code="yaml_syntax", remedy="correct it") from None
 
 
 Direction = Literal["request", "answer"]
