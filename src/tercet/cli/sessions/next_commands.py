@@ -1,4 +1,4 @@
-"""What it means for the shell where a session stands, and which command comes next."""
+"""The exit code that the state of a session means, and the commands that may come next."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import Any
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
 from tercet.cli.sessions.people import Speaker, actors_words
-from tercet.cli.text import json_text
+from tercet.cli.text import json_text, printable
 from tercet.cli.values import sample
 from tercet.contracts.saga import RollbackResult
 from tercet.core.fold.gate import has_set_values
-from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
 from tercet.core.state import OpenGate, State
 from tercet.view.words import Standing
@@ -44,10 +43,14 @@ def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Commands:
-    """The commands that may come next, with the words that lead them to the same journal, pack and people."""
+    """The commands that may come next, with the options that lead them to the same journal, pack and people.
+
+    Each of them can be pasted into a shell as it is.
+    """
 
     journal: str
-    pack: str = "PACK"
+    pack: str = ""
+    """The folder of the session's pack; empty where it is not known."""
     actors: str = ""
 
     def show(self, session: str) -> str:
@@ -58,9 +61,25 @@ class Commands:
         """Follow a session."""
         return self._line("sessions", "watch", session)
 
-    def resume(self, session: str) -> str:
-        """Go on with a session."""
+    def resume(self, state: State) -> list[str]:
+        """Go on with a session; nothing where no command can: an agent resumes its own, others need their pack."""
+        if state.is_stepwise or not self.pack:
+            return []
+        return [self.resume_session(state.start.session)]
+
+    def resume_session(self, session: str) -> str:
+        """Go on with a session of the pack whose folder is known."""
         return self._line("sessions", "resume", session, "--pack", self.pack)
+
+    def resume_or_hint(self, state: State) -> list[str]:
+        """The command that goes on with a session; where there is none, how to go on, as a comment of the shell."""
+        session, pack = state.start.session, printable(state.start.pack, 120)
+        if state.is_stepwise:
+            agent = printable(state.start.planner, 120)
+            return [f"# the agent {agent} resumes it, in Python: await engine.resume({session!r})"]
+        bare = self._line("sessions", "resume", session)
+        hint = f"# the folder of {pack} is not recorded: add --pack and that folder to {bare}"
+        return self.resume(state) or [hint]
 
     def settle(self, session: str, step: str) -> str:
         """Say that somebody has taken a step back by hand."""
@@ -98,9 +117,11 @@ class Commands:
                 # More of a budget helps where one was short, and nowhere else.
                 more = _extension(str(gate.shown.get("reason", "")))
                 ways = {**_OPTIONS, **({"extend": ("extend", *more)} if more else {})}
+                if state.start.dev and not _stand_in(gate, state):
+                    ways.pop("accept_partial")  # the owner may not, and there is no other actor
                 options = [word for word in gate.shown.get("options", ()) if word in ways]
                 # A step that failed may succeed as it stands; outputs would only be judged as they were.
-                again = [self.resume(session_of(gate.id))] if gate.step and not more else []
+                again = self.resume(state) if gate.step and not more else []
                 return [*(answer("decide", *ways[word]) for word in options), *again]
             case "compensation":
                 return [answer("decide", word) for word in ("compensate", "keep")]
@@ -124,11 +145,18 @@ class Commands:
         if state.start.people:
             return self._line(*line)
         is_asked = any(need.roles for need in gate.needs.values())
-        unknown = ("--actors", "PACK") if is_asked and not self.actors else ()
-        return self._said(*line, *unknown)
+        is_listed = bool(self.pack) and (Path(self.pack) / "actors.toml").is_file()
+        listed = ("--actors", self.pack) if is_asked and is_listed and not self.actors else ()
+        return self._said(*line, *listed)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
-        """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
+        """What a person may do about a session; nothing, if its journal is gone with this process."""
+        if self.journal == "memory:" or state.is_over:
+            return self.commands(state, rollback)
+        return list(dict.fromkeys((*self.commands(state, rollback), *self.resume_or_hint(state))))
+
+    def commands(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
+        """The same for a program: commands only."""
         if self.journal == "memory:":
             return []
         session = state.start.session
@@ -139,7 +167,7 @@ class Commands:
             for gate in state.gates.values()
             for line in (self.show_gate(gate.id), *self.answers(gate, state))
         ]
-        return list(dict.fromkeys((*asked, self.resume(session))))
+        return list(dict.fromkeys((*asked, *self.resume(state))))
 
     def _said(self, *words: str) -> str:
         """A command that somebody is recorded with."""
@@ -162,11 +190,16 @@ def _stand_in(gate: OpenGate, state: State) -> str:
     return ""
 
 
+def recorded_folder(state: State) -> str:
+    """Return the folder of a session's pack, if it was recorded and is still there; else an empty text."""
+    recorded = str(state.start.folder)
+    return recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
+
+
 def commands_for(url: str, speaker: Speaker, state: State) -> Commands:
     """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
-    recorded = str(state.start.folder)
-    known = recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
-    return Commands(journal=url, pack=speaker.pack or known or "PACK", actors=speaker.path)
+    known = recorded_folder(state)
+    return Commands(journal=url, pack=speaker.pack or known, actors=speaker.path)
 
 
 def _extension(reason: str) -> tuple[str, ...]:
