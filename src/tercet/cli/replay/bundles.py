@@ -110,7 +110,7 @@ def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
         screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
     if missing := [entry.ref for entry in manifest.packs if not entry.included]:
         screen.put(
-            f"It is without the files of its pack, {printable(', '.join(missing))}: --pack PACK puts them in.",
+            f"It is without the files of its pack, {printable(', '.join(missing))}: --pack with the pack's folder puts them in.",
             first="  · ",
         )
     screen.show_command(f"tercet verify-bundle {path}")

@@ -157,7 +157,8 @@ def golden(
     screen = Screen()
     screen.conclude(f"kept {printable(str(file), 200)}")
     ending = "accepted" if wanted.is_accepted else "anything but completed"
-    screen.offer(f"  It is right once a pack lets it be {ending}:", f"tercet golden check {to} --pack PACK")
+    told = f"tercet golden check {to} --pack, with a pack's folder, passes once that pack lets the run be {ending}."
+    screen.put(Text(told, style="dim"), first="  ")
 
 
 async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:

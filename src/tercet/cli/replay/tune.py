@@ -175,7 +175,7 @@ def show_nothing(screen: Screen, found: Found) -> None:
     screen.put(tried, first="  · ")
 
 
-def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "PACK") -> None:
+def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "") -> None:
     """Show what is proposed, what it rests on, and how to accept it."""
     headline = f"{proposal.id} for {proposal.pack} → {proposal.new_version}"
     screen.conclude(printable(headline, 200))
@@ -189,7 +189,13 @@ def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "P
     _show_guardrails(screen, proposal)
     _show_runs(screen, proposal)
     screen.say()
-    screen.offer("A person applies it, or nobody does:", f"tercet tune accept {where} --pack {pack}")
+    if pack:
+        screen.offer(
+            "Nothing is applied until a person accepts it:", f"tercet tune accept {where} --pack {pack}"
+        )
+    else:
+        accept = f"tercet tune accept {where} --pack, with the pack's folder, applies it."
+        screen.put(Text(f"Nothing is applied until a person accepts it: {accept}", style="dim"))
 
 
 def _show_diff(screen: Screen, diff: str) -> None:

@@ -12,7 +12,7 @@ from tercet.cli.evidence.stores import StoreUrl
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.ids import SessionId
 from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
-from tercet.cli.journals import DEFAULT, JournalUrl
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import (
     AsJson,
     Intent,
@@ -27,13 +27,15 @@ from tercet.cli.run.progress import Progress, Silence
 from tercet.cli.run.runner import Foreground
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.session_view import show_ending
-from tercet.cli.sessions.next_commands import EXIT_CODES, Commands
+from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, recorded_folder
 from tercet.cli.sessions.people import ActAs, Dev, acting_as, actors_of, demand_local, local_actor
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.text import printable
+from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.contracts.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
+from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
@@ -41,6 +43,7 @@ from tercet.runtime import RunResult, Runtime
 from tercet.view.vocabulary import standing
 
 RESUME_EXAMPLES = """\
+tercet sessions resume ses_0123456789abcdef
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds
 tercet sessions resume ses_0123456789abcdef --pack examples/refunds --extend tool_calls=10
 """
@@ -50,7 +53,10 @@ MIGRATE_EXAMPLES = "tercet sessions migrate ses_0123456789abcdef --pack examples
 def resume(
     session: SessionId,
     *,
-    pack: Annotated[Path, option("PACK", "The folder of the pack that the session was started with.")],
+    pack: Annotated[
+        Path | None,
+        option("PACK", "The folder of the session's pack: by default the one that it was started with."),
+    ] = None,
     extend: Annotated[
         list[str] | None,
         option(
@@ -73,16 +79,35 @@ def resume(
     """
     observed = settings_of(telemetry, sample)
     more = read_amounts(extend) if extend else None
-    loaded = load_pack(pack)
+    folder = pack if pack is not None else _pack_of(session, journal)
+    loaded = load_pack(folder)
     actor = local_actor(loaded)
     return carry(
         loaded,
-        pack,
+        folder,
         journal,
         lambda runtime: runtime.resume(session, extend=more, actor=actor),
         store=store,
         telemetry=observed,
         as_json=as_json,
+    )
+
+
+def _pack_of(session: str, url: str) -> Path:
+    """Return the folder of a session's pack, as it was recorded; raises `UsageError` where it is not known."""
+    state = use_journal(url, lambda journal: load_state(journal, TENANT, session))
+    if folder := recorded_folder(state):
+        return Path(folder)
+    if state.is_stepwise:
+        raise UsageError(
+            f"session {session} belongs to the agent {state.start.planner}, which decides step by step",
+            code="agent_session",
+            remedy=f"resume it in Python: await engine.resume({session!r})",
+        )
+    raise UsageError(
+        f"session {session} does not name the folder of its pack {state.start.pack}, or it is not there any more",
+        code="pack_unknown",
+        remedy="name the folder with --pack",
     )
 
 

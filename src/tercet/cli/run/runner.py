@@ -109,9 +109,8 @@ class Foreground:
             except TercetError as error:
                 if self._session:
                     # Whatever was in the way, what is in the journal is safe.
-                    error.remedy = "; then ".join(
-                        filter(None, [error.remedy, self._commands.resume(self._session)])
-                    )
+                    again = self._commands.resume_session(self._session)
+                    error.remedy = "; then ".join(filter(None, [error.remedy, again]))
                 raise
             finally:
                 drawing.cancel()

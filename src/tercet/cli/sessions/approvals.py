@@ -293,8 +293,10 @@ class _Told:
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
         session = heard.state.start.session
         is_done = bool(self._missing) or heard.state.is_over
-        self._next = [commands.show_gate(gate)] if self._missing else [commands.resume(session)]
-        self._next = [commands.show(session)] if heard.state.is_over else self._next
+        look = [commands.show_gate(gate)] if self._missing else []
+        look = [commands.show(session)] if heard.state.is_over else look
+        self._next = look or commands.resume(heard.state)
+        self._lines = look or commands.resume_or_hint(heard.state)
         self._invitation = "Look at it with:" if is_done else "Go on with:"
 
     def as_json(self) -> dict[str, Any]:
@@ -323,7 +325,7 @@ class _Told:
         if self._heard.carrier and not self._missing:
             screen.say(Text(f"  {self._heard.carrier} goes on with it.", style="dim"))
             return
-        screen.offer(f"  {self._invitation}", *self._next)
+        screen.offer(f"  {self._invitation}", *self._lines)
 
 
 def _still(gate: OpenGate, name: str) -> str:

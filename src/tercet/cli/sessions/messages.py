@@ -107,7 +107,7 @@ def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
     if error.code in _WRONG_PERSON and state.start.dev and people:
         return f"act as another actor with --dev --as NAME: {', '.join(people)}"
     if error.code == "role_missing" and not speaker.path and not people:
-        return "say who you are with --actors PACK; or let a person with that role answer"
+        return "say who you are with --actors and the folder of a pack, or an actors.toml; or let a person with that role answer"
     if error.code == "own_gate":
         return f"{error.remedy}; to try a pack out alone, start its run with --dev"
     return error.remedy

@@ -1,8 +1,7 @@
-"""What it means for the shell where a session stands, and which command comes next."""
+"""The exit code that the state of a session means, and the commands that may come next."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass
 from functools import partial
@@ -12,12 +11,15 @@ from typing import Any
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import journal_words
 from tercet.cli.sessions.people import Speaker, actors_words
-from tercet.cli.text import json_text
+from tercet.cli.text import json_text, printable
 from tercet.cli.values import sample
+from tercet.contracts.loop import Phase
 from tercet.contracts.saga import RollbackResult
+from tercet.contracts.verdict import Code, RefusalKind
+from tercet.core.budget import BY_NAME, Amounts, budget_of, limits_of
 from tercet.core.fold.gate import has_set_values
-from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE
+from tercet.core.plans import read_plan
 from tercet.core.state import OpenGate, State
 from tercet.view.vocabulary import Standing
 
@@ -44,10 +46,14 @@ def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Commands:
-    """The commands that may come next, with the words that lead them to the same journal, pack and people."""
+    """The commands that may come next, with the options that lead them to the same journal, pack and people.
+
+    Each of them can be pasted into a shell as it is.
+    """
 
     journal: str
-    pack: str = "PACK"
+    pack: str = ""
+    """The folder of the session's pack; empty where it is not known."""
     actors: str = ""
 
     def show(self, session: str) -> str:
@@ -58,9 +64,25 @@ class Commands:
         """Follow a session."""
         return self._line("sessions", "watch", session)
 
-    def resume(self, session: str) -> str:
-        """Go on with a session."""
+    def resume(self, state: State) -> list[str]:
+        """Go on with a session; nothing where no command can: an agent resumes its own, others need their pack."""
+        if state.is_stepwise or not self.pack:
+            return []
+        return [self.resume_session(state.start.session)]
+
+    def resume_session(self, session: str) -> str:
+        """Go on with a session of the pack whose folder is known."""
         return self._line("sessions", "resume", session, "--pack", self.pack)
+
+    def resume_or_hint(self, state: State) -> list[str]:
+        """The command that goes on with a session; where there is none, how to go on, as a comment of the shell."""
+        session, pack = state.start.session, printable(state.start.pack, 120)
+        if state.is_stepwise:
+            agent = printable(state.start.planner, 120)
+            return [f"# the agent {agent} resumes it, in Python: await engine.resume({session!r})"]
+        bare = self._line("sessions", "resume", session)
+        hint = f"# the folder of {pack} is not recorded: add --pack and that folder to {bare}"
+        return self.resume(state) or [hint]
 
     def settle(self, session: str, step: str) -> str:
         """Say that somebody has taken a step back by hand."""
@@ -96,11 +118,13 @@ class Commands:
                 ]
             case "escalation":
                 # More of a budget helps where one was short, and nowhere else.
-                more = _extension(str(gate.shown.get("reason", "")))
+                more = advised_extension(state, gate)
                 ways = {**_OPTIONS, **({"extend": ("extend", *more)} if more else {})}
+                if state.start.dev and not _stand_in(gate, state):
+                    ways.pop("accept_partial")  # the owner may not, and there is no other actor
                 options = [word for word in gate.shown.get("options", ()) if word in ways]
                 # A step that failed may succeed as it stands; outputs would only be judged as they were.
-                again = [self.resume(session_of(gate.id))] if gate.step and not more else []
+                again = self.resume(state) if gate.step and not more else []
                 return [*(answer("decide", *ways[word]) for word in options), *again]
             case "compensation":
                 return [answer("decide", word) for word in ("compensate", "keep")]
@@ -124,11 +148,18 @@ class Commands:
         if state.start.people:
             return self._line(*line)
         is_asked = any(need.roles for need in gate.needs.values())
-        unknown = ("--actors", "PACK") if is_asked and not self.actors else ()
-        return self._said(*line, *unknown)
+        is_listed = bool(self.pack) and (Path(self.pack) / "actors.toml").is_file()
+        listed = ("--actors", self.pack) if is_asked and is_listed and not self.actors else ()
+        return self._said(*line, *listed)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
-        """What may be done about a session as it stands; nothing, if its journal is gone with this process."""
+        """What a person may do about a session; nothing, if its journal is gone with this process."""
+        if self.journal == "memory:" or state.is_over:
+            return self.commands(state, rollback)
+        return list(dict.fromkeys((*self.commands(state, rollback), *self.resume_or_hint(state))))
+
+    def commands(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
+        """The same for a program: commands only."""
         if self.journal == "memory:":
             return []
         session = state.start.session
@@ -139,7 +170,7 @@ class Commands:
             for gate in state.gates.values()
             for line in (self.show_gate(gate.id), *self.answers(gate, state))
         ]
-        return list(dict.fromkeys((*asked, self.resume(session))))
+        return list(dict.fromkeys((*asked, *self.resume(state))))
 
     def _said(self, *words: str) -> str:
         """A command that somebody is recorded with."""
@@ -162,50 +193,68 @@ def _stand_in(gate: OpenGate, state: State) -> str:
     return ""
 
 
+def recorded_folder(state: State) -> str:
+    """Return the folder of a session's pack, if it was recorded and is still there; else an empty text."""
+    recorded = str(state.start.folder)
+    return recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
+
+
 def commands_for(url: str, speaker: Speaker, state: State) -> Commands:
     """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
-    recorded = str(state.start.folder)
-    known = recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
-    return Commands(journal=url, pack=speaker.pack or known or "PACK", actors=speaker.path)
+    known = recorded_folder(state)
+    return Commands(journal=url, pack=speaker.pack or known, actors=speaker.path)
 
 
-def _extension(reason: str) -> tuple[str, ...]:
-    """What a run would have to be given more of, and how much, by the reason that it was handed over for; nothing where no
-    budget was short."""
-    for pattern in _SHORT:
-        for found in pattern.finditer(reason):
-            missing = _number(found["needed"]) - _number(found["left"])
-            option, least = _EXTENSIONS[found["unit"]]
-            if missing > 0:
-                return option, str(max(least, missing))
-    return ()
+# --- more of a budget ---
 
 
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
-
-
-_SHORT = (
-    re.compile(
-        r"(?P<needed>\d[\d,]*) (?P<unit>ms of wall clock|tokens|micro-cents|tool calls)(?: of the executor)?"
-        r"(?: are needed)?, (?P<left>-?\d[\d,]*) are left"
-    ),
-    re.compile(r"takes (?P<needed>\d[\d,]*) (?P<unit>ms), (?P<left>-?\d[\d,]*) ms are left"),
-    re.compile(
-        r"(?:wall clock|tokens|tool calls|cost): (?P<needed>\d[\d,]*) of (?P<left>\d[\d,]*) (?P<unit>ms|tokens|calls|micro-cents)"
-    ),
-)
-"""How it is told that a budget does not last, or did not."""
-
-_EXTENSIONS = {
-    "ms of wall clock": ("--wall-clock-ms", 60_000),
-    "ms": ("--wall-clock-ms", 60_000),
-    "tokens": ("--tokens", 1_000),
-    "micro-cents": ("--cost-microcents", 1_000_000),
-    "tool calls": ("--tool-calls", 10),
-    "calls": ("--tool-calls", 10),
+_LEAST = {"tool_calls": 10, "tokens": 1_000, "cost_microcents": 1_000_000, "wall_clock_ms": 60_000}
+"""The dimensions of a budget that an operator may extend, and how much more of each is advised at least."""
+_DIMENSION_OF = {
+    Code.TOOL_CALLS_EXCEEDED: "tool_calls",
+    Code.TOKENS_EXCEEDED: "tokens",
+    Code.COST_EXCEEDED: "cost_microcents",
+    Code.LATENCY_EXCEEDED: "wall_clock_ms",
 }
-"""How more of each dimension of a budget is typed, and how much more at least."""
+"""The dimension that a plan was refused for, by the code of the refusal."""
+
+
+def advised_extension(state: State, gate: OpenGate) -> tuple[str, ...]:
+    """Return the options that extend the budget which an escalated run is short of; nothing where none is short.
+
+    The state holds what is left of each dimension, and the code of the step or the verdict that escalated; of what was
+    needed it holds only what the plan says. So the amount is an estimate, and at least as much as usual.
+    """
+    limits = {name: n for name, n in limits_of(budget_of(state)).items() if name in _LEAST}
+    left = {name: limit - BY_NAME[name].spent(state.used) for name, limit in limits.items()}
+    name = _short_dimension(state, gate, limits, left)
+    if not name:
+        return ()
+    missing = _planned(state).get(name, 0) - left[name]
+    return f"--{name.replace('_', '-')}", str(max(_LEAST[name], missing))
+
+
+def _short_dimension(state: State, gate: OpenGate, limits: Amounts, left: Amounts) -> str:
+    """Return the dimension of which too little is left; empty if the run escalated for something else."""
+    step = state.steps.get(gate.step)
+    if step is not None and step.code == RefusalKind.BUDGET_EXCEEDED:
+        return min(left, key=lambda name: left[name] / max(limits[name], 1), default="")
+    if state.halted_from is Phase.PLAN:
+        codes = {refusal.get("code") for refusal in state.verdict.get("refusals", ())}
+        refused = [name for code, name in _DIMENSION_OF.items() if code in codes and name in limits]
+        # A model that may not be asked leaves no code. A question reserves several times what one has used.
+        is_model_short = bool(state.start.models) and left.get("tokens", 0) < 4 * state.used.model_tokens
+        return next(iter(refused), "tokens" if is_model_short and "tokens" in left else "")
+    return next((name for name in left if left[name] < 0), "")
+
+
+def _planned(state: State) -> dict[str, int]:
+    """Return what the steps that are not done need at least, by the plan."""
+    steps = read_plan(state.plan).steps if state.plan else ()
+    open_steps = [each for each in steps if each.id not in state.done]
+    needed = {"tokens": sum(each.estimated_tokens for each in open_steps), "tool_calls": len(open_steps)}
+    return needed | {"tokens": max(needed["tokens"], state.used.model_tokens)}
+
 
 _OPTIONS = {
     "replan": ("replan", "--note", "what to do otherwise"),

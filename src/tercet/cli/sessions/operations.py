@@ -117,17 +117,26 @@ def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> E
     """Say what somebody orders, wait until it was heard, and tell what comes next."""
     heard, commands = voice.speak(session, words)
     state = heard.state
-    lines = [commands.show(session) if state.is_over else commands.resume(session)]
     is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
-    lines = [commands.watch(session)] if is_carried else lines
+    look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_carried else []
     if voice.as_json:
         answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
-        print_json({**answer, "status": state.status, "standing": standing(state), "next": lines})
+        print_json(
+            {
+                **answer,
+                "status": state.status,
+                "standing": standing(state),
+                "next": look or commands.resume(state),
+            }
+        )
         return ExitCode.ACCEPTED
     screen = Screen()
     by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
     screen.conclude(f"{printable(session)} {done}, by {by}")
-    screen.offer(f"  {_what_next(state, heard.carrier if is_carried else '')}", *lines)
+    screen.offer(
+        f"  {_what_next(state, heard.carrier if is_carried else '')}",
+        *(look or commands.resume_or_hint(state)),
+    )
     return ExitCode.ACCEPTED
 
 

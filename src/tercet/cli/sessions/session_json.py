@@ -75,7 +75,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "extended": state.extended,
         "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
         "record": state.record,
-        "next": commands.after(state, story.rollback),
+        "next": commands.commands(state, story.rollback),
     }
 
 

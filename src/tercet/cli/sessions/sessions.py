@@ -227,7 +227,7 @@ def watch(
         show_ending(
             screen,
             state,
-            Commands(journal=journal),
+            commands_for(journal, speaker_by(None), state),
             now=SystemClock().now(),
             rollback=undoing.rollback(state),
         )
