@@ -22,8 +22,6 @@ ARG = "$arg"
 """The key of a value that is an argument of the task."""
 ARGS = "args"
 """What an expression calls the arguments of the task."""
-STATE = "state"
-"""What an expression calls the facts."""
 
 SNAPSHOT = "${snapshot}"
 """In references to evidence: the snapshot of the run, which is part of an evidence id."""

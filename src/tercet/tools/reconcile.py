@@ -7,7 +7,7 @@ None included, counts as unknown: a forgotten `return` must not mean "it did not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,3 @@ class Unknown:
     """The look-up cannot tell: it is asked again later, and then a person is."""
 
     reason: str = ""
-
-
-Reconciled: TypeAlias = Happened | Absent | Unknown
