@@ -22,8 +22,6 @@ ARG = "$arg"
 """The key of a value that is an argument of the task."""
 ARGS = "args"
 """The name of the task's arguments in expressions."""
-STATE = "state"
-"""The name of the facts in expressions."""
 
 SNAPSHOT = "${snapshot}"
 """The placeholder for the snapshot of the run, in evidence ids."""

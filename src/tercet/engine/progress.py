@@ -71,7 +71,7 @@ def envelopes(show: Callable[[ProgressEnvelope], None], clock: Clock) -> Receive
 
 
 async def watch(
-    journal: Journal, tenant: str, session: str, *, clock: Clock, poll_ms: int = POLL_MS
+    journal: Journal, tenant: str, session: str, *, clock: Clock
 ) -> AsyncIterator[ProgressEnvelope]:
     """Yield an envelope now and each time that the session has moved, until it is over."""
     known = await restore(journal, tenant, session)
@@ -81,7 +81,7 @@ async def watch(
             return
         position = known.state.position
         while known.state.position == position:
-            await clock.sleep(poll_ms)
+            await clock.sleep(POLL_MS)
             known = await restore(journal, tenant, session, known=known)
 
 

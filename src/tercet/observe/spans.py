@@ -14,7 +14,7 @@ run exports everything that leads down to what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
@@ -234,9 +234,3 @@ class _Loom:
 
     def _moment(self, event: e.Event) -> Moment:
         return Moment(name=a.action_of(event), at=self._at, attributes=a.of_moment(event))
-
-
-def roots(spans: Sequence[Span]) -> Iterator[Span]:
-    """The spans whose parent is not among these."""
-    known = {span.span_id for span in spans}
-    yield from (span for span in spans if span.parent_id not in known)

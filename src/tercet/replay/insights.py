@@ -103,12 +103,12 @@ def _tool(state: State, step: str) -> str:
     return next((str(each.get("tool") or "") for each in steps if each.get("id") == step), "")
 
 
-def cluster(placed: Iterable[Placed], *, alike: float = ALIKE) -> tuple[Insight, ...]:
+def cluster(placed: Iterable[Placed]) -> tuple[Insight, ...]:
     """What corrections come to, the most frequent first."""
     groups: dict[Blame, list[list[Placed]]] = {}
     for each in sorted(placed, key=_age):
         clusters = groups.setdefault(each.blame, [])
-        near = [group for group in clusters if _is_alike(each, group, alike)]
+        near = [group for group in clusters if _is_alike(each, group)]
         if near:
             near[0].append(each)
             for other in near[1:]:  # it says what both say, so both say the same
@@ -124,9 +124,9 @@ def _age(placed: Placed) -> tuple[Any, str]:
     return placed.feedback.entry.given_at, placed.feedback.id
 
 
-def _is_alike(one: Placed, group: Sequence[Placed], alike: float) -> bool:
+def _is_alike(one: Placed, group: Sequence[Placed]) -> bool:
     said = one.feedback.entry.correction
-    return any(token_similarity(said, each.feedback.entry.correction) >= alike for each in group)
+    return any(token_similarity(said, each.feedback.entry.correction) >= ALIKE for each in group)
 
 
 def _insight(blame: Blame, group: list[Placed]) -> Insight:

@@ -7,7 +7,7 @@ else, None included, counts as unknown: a forgotten `return` must not mean "it d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,3 @@ class Unknown:
     """The look-up does not know: it is repeated later, and then a person is asked."""
 
     reason: str = ""
-
-
-Reconciled: TypeAlias = Happened | Absent | Unknown

@@ -26,7 +26,7 @@ _ENOUGH = 1e-10
 Row = tuple[list[float], float]
 
 
-def fit(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS, *, penalty: float = PENALTY) -> Weights:
+def fit(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS) -> Weights:
     """The weights that recorded outcomes speak for; raises `UsageError` where there are too few of them."""
     if len(rows) < LEAST_ROWS:
         raise UsageError(
@@ -34,13 +34,13 @@ def fit(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS, *, penalty
             code="too_few_outcomes",
             remedy=f"record at least {LEAST_ROWS}; until then the weights stay as they are",
         )
-    return _fitted(rows, start, penalty)
+    return _fitted(rows, start)
 
 
-def _fitted(rows: Sequence[OutcomeRow], start: Weights, penalty: float) -> Weights:
+def _fitted(rows: Sequence[OutcomeRow], start: Weights) -> Weights:
     data = [_vector(row, start) for row in rows]
     prior = [start.bias, *(start.weights.get(name, 0.0) for name in FEATURES)]
-    found = _newton(data, prior, penalty)
+    found = _newton(data, prior)
     bias, *weights = [round(value, PLACES) + 0.0 for value in found]
     return Weights(
         bias=bias,
@@ -55,18 +55,18 @@ def _vector(row: OutcomeRow, weights: Weights) -> Row:
     return [1.0, *(known.get(name, 0.0) for name in FEATURES)], float(row.is_correct)
 
 
-def _newton(data: Sequence[Row], prior: Sequence[float], penalty: float) -> list[float]:
+def _newton(data: Sequence[Row], prior: Sequence[float]) -> list[float]:
     current = list(prior)
-    loss = _loss(data, current, prior, penalty)
+    loss = _loss(data, current, prior)
     for _ in range(_STEPS):
-        gradient, hessian = _slopes(data, current, prior, penalty)
+        gradient, hessian = _slopes(data, current, prior)
         if max(map(abs, gradient)) < _ENOUGH:
             break
         step = _solve(hessian, gradient)
         size = 1.0
         while size > 1e-6:  # a full step may overshoot where the data are nearly separable
             tried = [value - size * change for value, change in zip(current, step, strict=True)]
-            lower = _loss(data, tried, prior, penalty)
+            lower = _loss(data, tried, prior)
             if lower <= loss:
                 break
             size /= 2
@@ -76,9 +76,9 @@ def _newton(data: Sequence[Row], prior: Sequence[float], penalty: float) -> list
     return current
 
 
-def _loss(data: Sequence[Row], at: Sequence[float], prior: Sequence[float], penalty: float) -> float:
+def _loss(data: Sequence[Row], at: Sequence[float], prior: Sequence[float]) -> float:
     misfit = [_misfit(_dot(at, vector), right) for vector, right in data]
-    held = [penalty / 2 * (value - usual) ** 2 for value, usual in zip(at, prior, strict=True)]
+    held = [PENALTY / 2 * (value - usual) ** 2 for value, usual in zip(at, prior, strict=True)]
     return math.fsum(misfit) + math.fsum(held)
 
 
@@ -93,11 +93,11 @@ def _dot(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def _slopes(
-    data: Sequence[Row], at: Sequence[float], prior: Sequence[float], penalty: float
+    data: Sequence[Row], at: Sequence[float], prior: Sequence[float]
 ) -> tuple[list[float], list[list[float]]]:
     size = len(at)
-    gradient = [penalty * (value - usual) for value, usual in zip(at, prior, strict=True)]
-    hessian = [[penalty if row == column else 0.0 for column in range(size)] for row in range(size)]
+    gradient = [PENALTY * (value - usual) for value, usual in zip(at, prior, strict=True)]
+    hessian = [[PENALTY if row == column else 0.0 for column in range(size)] for row in range(size)]
     for vector, right in data:
         chance = sigmoid(_dot(at, vector))
         spread = chance * (1.0 - chance)
@@ -190,13 +190,11 @@ def rate(rows: Sequence[OutcomeRow], weights: Weights) -> Reliability:
     return reliability([(estimate(row.features, weights).value, row.is_correct) for row in rows])
 
 
-def cross_rate(
-    rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS, *, penalty: float = PENALTY
-) -> Reliability:
+def cross_rate(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS) -> Reliability:
     """How well fitted weights do on outcomes that they were not fitted to: every fifth row is held out in turn."""
     pairs: list[tuple[float, bool]] = []
     for fold in range(FOLDS):
-        fitted = _fitted([row for at, row in enumerate(rows) if at % FOLDS != fold], start, penalty)
+        fitted = _fitted([row for at, row in enumerate(rows) if at % FOLDS != fold], start)
         held_out = rows[fold::FOLDS]
         pairs += [(estimate(row.features, fitted).value, row.is_correct) for row in held_out]
     return reliability(pairs)

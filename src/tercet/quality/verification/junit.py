@@ -1,8 +1,8 @@
 """JUnit XML, the report that test commands of most languages write, as data.
 
-The report is other people's text. So it is read by expat, which does no I/O; a document type, and with it every entity of
-its own, is refused; size and depth are bounded. A library such as junitparser was turned down: it reads by lxml or
-ElementTree, which build the whole tree and expand entities, and it believes the totals that a file states.
+The report is other people's text. ElementTree does no I/O when it parses bytes; a document type, and with it every entity of
+its own, is refused; size, depth and the number of elements are bounded. junitparser would still need all of this, and the
+check of the totals below: it would only replace two loops over the tree.
 
 Totals that a suite states must be those of its test cases: a file that was cut off or edited is no report.
 """
@@ -10,9 +10,10 @@ Totals that a suite states must be those of its test cases: a file that was cut 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import NamedTuple, NoReturn
-from xml.parsers import expat
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.quality import TestFailure, TestReport, TestResult
@@ -20,6 +21,7 @@ from tercet.quality.verification.traces import find_place
 
 MAX_BYTES = 5_000_000
 MAX_DEPTH = 64
+MAX_ELEMENTS = 500_000
 MAX_FAILURES = 500
 """More failures are counted, and not listed."""
 MAX_NAMES = 2_000
@@ -50,54 +52,60 @@ class Compared(NamedTuple):
     actual: str = ""
 
 
-@dataclass(kw_only=True)
-class _Case:
+class _Case(NamedTuple):
     name: str
+    marks: Sequence[Element]
+    """Its failures and errors: a test may fail, and then its teardown."""
+    is_skipped: bool
     location: str
-    is_skipped: bool = False
-    is_failed: bool = False
-    marks: int = 0
-    """How many failures and errors it has: a test may fail, and then its teardown."""
-    message: str = ""
-    text: list[str] = field(default_factory=list[str])
 
 
-class _Suite:
-    """What a suite states, and what its test cases come to, those of suites inside it included."""
+class _Builder(ElementTree.TreeBuilder):
+    """Builds the tree of a report, and refuses what is too large or no report."""
 
-    def __init__(self, attributes: dict[str, str]) -> None:
-        self._stated = {name: _total(name, attributes[name]) for name in _TOTALS if name in attributes}
-        self._cases = self._failed = self._marks = self._skipped = self._again = 0
-        self._broken: set[str] = set()
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = self._elements = 0
 
-    def add(self, case: _Case) -> None:
-        """Count a test case."""
-        self._cases += 1
-        self._failed += case.is_failed
-        self._marks += case.marks
-        self._skipped += case.is_skipped and not case.is_failed
-        # pytest writes a test that failed a second time if its teardown fails as well, and counts it once.
-        self._again += case.is_failed and case.name in self._broken
-        if case.is_failed:
-            self._broken.add(case.name)
+    def doctype(self, *_: object) -> NoReturn:
+        _refuse("it declares a document type, which a report has no use for")
 
-    def demand_totals(self) -> None:
-        """Raise `UsageError` if the totals that are stated are not those of the test cases."""
-        stated = self._stated
-        failed = [stated[name] for name in ("failures", "errors") if name in stated]
-        self._demand("tests", stated.get("tests"), {self._cases, self._cases - self._again})
-        self._demand("skipped", stated.get("skipped"), {self._skipped})
-        self._demand(
-            "failures and errors", sum(failed) if len(failed) == 2 else None, {self._failed, self._marks}
+    def start(self, tag: str, attrs: dict[Any, Any], /) -> Element:
+        local = tag.rpartition("}")[2]
+        if not self._depth and local not in _SUITES:
+            _refuse(f"its root is <{local[:40]}>")
+        self._depth, self._elements = self._depth + 1, self._elements + 1
+        if self._depth > MAX_DEPTH:
+            _refuse(f"it nests deeper than {MAX_DEPTH}")
+        if self._elements > MAX_ELEMENTS:
+            _refuse(f"it has more than {MAX_ELEMENTS} elements")
+        return super().start(local, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag.rpartition("}")[2])
+
+
+def _demand_totals(suite: Element, cases: Sequence[_Case]) -> None:
+    """Raise `UsageError` if the totals that a suite states are not those of its test cases, in suites inside it too."""
+    stated = {name: _total(name, suite.attrib[name]) for name in _TOTALS if name in suite.attrib}
+    failed = [case.name for case in cases if case.marks]
+    marks = sum(len(case.marks) for case in cases)
+    # pytest writes a test that failed a second time if its teardown fails as well, and counts it once.
+    again = len(failed) - len(set(failed))
+    both = [stated[name] for name in ("failures", "errors") if name in stated]
+    _demand("tests", stated.get("tests"), {len(cases), len(cases) - again})
+    _demand("skipped", stated.get("skipped"), {sum(case.is_skipped for case in cases)})
+    _demand("failures and errors", sum(both) if len(both) == 2 else None, {len(failed), marks})
+
+
+def _demand(name: str, stated: int | None, found: set[int]) -> None:
+    if stated is not None and stated not in found:
+        raise UsageError(
+            f"the report states {stated} {name}, and its test cases come to {max(found)}",
+            code="test_totals_disagree",
+            remedy="let the test command write the whole report, and leave it as it is",
         )
-
-    def _demand(self, name: str, stated: int | None, found: set[int]) -> None:
-        if stated is not None and stated not in found:
-            raise UsageError(
-                f"the report states {stated} {name}, and its test cases come to {max(found)}",
-                code="test_totals_disagree",
-                remedy="let the test command write the whole report, and leave it as it is",
-            )
 
 
 _TOTALS = ("tests", "failures", "errors", "skipped")
@@ -109,83 +117,43 @@ def _total(name: str, text: str) -> int:
     return int(text)
 
 
-class _Reader:
-    """Listens to the parser; one test case is open at a time."""
-
-    def __init__(self) -> None:
-        self.passed = 0
-        self.failed = 0
-        self.skipped = 0
-        self.errors: list[TestFailure] = []
-        self.names: list[str] = []
-        self._open: list[str] = []
-        self._suites: list[_Suite] = []
-        self._case: _Case | None = None
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        tag = tag.rpartition(":")[2]
-        if not self._open and tag not in _SUITES:
-            _refuse(f"its root is <{tag[:40]}>")
-        if len(self._open) >= MAX_DEPTH:
-            _refuse(f"it nests deeper than {MAX_DEPTH}")
-        self._open.append(tag)
-        if tag in _SUITES:
-            self._suites.append(_Suite(attributes))
-        elif tag == "testcase":
-            self._case = _Case(name=_name(attributes), location=_location(attributes))
-        elif self._case is not None and tag in _FAILED:
-            self._case.is_failed = True
-            self._case.marks += 1
-            self._case.message = self._case.message or attributes.get("message", "")
-        elif self._case is not None and tag == "skipped":
-            self._case.is_skipped = True
-
-    def text(self, data: str) -> None:
-        if self._case is not None and self._open and self._open[-1] in _FAILED:
-            self._case.text.append(data)
-
-    def end(self, _tag: str) -> None:
-        tag = self._open.pop()
-        if tag in _SUITES:
-            self._suites.pop().demand_totals()
-        if tag != "testcase" or self._case is None:
-            return
-        case, self._case = self._case, None
-        for suite in self._suites:
-            suite.add(case)
-        if case.is_failed:
-            self.failed += 1
-            if len(self.errors) < MAX_FAILURES:
-                self.errors.append(_failure(case))
-        elif case.is_skipped:
-            self.skipped += 1
-        else:
-            self.passed += 1
-            if len(self.names) <= MAX_NAMES:
-                self.names.append(case.name)
+def _read_case(case: Element) -> _Case:
+    marks = [each for each in case.iter() if each.tag in _FAILED]
+    parts = (case.get("classname", ""), case.get("name", ""))
+    file, line = case.get("file", ""), case.get("line", "")
+    return _Case(
+        name=".".join(part for part in parts if part) or "unnamed",
+        marks=marks,
+        is_skipped=not marks and case.find(".//skipped") is not None,
+        location=f"{file}:{line}" if file and line else file,
+    )
 
 
 def read_junit(report: str | bytes) -> TestReport:
-    """The result that a JUnit report tells; raises `UsageError` if it is none."""
+    """Return the result that a JUnit report states; raises `UsageError` if it is none."""
     data = report.encode(errors="replace") if isinstance(report, str) else report
     if len(data) > MAX_BYTES:
         _refuse(f"it has {len(data)} bytes, more than {MAX_BYTES}")
-    reader = _Reader()
-    parser = expat.ParserCreate(encoding="utf-8" if isinstance(report, str) else None)
-    parser.StartDoctypeDeclHandler = _refuse_doctype
-    parser.StartElementHandler = reader.start
-    parser.CharacterDataHandler = reader.text
-    parser.EndElementHandler = reader.end
+    parser = ElementTree.XMLParser(  # noqa: S314 - see above
+        target=_Builder(), encoding="utf-8" if isinstance(report, str) else None
+    )
     try:
-        parser.Parse(data, True)  # noqa: FBT003 - expat's own signature: this is all
-    except (expat.ExpatError, LookupError, ValueError) as error:
+        parser.feed(data)
+        root = parser.close()
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         _refuse(str(error))
+    found = {case: _read_case(case) for case in root.iter("testcase")}
+    for suite in root.iter():
+        if suite.tag in _SUITES:
+            _demand_totals(suite, [found[case] for case in suite.iter("testcase")])
+    failed = [case for case in found.values() if case.marks]
+    passed = [case.name for case in found.values() if not case.marks and not case.is_skipped]
     return TestReport(
-        passed=reader.passed,
-        failed=reader.failed,
-        errors=tuple(reader.errors),
-        skipped=reader.skipped,
-        passed_tests=tuple(reader.names) if len(reader.names) <= MAX_NAMES else (),
+        passed=len(passed),
+        failed=len(failed),
+        errors=tuple(map(_failure, failed[:MAX_FAILURES])),
+        skipped=len(found) - len(failed) - len(passed),
+        passed_tests=tuple(passed) if len(passed) <= MAX_NAMES else (),
     )
 
 
@@ -197,23 +165,10 @@ def _refuse(why: str) -> NoReturn:
     )
 
 
-def _refuse_doctype(*_: object) -> NoReturn:
-    _refuse("it declares a document type, which a report has no use for")
-
-
-def _name(attributes: dict[str, str]) -> str:
-    parts = (attributes.get("classname", ""), attributes.get("name", ""))
-    return ".".join(part for part in parts if part) or "unnamed"
-
-
-def _location(attributes: dict[str, str]) -> str:
-    file, line = attributes.get("file", ""), attributes.get("line", "")
-    return f"{file}:{line}" if file and line else file
-
-
 def _failure(case: _Case) -> TestFailure:
-    trace = "".join(case.text).strip() or case.message
-    expected, actual = find_comparison(f"{case.message}\n{trace}")
+    message = next(filter(None, (mark.get("message") for mark in case.marks)), "")
+    trace = "".join(mark.text or "" for mark in case.marks).strip() or message
+    expected, actual = find_comparison(f"{message}\n{trace}")
     return TestFailure(
         name=case.name,
         expected=expected,

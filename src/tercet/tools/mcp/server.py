@@ -152,7 +152,6 @@ def _cut(text: str, skipped: int) -> str:
     return f"“{'…' * bool(skipped)}{shown}{'…' * (len(text) > skipped + MAX_SHOWN)}”"
 
 
-VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
