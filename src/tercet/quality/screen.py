@@ -217,7 +217,9 @@ class _Screening:
         """The known values that equal a token, and those that could be meant by it."""
         token = TextToken(start=0, end=0, text=text, kind=kind, value=value, unit=unit)
         found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._forms.get(form, ()))
-        known = {at: self._known[at] for at in found if self._known[at].type in _TYPES[kind]}
+        # A right number with the unit of another kind, `20 €` for 20 %, is known in another role.
+        types = NUMERIC if self._is_close and kind in ("amount", "percent") else _TYPES[kind]
+        known = {at: self._known[at] for at in found if self._known[at].type in types}
         equal = [at for at, each in known.items() if _is_equal(each, token)]
         trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
         telling = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
