@@ -245,11 +245,13 @@ class _Screening:
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
         """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
-        own = self._names.nearest(token, (segment.start, segment.end), _any_label)
+        own = self._names.nearest(token, (segment.start, segment.end), lambda *_: True)
         beside = [] if own else [each for cell in segment.row for each in self._names.inside(cell)]
         is_led = segment.lead and not own and not beside
         return (
-            self._names.nearest(token, segment.lead, _any_label) if segment.lead and is_led else own or beside
+            self._names.nearest(token, segment.lead, lambda *_: True)
+            if segment.lead and is_led
+            else own or beside
         )
 
     def _nearest(
@@ -304,10 +306,6 @@ class _Equal(NamedTuple):
     telling: tuple[int, ...]
     """Those that need no label: their unit is the pack's own, or they are listed names."""
     is_quotation: bool
-
-
-def _any_label(*_: object) -> bool:
-    return True
 
 
 def _parts(phrase: Phrase) -> Iterator[Phrase]:
