@@ -22,33 +22,10 @@ from tercet.quality.words import fold, same_word, words_of
 Units = Mapping[str, Mapping[str, PluralForms]]
 """The units of a pack: patterns by unit and language."""
 
-_CURRENCIES = [
-    "EUR",
-    "USD",
-    "GBP",
-    "CHF",
-    "JPY",
-    "INR",
-    "RUB",
-    "CNY",
-    "CAD",
-    "AUD",
-    "SEK",
-    "NOK",
-    "DKK",
-    "PLN",
-    "CZK",
-    "MXN",
-    "BRL",
-    "TRY",
-    "KRW",
-    "ARS",
-    "COP",
-    "UAH",
-    "KZT",
-    "HUF",
-    "ZAR",
-]
+_CURRENCIES = (
+    "EUR", "USD", "GBP", "CHF", "JPY", "INR", "RUB", "CNY", "CAD", "AUD", "SEK", "NOK", "DKK",
+    "PLN", "CZK", "MXN", "BRL", "TRY", "KRW", "ARS", "COP", "UAH", "KZT", "HUF", "ZAR",
+)  # fmt: skip
 _ONE_LETTER = frozenset("gmlth")
 DEGREES = frozenset("cf")
 """Units of one letter that are read behind a sign for degrees alone."""

@@ -217,7 +217,9 @@ class _Screening:
         """The known values that equal a token, and those that could be meant by it."""
         token = TextToken(start=0, end=0, text=text, kind=kind, value=value, unit=unit)
         found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._forms.get(form, ()))
-        known = {at: self._known[at] for at in found if self._known[at].type in _TYPES[kind]}
+        # A right number with the unit of another kind, `20 €` for 20 %, is known in another role.
+        types = NUMERIC if self._is_close and kind in ("amount", "percent") else _TYPES[kind]
+        known = {at: self._known[at] for at in found if self._known[at].type in types}
         equal = [at for at, each in known.items() if _is_equal(each, token)]
         trusted = [at for at in equal if known[at].trust is Trust.TRUSTED and _unit_agrees(known[at], token)]
         telling = [at for at in trusted if unit and known[at].unit == unit not in CLDR_UNITS]
@@ -243,11 +245,13 @@ class _Screening:
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
         """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
-        own = self._names.nearest(token, (segment.start, segment.end), _any_label)
+        own = self._names.nearest(token, (segment.start, segment.end), lambda *_: True)
         beside = [] if own else [each for cell in segment.row for each in self._names.inside(cell)]
         is_led = segment.lead and not own and not beside
         return (
-            self._names.nearest(token, segment.lead, _any_label) if segment.lead and is_led else own or beside
+            self._names.nearest(token, segment.lead, lambda *_: True)
+            if segment.lead and is_led
+            else own or beside
         )
 
     def _nearest(
@@ -302,10 +306,6 @@ class _Equal(NamedTuple):
     telling: tuple[int, ...]
     """Those that need no label: their unit is the pack's own, or they are listed names."""
     is_quotation: bool
-
-
-def _any_label(*_: object) -> bool:
-    return True
 
 
 def _parts(phrase: Phrase) -> Iterator[Phrase]:
