@@ -118,7 +118,7 @@ def _confidence(sure: Mapping[str, Any]) -> Confidence:
 
 
 def _parts(known: Confidence, features: Mapping[str, Any]) -> Iterator[ConfidencePart]:
-    names: Mapping[str, str] = FEATURES
+    names = {str(name): words for name, words in FEATURES.items()}
     for name, amount in known.parts.items():
         measured = float(features[name]) if name in features else None
         label = "to begin with" if name == BIAS else names[name]
