@@ -148,7 +148,7 @@ def test_outputs_with_a_low_score_say_which_rule_accepted_them(workshop: Worksho
     """Every limit that was decided by is named, and that the verification score is not one of them."""
     run = committed(workshop)
     plainly = acceptance_text(run.state, run.events)
-    assert plainly.startswith("Accepted by rule: every limit of the decision holds (schema 1 of 1, ")
+    assert plainly.startswith("Accepted by rule: every limit of the decision holds (schema 1 ≥ 1, ")
     assert LOW not in plainly
     low = lowered(run)
     assert acceptance_text(low.state, low.events).endswith(LOW)

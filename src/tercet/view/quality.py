@@ -428,7 +428,7 @@ def acceptance_text(state: State, events: Sequence[e.Event]) -> str:
         state.accepted.by if state.accepted else ()
     )
     partial = [each.actor for each in state.answers if each.answer == "accept_partial"]
-    limits = ", ".join(f"{each.name} {score(each.value)} of {each.limit:g}" for each in found.thresholds)
+    limits = ", ".join(f"{each.name} {score(each.value)} ≥ {each.limit:g}" for each in found.thresholds)
     rule = f"every limit of the decision holds ({limits})" if limits else "the decision sets no limit"
     if partial:
         accepted = f"accepted as partial by {both(partial)}: {found.reason}"
