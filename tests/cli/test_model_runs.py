@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tercet.cli.screen import Screen
-from tercet.view.gate import attempt_views
+from tercet.view.hand_off import attempt_views
 from tercet.view.terminal.gate import attempt_rows, show_rows
 
 from ..models.misbehaving import (  # noqa: TID252 - the server that the models themselves are tried with
@@ -76,7 +76,7 @@ def test_who_is_handed_a_run_reads_the_whole_story(
     (gate,) = ran.json["gates"]
     page = tercet("gates", "show", gate["id"])
     assert page.code == 0
-    assert "tried     asked openai-compatible:m" in page.out
+    assert "tried     · asked openai-compatible:m" in page.out
     for line in story:
         assert line in page.text
     assert tercet("gates", "show", gate["id"], "--json").json["packet"]["attempts"]

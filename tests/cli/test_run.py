@@ -50,7 +50,7 @@ def test_a_template_carries_an_intent_to_its_gate(tercet: Tercet, kitchen: Kitch
     assert "? may refund be called? (GATE_FINANCE_APPROVAL)" in answer.out
     assert 'payment_id = "pay_8861"' in answer.out
     assert "amount_inr = 24500  (INR 24,500)  authority" in answer.out
-    assert "somebody other than agt_support" in answer.out
+    assert "a person other than agt_support" in answer.out
     for words in ("gates show {}", "gates approve {}", "gates deny {}"):
         assert f"    tercet {words.format(gate)}\n" in answer.out
     with closing(sqlite3.connect(kitchen.folder / "refunds.db")) as db:

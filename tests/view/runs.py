@@ -132,6 +132,6 @@ def _value(hint: Any, text: str, copies: int) -> Any:
         return {text: _value(arguments[1], text, copies)}
     if hint in (Status, EventLine):
         return Status(text, "bad", text) if hint is Status else EventLine(text, "bad", text, text)
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return filled(hint, text, copies)
     return {str: text, int: 1, float: 0.4, bool: True}[hint]

@@ -18,38 +18,7 @@ from tercet.observe import instruments as i
 from tercet.observe.attributes import facts_of, short
 from tercet.observe.settings import STDERR
 from tercet.observe.tally import Tally
-
-_ACTIONS: dict[type[e.Event], tuple[str, str]] = {
-    e.SessionStarted: ("loop_started", "a run began"),
-    e.SessionResumed: ("loop_resumed", "a process took the run over"),
-    e.SessionPaused: ("loop_paused", "the run was let go of"),
-    e.SessionEnded: ("loop_ended", "the run ended"),
-    e.SessionCancelled: ("session_cancelled", "somebody cancelled the run"),
-    e.SessionExpired: ("session_expired", "the time of the run, or of its gate, is over"),
-    e.SessionMigrated: ("session_migrated", "the run was moved to another pack or snapshot"),
-    e.BudgetExtended: ("budget_extended", "an operator added to the budget"),
-    e.GivenUp: ("given_up", "the run went through more phases than it may"),
-    e.PlanProposed: ("plan_proposed", "a plan was proposed"),
-    e.PlanningFailed: ("planning_failed", "the planner has no plan"),
-    e.PlanReviewed: ("plan_reviewed", "the critic reviewed the plan"),
-    e.Intent: ("action_dispatched", "a call begins"),
-    e.Complete: ("action_completed", "a call happened"),
-    e.Abort: ("action_aborted", "a call did not happen, or nobody knows"),
-    e.StepRefused: ("step_refused", "a step is not called"),
-    e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
-    e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
-    e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
-    e.GateOpened: ("gate_opened", "the run waits for a person"),
-    e.GateAnswered: ("gate_answered", "a person answered"),
-    e.OutputsAccepted: ("outputs_accepted", "the outputs are accepted, and the steps that take them begin"),
-    e.AcceptanceLapsed: ("acceptance_lapsed", "people are asked again about outputs that were accepted"),
-    e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
-    e.CompensationBegun: ("compensation_begun", "effects are taken back"),
-    e.ModelAsked: ("model_asked", "a model is asked"),
-    e.ModelAnswered: ("model_answered", "a model answered, or did not"),
-    e.RunReported: ("run_reported", "the critic judged the run"),
-}
-"""The events that get a line, each with its action word and its sentence."""
+from tercet.view.events import TITLES
 
 
 class Entry(NamedTuple):
@@ -119,7 +88,7 @@ def _head(action: str, sentence: str) -> bytes:
     return b'","message":%b,"action":%b,' % (_encode(sentence), _encode(action))
 
 
-_HEADS = {kind: _head(*words) for kind, words in _ACTIONS.items()}
+_HEADS = {kind: _head(*words) for kind, words in TITLES.items()}
 _COMMIT = _head("commit", "the run was committed")
 _GATE_FAILURE = _head("gate_failure", "the run did not pass")
 _CHECKPOINT = _head("checkpoint_written", "a checkpoint was written")
@@ -162,7 +131,7 @@ _MORE_FIELDS: dict[type[e.Event], Callable[[Any], dict[str, Any]]] = {
     e.PlanProposed: lambda event: {"steps": len(event.plan.get("steps", ())), "planner": event.planner},
     e.SessionEnded: lambda event: {"status": event.status},
 }
-"""What a line says of an event besides the facts that are told of any event."""
+"""The fields of a line besides those that every event has."""
 
 
 def _fields_of(seq: int, event: e.Event) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""What a run's events, gates, steps and standing are called: the one vocabulary of terminal, report and log.
+"""View models: what people and consoles see of a run, as frozen dataclasses built once from its state and events.
 
-Everything here is plain data and plain text. Who prints it takes out what does not print, and chooses the colours.
+`events`, `session`, `gate`, `hand_off`, `plan`, `timeline`, `phases`, `quality`, `diff`, `evidence` and `revisions` hold the models,
+`run` all of them, and `vocabulary` the words. They are independent of any output: `terminal` and `html` render them.
+Text in a model is as it was recorded; a renderer removes what must not be printed.
 """

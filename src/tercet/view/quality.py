@@ -118,7 +118,7 @@ def _confidence(sure: Mapping[str, Any]) -> Confidence:
 
 
 def _parts(known: Confidence, features: Mapping[str, Any]) -> Iterator[ConfidencePart]:
-    names: Mapping[str, str] = FEATURES
+    names = {str(name): words for name, words in FEATURES.items()}
     for name, amount in known.parts.items():
         measured = float(features[name]) if name in features else None
         label = "to begin with" if name == BIAS else names[name]
@@ -428,7 +428,7 @@ def acceptance_text(state: State, events: Sequence[e.Event]) -> str:
         state.accepted.by if state.accepted else ()
     )
     partial = [each.actor for each in state.answers if each.answer == "accept_partial"]
-    limits = ", ".join(f"{each.name} {score(each.value)} of {each.limit:g}" for each in found.thresholds)
+    limits = ", ".join(f"{each.name} {score(each.value)} ≥ {each.limit:g}" for each in found.thresholds)
     rule = f"every limit of the decision holds ({limits})" if limits else "the decision sets no limit"
     if partial:
         accepted = f"accepted as partial by {both(partial)}: {found.reason}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -21,7 +22,6 @@ from tercet.view.html.curve import draw_curve
 from tercet.view.html.graph import draw_plan, step_anchor
 from tercet.view.html.safe_text import SafeText, Shown
 from tercet.view.html.timeline import draw_timeline
-from tercet.view.plan import PlanView
 from tercet.view.run import RunView
 from tercet.view.session import SessionView
 from tercet.view.text import as_sentence, count, elapsed, moment, score, spoken, took
@@ -52,9 +52,6 @@ def _environment(safe: SafeText) -> Environment:
             return safe.inline(query, 600)
         return safe.text(f"{fields.get('classification', '')}: {fields['query']}".removeprefix(": "), 600)
 
-    def draw(part: PlanView) -> Any:
-        return draw_plan(part, safe)
-
     environment = Environment(
         loader=PackageLoader("tercet.view.html"),
         autoescape=True,
@@ -63,40 +60,54 @@ def _environment(safe: SafeText) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "capitalized": lambda text: f"{text[:1].upper()}{text[1:]}",
+    filters: dict[str, Any] = {
+        "capitalized": _capitalized,
         "count": count,
         "elapsed": elapsed,
         "inline": safe.inline,
         "moment": moment,
-        "percent": lambda share: 0.0 if share is None else round(100 * min(1.0, max(0.0, share)), 1),
-        "plain": lambda number: f"{number:g}",
+        "percent": _percent,
+        "plain": "{:g}".format,
         "score": score,
         "sentence": as_sentence,
-        "signed": lambda number: f"{number:+.2f}".replace("-", "−"),
+        "signed": _signed,
         "spoken": spoken,
         "text": safe.text,
         "took": took,
-        "two_digits": lambda number: f"{number:.2g}",
+        "two_digits": "{:.2g}".format,
         "value": safe.value,
     }
-    environment.tests["multiline"] = lambda value: isinstance(value, str) and "\n" in value
-    environment.globals |= {
+    functions: dict[str, Any] = {
         "draw_curve": draw_curve,
-        "draw_plan": draw,
-        "draw_timeline": lambda found: draw_timeline(found, safe),
+        "draw_plan": partial(draw_plan, safe=safe),
+        "draw_timeline": partial(draw_timeline, safe=safe),
         "figures": _figures,
         "left_out": _left_out,
         "member": safe.member,
         "query_text": query_text,
         "step_anchor": step_anchor,
     }
+    environment.filters.update(filters)
+    environment.globals.update(functions)
+    environment.tests["multiline"] = lambda value: isinstance(value, str) and "\n" in value
     return environment
 
 
 def _policy(style: str) -> str:
     hashed = b64encode(sha256(style.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'"
+
+
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _percent(share: float | None) -> float:
+    return 0.0 if share is None else round(100 * min(1.0, max(0.0, share)), 1)
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.2f}".replace("-", "−")
 
 
 def _left_out(shown: Sequence[object], most: int, noun: str) -> Markup:

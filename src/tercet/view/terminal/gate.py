@@ -17,17 +17,15 @@ from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_object
 from tercet.core.state import Answer, OpenGate, State
 from tercet.view.gate import (
-    AttemptView,
     CallView,
     CompensationView,
     EarlierCallView,
     GateView,
-    HandOffView,
-    PlannedStep,
     ProducedView,
     SimilarCall,
     gate_view,
 )
+from tercet.view.hand_off import AttemptView, HandOffView, PlannedStep
 from tercet.view.quality import ExitView
 from tercet.view.terminal.events import STYLES, line_text
 from tercet.view.terminal.outputs import confidence_text, phase_lines, threshold_text
