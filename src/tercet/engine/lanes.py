@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import RunContext
 from tercet.contracts.errors import LimitError, NotDone, UsageError
-from tercet.contracts.lane import Lane, LaneEnvelope
+from tercet.contracts.lane import Lane, LaneEnvelope, LaneFrame
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
@@ -42,6 +43,12 @@ class LaneStart:
     """That of its parent: it decides what the lane may propose."""
     snapshot: str | None
     parent: ToolContext
+
+    def frame(self, ctx: RunContext) -> RunContext:
+        """The frame of the lane's run: its share of the iterations is in it already."""
+        budget = self.budget.model_copy(update={"max_iterations": ctx.run_budget.max_iterations})
+        lane = LaneFrame(name=self.lane.name, tools=self.tools)
+        return ctx.model_copy(update={"run_budget": budget, "lane": lane})
 
     @property
     def recorded(self) -> JsonObject:
