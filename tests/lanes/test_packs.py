@@ -62,7 +62,11 @@ def test_lanes_are_read_from_their_file(folder: Path) -> None:
     (lane,) = pack.lanes
     assert (lane.name, lane.budget.tool_calls, lane.max_fan_out) == ("research", 3, 2)
     (spec,) = pack.lane_tools
-    assert (spec.name, spec.mode, spec.result_trust) == ("lane.research", ApprovalMode.READ_ONLY, Trust.UNTRUSTED)
+    assert (spec.name, spec.mode, spec.result_trust) == (
+        "lane.research",
+        ApprovalMode.READ_ONLY,
+        Trust.UNTRUSTED,
+    )
     assert spec.authority == ("supplier",), "the lane's own decision marks the other as untrusted"
     other = (folder / "lanes.toml").read_text(encoding="utf-8").replace("max_fan_out = 2", "max_fan_out = 3")
     (folder / "lanes.toml").write_text(other, encoding="utf-8")
@@ -88,7 +92,9 @@ def test_a_pack_without_lanes_has_the_hash_that_it_had(workshop: Workshop) -> No
         ('type = "object", ', "", "lane_params", "properties"),
     ],
 )
-def test_check_finds_what_is_wrong_with_a_lane(folder: Path, old: str, new: str, code: str, said: str) -> None:
+def test_check_finds_what_is_wrong_with_a_lane(
+    folder: Path, old: str, new: str, code: str, said: str
+) -> None:
     """Each mistake has its place in the file, and a remedy."""
     text = (folder / "lanes.toml").read_text(encoding="utf-8")
     assert old in text

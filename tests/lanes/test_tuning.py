@@ -71,7 +71,9 @@ def test_no_search_opens_a_lane_to_more_risk() -> None:
     assert codes(TUNING) == []
     assert codes([{"value": "risk_tier", "choices": ["low", "high"]}]) == ["surface_unsafe"]
     assert codes([{"lane": "other", "value": "timeout_ms", "choices": [5]}]) == ["surface_missing"]
-    assert codes([{"value": "risk_tier", "choices": ["low"]}], risk_tiers=("low", "high")) == ["surface_missing"]
+    assert codes([{"value": "risk_tier", "choices": ["low"]}], risk_tiers=("low", "high")) == [
+        "surface_missing"
+    ]
 
 
 @pytest.mark.req("R284")
@@ -104,7 +106,9 @@ def test_a_candidate_of_a_lane_needs_runs_that_show_the_guardrail(workshop: Work
     assert broken(msgspec.structs.replace(recorded, lanes=0), msgspec.structs.replace(same, lanes=0)) == [
         "parent_effects_immutable"
     ]
-    assert broken(recorded, msgspec.structs.replace(same, unaccepted=("s.p1",))) == ["parent_effects_immutable"]
+    assert broken(recorded, msgspec.structs.replace(same, unaccepted=("s.p1",))) == [
+        "parent_effects_immutable"
+    ]
 
 
 def test_a_lane_declares_what_it_needs() -> None:

@@ -1,6 +1,6 @@
 """A worker process that runs a parent with many lanes, and dies where `TERCET_CRASH` says.
 
-    python -m lanes.worker JOURNAL TENANT FILE LANES BUDGET
+python -m lanes.worker JOURNAL TENANT FILE LANES BUDGET
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ def pack_of(lanes: int, budget: int) -> Pack:
                 {
                     "intent": "research",
                     "steps": (
-                        {"id": "a", "tool": "look.up", "params": {"supplier": {"$from": "request#/supplier"}}},
+                        {
+                            "id": "a",
+                            "tool": "look.up",
+                            "params": {"supplier": {"$from": "request#/supplier"}},
+                        },
                     ),
                     "outputs": {"price": {"$from": "a#/price"}},
                 },
