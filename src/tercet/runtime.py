@@ -400,7 +400,9 @@ class Runtime(People):
                 budget = self.pack.budget if _lane is None else _lane.budget
                 place = await nesting.reserve(self.journal, self.tenant, parent, session, budget)
                 owed.push_async_callback(self._give_back, place, session)
-            ctx = self._frame(now, owner, safety_mode, place, _lane)
+            ctx = self._frame(now, owner, safety_mode, place)
+            if _lane is not None:
+                ctx = _lane.frame(ctx)
             shelf = await self._shelf(request, now)
             # A planner of the caller's own might change the context that it is handed.
             is_shared = planner is None or isinstance(planner, str)
@@ -499,14 +501,7 @@ class Runtime(People):
             return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
-    def _frame(
-        self,
-        now: int,
-        actor: Actor,
-        safety_mode: ApprovalMode | None,
-        place: Place,
-        lane: LaneStart | None = None,
-    ) -> RunContext:
+    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
         """The frame of a new run, with its share of the iterations where it stands among others."""
         ctx = self.pack.run_context(
             run_id=f"run_{self._options.ids()}",
@@ -518,10 +513,8 @@ class Runtime(People):
         )
         if place.max_iterations is None:
             return ctx
-        own = ctx.run_budget if lane is None else lane.budget
-        budget = own.model_copy(update={"max_iterations": place.max_iterations})
-        frame = None if lane is None else opening.lane_frame(lane.recorded)
-        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth, "lane": frame})
+        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth})
 
     async def _give_back(self, place: Place, session: str) -> None:
         """Give back the iterations of a run that was never begun."""

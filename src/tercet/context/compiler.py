@@ -302,7 +302,9 @@ def _frame(
         gates=gates,
         policies=tuple(pack.policies),
         decisions=decisions,
-        lanes=tuple(lane for lane in pack.lanes if lane.tool_name in surfaced),
+        lanes=tuple(
+            lane for lane in sorted(pack.lanes, key=lambda lane: lane.name) if lane.tool_name in surfaced
+        ),
         risk_tiers={**USUAL_TIERS, **pack.risk_tiers},
         pack=pack.ref,
         pack_hash=pack.hash,

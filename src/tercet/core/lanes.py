@@ -7,7 +7,7 @@ of a new revision, each with its gates; rejected, nothing of them runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from tercet.contracts.lane import LaneEnvelope, LaneProposal, LaneUse
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import budget
+from tercet.core import events as e
 from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.dependencies import Results
 from tercet.core.plans import read_plan
@@ -133,7 +134,25 @@ def _steps(state: State) -> Sequence[Step]:
     return read_plan(state.plan).steps if state.plan else ()
 
 
+def dump_envelope(envelope: LaneEnvelope) -> JsonObject:
+    """Return an envelope as the result of the call that started the lane."""
+    used = envelope.used.model_dump(mode="json")
+    return envelope.model_dump(mode="json", exclude_defaults=True) | {"used": used}
+
+
 # --- in the parent ---
+
+
+def lane_results(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[JsonObject]:
+    """Yield the envelopes of the lanes that a run has started, in the order in which they ended."""
+    lanes: set[str] = set()
+    for event in events:
+        if isinstance(event, e.Intent):
+            (lanes.add if event.lane_calls else lanes.discard)(event.step)
+        elif isinstance(event, e.Complete) and event.step in lanes:
+            value = blobs.get(event.blob) if event.blob else event.value
+            if (envelope := as_object(value)) is not None:
+                yield envelope
 
 
 def envelope_fields(value: Any) -> budget.Fields:

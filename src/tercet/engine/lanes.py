@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tercet.contracts.budget import RunBudget
+from tercet.contracts.context import RunContext
 from tercet.contracts.errors import LimitError, NotDone, UsageError
-from tercet.contracts.lane import Lane, LaneEnvelope
+from tercet.contracts.lane import Lane, LaneFrame
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import JsonObject
 from tercet.core.fold.base import EMERGENCY_STOP
-from tercet.core.lanes import TIMEOUT, envelope_of
+from tercet.core.lanes import TIMEOUT, dump_envelope, envelope_of
 from tercet.core.state import State
 from tercet.engine.streams import nesting
 from tercet.executor.clock import Clock
@@ -42,6 +43,12 @@ class LaneStart:
     """That of its parent: it decides what the lane may propose."""
     snapshot: str | None
     parent: ToolContext
+
+    def frame(self, ctx: RunContext) -> RunContext:
+        """The frame of the lane's run: its share of the iterations is in it already."""
+        budget = self.budget.model_copy(update={"max_iterations": ctx.run_budget.max_iterations})
+        lane = LaneFrame(name=self.lane.name, tools=self.tools)
+        return ctx.model_copy(update={"run_budget": budget, "lane": lane})
 
     @property
     def recorded(self) -> JsonObject:
@@ -123,7 +130,7 @@ class _LaneCall:
             )
         if not state.is_over:
             state = await self._end(session, state, owner, context)
-        return _dump(envelope_of(state, code=TIMEOUT if is_late else ""))
+        return dump_envelope(envelope_of(state, code=TIMEOUT if is_late else ""))
 
     def _time_left(self, context: ToolContext) -> int:
         """How long the lane may take: what it declares, or what is left until its parent stops waiting."""
@@ -175,12 +182,6 @@ class _LaneCall:
         if not ended.is_over:
             raise NotDone(f"lane {self._lane.name} did not end: {ended.reason}", code=PAUSED)
         return ended
-
-
-def _dump(envelope: LaneEnvelope) -> JsonObject:
-    return envelope.model_dump(mode="json", exclude_defaults=True) | {
-        "used": envelope.used.model_dump(mode="json")
-    }
 
 
 def budget_of_lane(lane: Lane, own: RunBudget, left_ms: int) -> RunBudget:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from tercet.core import events as e
+from tercet.core.lanes import lane_results
 from tercet.core.messages import inbox_of
 from tercet.core.table import blobs_of
-from tercet.engine.session_reader import load_history
+from tercet.engine.session_reader import History, load_history
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Journal, StoredCheckpoint
 from tercet.journal.side_stream import read_all
@@ -29,11 +30,36 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the bundle says about the run, where it comes from one: replay compares it with the events."""
     inbox: dict[int, bytes] = {}
     """What people said to the session, by its position in the inbox, as far as it is kept."""
+    lanes: tuple[Recording, ...] = ()
+    """The lanes that it started, as far as they are kept."""
 
 
 async def load(journal: Journal, tenant: str, session: str) -> Recording:
     """A run out of a journal, its chain checked; raises `UsageError` if there is no such session."""
     history = await load_history(journal, tenant, session, has_checkpoints=True)
+    recording = await _load_own(journal, tenant, session, history)
+    found = [name for name in lanes_of(history.events, recording.blobs) if name != session]
+    if not found:
+        return recording
+    kept = [name for name in found if (await journal.head(tenant, name)).seq]
+    lanes = [await load(journal, tenant, name) for name in kept]
+    return msgspec.structs.replace(recording, lanes=tuple(lanes))
+
+
+def lanes_of(events: Iterable[e.Event], blobs: Mapping[str, bytes]) -> list[str]:
+    """Return the sessions of the lanes that a run has started, each once."""
+    large = {digest: msgspec.json.decode(data) for digest, data in _large(events, blobs)}
+    return list(dict.fromkeys(str(each.get("session_id", "")) for each in lane_results(events, large)))
+
+
+def _large(events: Iterable[e.Event], blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the large results of lanes."""
+    for event in events:
+        if isinstance(event, e.Complete) and event.lane_calls and event.blob in blobs:
+            yield event.blob, blobs[event.blob]
+
+
+async def _load_own(journal: Journal, tenant: str, session: str, history: History) -> Recording:
     return Recording(
         tenant=tenant,
         session=session,

@@ -25,6 +25,7 @@ from tercet.replay.answers import Derived, derive
 from tercet.replay.bundle.manifest import facts_of
 from tercet.replay.comparison import NOTHING, brief, compare, differing, event_type, not_due
 from tercet.replay.guard import IoRefused, guarded
+from tercet.replay.lanes import judge_lanes
 from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recorded_run import RecordedRun
@@ -52,7 +53,8 @@ def replay_recording(recording: Recording, rulebook: RuleSource | None = None) -
     rules = rulebook or RuleSource()
     rules.prepare(recording)
     with guarded():
-        return _Replay(recording, rules).report()
+        report = _Replay(recording, rules).report()
+    return judge_lanes(report, recording, lambda lane: replay_recording(lane, rules))
 
 
 def replay_many(

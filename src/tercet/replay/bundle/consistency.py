@@ -44,7 +44,7 @@ class Consistency:
             return "the manifest is too long"
         if header.kind == "event":
             return self._begin_event(header)
-        place = _place(header)
+        place = self._place_of(header)
         if self._place and place <= self._place:
             return "it does not stand in order"
         self._place = place
@@ -101,13 +101,21 @@ class Consistency:
         self._packs += header.kind == "pack"
         if header.kind in ("file", "end") and self._packs < len(packs):
             return "a pack is missing that the manifest names as included"
-        if header.kind == "checkpoint" and header.stream != manifest.session:
+        if header.kind == "checkpoint" and all(header.stream != entry.name for entry in manifest.streams):
             return f"the bundle is of {manifest.session}"
         if header.kind == "pack" and header.sha256 not in packs:
             return "the run was not pinned to this pack"
         if header.kind == "file" and header.pack not in packs:
             return "it is of a pack that the run was not pinned to"
         return ""
+
+    def _place_of(self, header: Header) -> tuple[Any, ...]:
+        """By what the records of a kind are ordered."""
+        if header.kind != "checkpoint" or self.manifest is None:
+            return _place(header)
+        names = [entry.name for entry in self.manifest.streams]
+        stream = names.index(header.stream) if header.stream in names else len(names)
+        return (stream, *_place(header))
 
 
 def _fault(manifest: Manifest | None) -> str:

@@ -6,7 +6,7 @@ is over gives the same file again. A run that is still going is exported as far 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest, PackEntry, StreamEntry, encode_manifest, facts_of
 from tercet.replay.bundle.signing import PrivateKey
 from tercet.replay.bundle.writing import BundleWriter, new_file
+from tercet.replay.recording import Recording, load
 
 _PAGE = 100
 """How many events are in memory at a time."""
@@ -85,19 +86,34 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
     state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
-    position = START
+    position, has_lanes = START, False
     async for page in _pages(journal, tenant, session, state.position):
         position = follow(position, page, stream=session)
         for stored in page:
             event = codec.decode(stored.data)
             named.update(blobs_of(event))
+            has_lanes |= isinstance(event, e.Intent) and event.lane_calls > 0
             if isinstance(event, e.SessionStarted | e.SessionMigrated):
                 pins.pop(event.pack_hash, None)  # the last one is the one that it is pinned to now
                 pins[event.pack_hash] = event.pack
     if position.seq < state.position:
         raise JournalCorrupt(f"event {position.seq + 1} of stream {session}", "it is missing")
     _demand_pinned(session, pins, given)
-    return _manifest(state, pins, given, await _streams(journal, tenant, session, position)), named
+    streams = list(await _streams(journal, tenant, session, position))
+    if has_lanes:
+        recording = await load(journal, tenant, session)
+        for lane in _with_inner(recording.lanes):
+            end = await verify_chain(journal, tenant, lane.session)
+            streams += await _streams(journal, tenant, lane.session, end)
+            named |= lane.blobs.keys()
+    return _manifest(state, pins, given, tuple(streams)), named
+
+
+def _with_inner(lanes: Sequence[Recording]) -> Iterator[Recording]:
+    """The lanes of a run, and those that they have started."""
+    for lane in lanes:
+        yield lane
+        yield from _with_inner(lane.lanes)
 
 
 def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> None:
@@ -155,13 +171,15 @@ async def _add_streams(writer: BundleWriter, journal: Journal, manifest: Manifes
 
 
 async def _add_checkpoints(writer: BundleWriter, journal: Journal, manifest: Manifest) -> None:
-    session, end = manifest.session, manifest.streams[0].events
-    seq = 0
-    while page := await journal.checkpoints(manifest.tenant, session, after=seq, limit=_PAGE):
-        for stored in page:
-            if stored.seq <= end:
-                writer.add("checkpoint", stored.data, stream=session, seq=stored.seq, checkpoint=stored.kind)
-        seq = page[-1].seq
+    for entry in manifest.streams:
+        seq = 0
+        while page := await journal.checkpoints(manifest.tenant, entry.name, after=seq, limit=_PAGE):
+            for stored in page:
+                if stored.seq <= entry.events:
+                    writer.add(
+                        "checkpoint", stored.data, stream=entry.name, seq=stored.seq, checkpoint=stored.kind
+                    )
+            seq = page[-1].seq
 
 
 async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest, named: set[str]) -> None:

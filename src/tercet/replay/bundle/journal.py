@@ -38,11 +38,8 @@ class BundleJournal:
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self._read: dict[str, list[Stored]] = {}
+        self._points: dict[str, list[StoredCheckpoint]] = {}
         self._closed = False
-
-    @cached_property
-    def _checkpoints(self) -> list[StoredCheckpoint]:
-        return list(self._bundle.checkpoints())
 
     @cached_property
     def _row(self) -> SessionRow:
@@ -97,8 +94,11 @@ class BundleJournal:
 
     def _of(self, tenant: str, stream: str) -> list[StoredCheckpoint]:
         self._demand_open()
-        is_ours = (tenant, stream) == (self._bundle.manifest.tenant, self._bundle.manifest.session)
-        return self._checkpoints if is_ours else []
+        if tenant != self._bundle.manifest.tenant:
+            return []
+        if stream not in self._points:
+            self._points[stream] = list(self._bundle.checkpoints(stream))
+        return self._points[stream]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
         """The bytes with this digest."""

@@ -118,10 +118,12 @@ class Bundle:
             chain = link(chain, data)
             yield Stored(record.header.seq or 0, data, chain)
 
-    def checkpoints(self) -> Iterator[StoredCheckpoint]:
-        """The checkpoints of the session, in order."""
+    def checkpoints(self, stream: str | None = None) -> Iterator[StoredCheckpoint]:
+        """The checkpoints of a stream, in order; by default those of the session."""
         for record in self._checkpoints:
             header = record.header
+            if header.stream != (stream or self.manifest.session):
+                continue
             data = self._payload(record)
             yield StoredCheckpoint(header.seq or 0, header.checkpoint or "point", hash_bytes(data), data)
 
