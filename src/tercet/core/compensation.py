@@ -21,8 +21,8 @@ from tercet.policy.resolution import ResolutionError, Resolver, resolve
 
 
 def bind_compensation(
-    setting: RunConfig,
-    course: ExecutionPlan,
+    config: RunConfig,
+    execution_plan: ExecutionPlan,
     call: EffectiveStep,
     params: dict[str, Any],
     results: Mapping[str, Any],
@@ -34,23 +34,23 @@ def bind_compensation(
     """
     way = call.compensate
     is_final = call.leaves_nothing or call.reversibility is Reversibility.IRREVERSIBLE
-    if way is None or is_final or not setting.is_strict:
+    if way is None or is_final or not config.is_strict:
         return None
-    tool = course.tools.get(way.tool)
+    tool = execution_plan.tools.get(way.tool)
     given = way.params if tool is None else unaliased(way.params, tool.aliases)[0]
     if call.step.compensate is None:
         try:
             return BoundCompensation(
-                tool=way.tool, params=_bind_params(given, params, results, setting.evidence)
+                tool=way.tool, params=_bind_params(given, params, results, config.evidence)
             )
         except ResolutionError as error:
             return BoundCompensation(tool=way.tool, error=error.message)
-    review = setting.review(course.plan)
+    review = config.review(execution_plan.plan)
     origins, is_trusted = compensation_origins(review, call.step.id)
-    unbound = setting.spec.unbound_gate
+    unbound = config.spec.unbound_gate
     return BoundCompensation(
         tool=way.tool,
-        params=_bind_params(given, params, results, setting.evidence),
+        params=_bind_params(given, params, results, config.evidence),
         proposed=True,
         evidence=pinned(call.step),
         gates=() if is_trusted or unbound is None else (unbound,),

@@ -174,7 +174,7 @@ class ExecutionPlan:
     def of(
         cls, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec] | None = None
     ) -> ExecutionPlan:
-        """The course of a plan over a surface; `tools` are those of the pack, of which any may be a step's way back."""
+        """Index a plan over a surface; `tools` are those of the pack, any of which may compensate a step."""
         drawn = plan.graph
         waiting = _downstream(drawn)
         return cls(
@@ -207,7 +207,7 @@ class ExecutionPlan:
         return known
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
-        """The same course with the steps that take others back, none of which can end the run."""
+        """Return the same plan with the steps that compensate others, none of which can end the run."""
         ways = {way.name: way for way in undo if way.tool}
         steps = {name: _compensating_step(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}

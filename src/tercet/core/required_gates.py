@@ -19,35 +19,35 @@ from tercet.critic.rules import policies_hold
 
 
 def gates_of(
-    setting: RunConfig,
-    course: ExecutionPlan,
+    config: RunConfig,
+    execution_plan: ExecutionPlan,
     name: str,
     params: dict[str, Any],
     progress: Progress = NO_PROGRESS,
 ) -> tuple[str, ...]:
     """The names of the gates that a step waits for with these parameters, worked out once for what is known by then."""
-    if not setting.compiled.gates:
+    if not config.compiled.gates:
         return ()
-    known = course.demanded.get(name)
+    known = execution_plan.demanded.get(name)
     if known is None or known[0] != (params, progress):
-        gates = _demanded(setting, course, name, params, progress)
-        known = course.demanded[name] = ((params, progress), gates)
-    tool = course.calls[name].tool.name if name in course.calls else ""
-    held = (gate for each in setting.compiled.changed_at(name, tool) for gate in each.gates)
+        gates = _demanded(config, execution_plan, name, params, progress)
+        known = execution_plan.demanded[name] = ((params, progress), gates)
+    tool = execution_plan.calls[name].tool.name if name in execution_plan.calls else ""
+    held = (gate for each in config.compiled.changed_at(name, tool) for gate in each.gates)
     # A call that an approver changed waits where it was changed, even if its new values would not be asked about.
     return tuple(
-        dict.fromkeys((*known[1], *(gate for gate in held if gate in setting.compiled.gates_by_name)))
+        dict.fromkeys((*known[1], *(gate for gate in held if gate in config.compiled.gates_by_name)))
     )
 
 
 def compensation_gates(
-    setting: RunConfig, course: ExecutionPlan, plan: Plan, name: str, undo: Undo
+    config: RunConfig, execution_plan: ExecutionPlan, plan: Plan, name: str, undo: Undo
 ) -> tuple[str, ...]:
     """Return the names of the gates that a proposed compensation waits for; `plan` holds it as a step of this name."""
-    if not setting.compiled.gates:
+    if not config.compiled.gates:
         return ()
     called = resolved_review(
-        setting.ctx, setting.compiled, setting.spec, plan, name, undo.params, planned=course.plan
+        config.ctx, config.compiled, config.spec, plan, name, undo.params, planned=execution_plan.plan
     )
     exhaust(policies_hold(called))
     demand_gates(called)
@@ -56,10 +56,12 @@ def compensation_gates(
 
 
 def _demanded(
-    setting: RunConfig, course: ExecutionPlan, name: str, params: dict[str, Any], progress: Progress
+    config: RunConfig, execution_plan: ExecutionPlan, name: str, params: dict[str, Any], progress: Progress
 ) -> tuple[str, ...]:
-    planned = setting.review(course.plan)
-    called = resolved_review(setting.ctx, setting.compiled, setting.spec, course.plan, name, params, progress)
+    planned = config.review(execution_plan.plan)
+    called = resolved_review(
+        config.ctx, config.compiled, config.spec, execution_plan.plan, name, params, progress
+    )
     exhaust(authority_is_bound(planned))
     exhaust(policies_hold(called))
     demand_gates(called)

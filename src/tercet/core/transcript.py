@@ -50,12 +50,11 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
     intents: dict[str, e.Intent] = {}
     gates: dict[str, str] = {}
     for event in events:
-        kind = type(event)
-        if kind is e.Intent:  # nearly all are of this kind or the next
+        if type(event) is e.Intent:  # most events of a run are these, or complete them
             if event.tool:
                 intents[event.step] = event
             continue
-        if kind not in _OF_CALLS:
+        if type(event) not in _OF_CALLS:
             continue
         match event:
             case e.Complete() if event.step in intents:
@@ -147,8 +146,8 @@ def _entry(
 
 
 def run_of(
-    setting: RunConfig,
-    course: ExecutionPlan,
+    config: RunConfig,
+    execution_plan: ExecutionPlan,
     state: State,
     events: Sequence[e.Event],
     blobs: Mapping[str, Any],
@@ -165,12 +164,12 @@ def run_of(
     return unchecked(
         Run,
         {
-            "context": setting.ctx,
-            "spec": setting.spec,
-            "compiled": setting.compiled,
-            "plan": course.plan,
+            "context": config.ctx,
+            "spec": config.spec,
+            "compiled": config.compiled,
+            "plan": execution_plan.plan,
             "transcript": transcript(events if is_whole else _of_this_plan(state, events), blobs),
-            "skipped": skipped + undelivered(course.plan, state),
+            "skipped": skipped + undelivered(execution_plan.plan, state),
             "approvals": approvals(state),
             "outputs": state.outputs,
             "used": budget_use(state.used),
