@@ -208,56 +208,50 @@ def test_the_last_rung_asks_another_model(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R246")
-def test_a_person_is_handed_the_diagnosis_and_the_whole_story(workshop: Workshop, url: str) -> None:
+async def test_a_person_is_handed_the_diagnosis_and_the_whole_story(workshop: Workshop, url: str) -> None:
     """The packet says what is wrong, why, what was tried and why that was given up; the story tells every look at it."""
     pack = desk(workshop, {"letter": GOOD}, **TONE_ONLY)
 
-    async def main() -> None:
-        critic, weak = model(*[BAD_TONE] * 9), model(*["no JSON"] * 9)
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(pack, journal, critics=[critic], repairers=[weak]) as runtime,
-        ):
-            result = await run_accepted(runtime)
-            assert result.gate is not None
-            data = await runtime.journal.blob("default", result.gate.shown["packet"])
-            packet = HandOff.model_validate(msgspec.json.decode(data))
-            assert "tone: the tone is curt" in packet.reason
-            assert "every fitting repair was tried" in packet.reason
-            whats = [each["what"] for each in packet.attempts]
-            assert [what for what in whats if what in ("verified", "critiqued", "repaired")] == [
-                "verified", "critiqued", "repaired", "verified", "critiqued",
-            ]  # fmt: skip
-            (repaired,) = [each for each in packet.attempts if each["what"] == "repaired"]
-            assert repaired["outcome"] == "escalated"
-            assert [entry["success"] for entry in repaired["log"]] == [False] * weak.calls
-            assert whats.count("asked") == critic.calls + weak.calls
-            await runtime.decide(result.gate.id, "accept_partial", actor=BOB, note="good enough")
-            done = await runtime.resume(result.session_id)
-            record = await runtime.record(result.session_id)
-            assert (done.status, record["report"]["status"]) == ("completed", "partial")
-
-    workshop.run(main())
+    critic, weak = model(*[BAD_TONE] * 9), model(*["no JSON"] * 9)
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(pack, journal, critics=[critic], repairers=[weak]) as runtime,
+    ):
+        result = await run_accepted(runtime)
+        assert result.gate is not None
+        data = await runtime.journal.blob("default", result.gate.shown["packet"])
+        packet = HandOff.model_validate(msgspec.json.decode(data))
+        assert "tone: the tone is curt" in packet.reason
+        assert "every fitting repair was tried" in packet.reason
+        whats = [each["what"] for each in packet.attempts]
+        assert [what for what in whats if what in ("verified", "critiqued", "repaired")] == [
+            "verified", "critiqued", "repaired", "verified", "critiqued",
+        ]  # fmt: skip
+        (repaired,) = [each for each in packet.attempts if each["what"] == "repaired"]
+        assert repaired["outcome"] == "escalated"
+        assert [entry["success"] for entry in repaired["log"]] == [False] * weak.calls
+        assert whats.count("asked") == critic.calls + weak.calls
+        await runtime.decide(result.gate.id, "accept_partial", actor=BOB, note="good enough")
+        done = await runtime.resume(result.session_id)
+        record = await runtime.record(result.session_id)
+        assert (done.status, record["report"]["status"]) == ("completed", "partial")
 
 
 @pytest.mark.req("R207")
-def test_what_is_left_tells_of_the_repairs(workshop: Workshop, url: str) -> None:
+async def test_what_is_left_tells_of_the_repairs(workshop: Workshop, url: str) -> None:
     """Provenance has every attempt and the scores, the audit every log and the final scores of the rubric."""
     pack = desk(workshop, {"letter": LEAKY})
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await run_accepted(runtime)
-            left = await runtime.artifact(result.session_id)
-            assert isinstance(left, AgentResult)
-            (entry,) = left.provenance.repair_history.entries
-            assert (entry.root_cause, entry.success, entry.means) == ("SAFETY_VIOLATION", True, "rule")
-            assert left.audit.all_repair_logs == (left.provenance.repair_history,)
-            assert left.provenance.verification_scores["verify"] > 0
-            assert left.audit.final_quality_scores["safety"] == 1.0
-            assert left.audit.final_quality_scores["correctness"] >= 0.85
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await run_accepted(runtime)
+        left = await runtime.artifact(result.session_id)
+        assert isinstance(left, AgentResult)
+        (entry,) = left.provenance.repair_history.entries
+        assert (entry.root_cause, entry.success, entry.means) == ("SAFETY_VIOLATION", True, "rule")
+        assert left.audit.all_repair_logs == (left.provenance.repair_history,)
+        assert left.provenance.verification_scores["verify"] > 0
+        assert left.audit.final_quality_scores["safety"] == 1.0
+        assert left.audit.final_quality_scores["correctness"] >= 0.85
 
 
 def test_a_model_that_does_not_answer_leaves_the_outputs_as_they_are(workshop: Workshop) -> None:

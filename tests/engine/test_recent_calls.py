@@ -74,79 +74,70 @@ async def recent_at(runtime: Runtime, result: RunResult) -> tuple[RecentCall, ..
     return listed.recent
 
 
-def test_a_gate_shows_the_same_call_and_similar_ones(workshop: Workshop, url: str) -> None:
+async def test_a_gate_shows_the_same_call_and_similar_ones(workshop: Workshop, url: str) -> None:
     """The same first, then those to the same account, the newest first; calls to others are not shown."""
     pack = payments(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            same = await wait_at_gate(runtime)
-            assert await recent_at(runtime, same) == ()
-            await finish(runtime, same)
-            small: list[RunResult] = []
-            for cents in (7, 8):
-                await workshop.clock.sleep(1_000)
-                small.append(await runtime.run(ASK, plan=pay(cents, memo="lunch"), actor=ADA))
-            await runtime.run(ASK, plan=pay(9, to="eve"), actor=ADA)
-            found = await recent_at(runtime, await wait_at_gate(runtime))
-            assert [(each.session, each.identical) for each in found] == [
-                (same.session_id, True),
-                (small[1].session_id, False),
-                (small[0].session_id, False),
-            ]
-            assert [each.params for each in found] == [
-                {"to": "bob", "cents": 100},
-                {"to": "bob", "cents": 8},
-                {"to": "bob", "cents": 7},
-            ]
-            assert {each.outcome for each in found} == {"done"}
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        same = await wait_at_gate(runtime)
+        assert await recent_at(runtime, same) == ()
+        await finish(runtime, same)
+        small: list[RunResult] = []
+        for cents in (7, 8):
+            await workshop.clock.sleep(1_000)
+            small.append(await runtime.run(ASK, plan=pay(cents, memo="lunch"), actor=ADA))
+        await runtime.run(ASK, plan=pay(9, to="eve"), actor=ADA)
+        found = await recent_at(runtime, await wait_at_gate(runtime))
+        assert [(each.session, each.identical) for each in found] == [
+            (same.session_id, True),
+            (small[1].session_id, False),
+            (small[0].session_id, False),
+        ]
+        assert [each.params for each in found] == [
+            {"to": "bob", "cents": 100},
+            {"to": "bob", "cents": 8},
+            {"to": "bob", "cents": 7},
+        ]
+        assert {each.outcome for each in found} == {"done"}
 
 
-def test_what_is_shown_does_not_change_what_is_approved(workshop: Workshop) -> None:
+async def test_what_is_shown_does_not_change_what_is_approved(workshop: Workshop) -> None:
     """A call that another run makes meanwhile is shown, and the digest stays the same."""
     pack = payments(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            waiting = await wait_at_gate(runtime)
-            assert waiting.gate is not None
-            await runtime.run(ASK, plan=pay(7), actor=ADA)
-            [listed] = await runtime.gates()
-            assert (len(listed.recent), listed.digest) == (1, waiting.gate.digest)
-            await finish(runtime, waiting)
-            assert (await runtime.state(waiting.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        waiting = await wait_at_gate(runtime)
+        assert waiting.gate is not None
+        await runtime.run(ASK, plan=pay(7), actor=ADA)
+        [listed] = await runtime.gates()
+        assert (len(listed.recent), listed.digest) == (1, waiting.gate.digest)
+        await finish(runtime, waiting)
+        assert (await runtime.state(waiting.session_id)).status == "completed"
 
 
-def test_at_most_five_calls_of_the_last_thirty_days_are_shown(workshop: Workshop) -> None:
+async def test_at_most_five_calls_of_the_last_thirty_days_are_shown(workshop: Workshop) -> None:
     """An identical call is shown although many similar ones are newer."""
     pack = payments(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            await finish(runtime, await wait_at_gate(runtime, 500))
-            await workshop.clock.sleep(20 * DAY_MS)
-            same = await wait_at_gate(runtime)
-            await finish(runtime, same)
-            for cents in range(1, 10):
-                await workshop.clock.sleep(1)
-                await runtime.run(ASK, plan=pay(cents), actor=ADA)
-            found = await recent_at(runtime, await wait_at_gate(runtime))
-            assert len(found) == MOST
-            assert found[0].session == same.session_id
-            await workshop.clock.sleep(29 * DAY_MS)
-            late = await wait_at_gate(runtime)
-            assert len(await recent_at(runtime, late)) == MOST
-            await workshop.clock.sleep(2 * DAY_MS)
-            assert await recent_at(runtime, await wait_at_gate(runtime)) == ()
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        await finish(runtime, await wait_at_gate(runtime, 500))
+        await workshop.clock.sleep(20 * DAY_MS)
+        same = await wait_at_gate(runtime)
+        await finish(runtime, same)
+        for cents in range(1, 10):
+            await workshop.clock.sleep(1)
+            await runtime.run(ASK, plan=pay(cents), actor=ADA)
+        found = await recent_at(runtime, await wait_at_gate(runtime))
+        assert len(found) == MOST
+        assert found[0].session == same.session_id
+        await workshop.clock.sleep(29 * DAY_MS)
+        late = await wait_at_gate(runtime)
+        assert len(await recent_at(runtime, late)) == MOST
+        await workshop.clock.sleep(2 * DAY_MS)
+        assert await recent_at(runtime, await wait_at_gate(runtime)) == ()
 
 
-def test_what_became_of_a_call_is_shown(workshop: Workshop) -> None:
+async def test_what_became_of_a_call_is_shown(workshop: Workshop) -> None:
     """One that did not happen is told from one of unknown outcome."""
 
     async def behave(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -156,18 +147,15 @@ def test_what_became_of_a_call_is_shown(workshop: Workshop) -> None:
 
     pack = payments(workshop, behave)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            for cents in (1, 2):
-                await runtime.run(ASK, plan=pay(cents), actor=ADA)
-                await workshop.clock.sleep(1)
-            found = await recent_at(runtime, await wait_at_gate(runtime))
-            assert [each.outcome for each in found] == ["unknown", "not_done"]
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        for cents in (1, 2):
+            await runtime.run(ASK, plan=pay(cents), actor=ADA)
+            await workshop.clock.sleep(1)
+        found = await recent_at(runtime, await wait_at_gate(runtime))
+        assert [each.outcome for each in found] == ["unknown", "not_done"]
 
 
-def test_a_gate_does_not_show_the_call_that_it_is_about(workshop: Workshop) -> None:
+async def test_a_gate_does_not_show_the_call_that_it_is_about(workshop: Workshop) -> None:
     """Somebody who is asked whether a call happened sees the others."""
 
     async def lost(_: ToolContext, __: dict[str, Any]) -> Any:
@@ -175,19 +163,16 @@ def test_a_gate_does_not_show_the_call_that_it_is_about(workshop: Workshop) -> N
 
     pack = payments(workshop, lost)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            first = await runtime.run(ASK, plan=pay(1), actor=ADA)
-            second = await runtime.run(ASK, plan=pay(1), actor=ADA)
-            assert second.gate is not None
-            assert second.gate.kind == "reconcile"
-            found = await recent_at(runtime, second)
-            assert [(each.session, each.identical) for each in found] == [(first.session_id, True)]
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        first = await runtime.run(ASK, plan=pay(1), actor=ADA)
+        second = await runtime.run(ASK, plan=pay(1), actor=ADA)
+        assert second.gate is not None
+        assert second.gate.kind == "reconcile"
+        found = await recent_at(runtime, second)
+        assert [(each.session, each.identical) for each in found] == [(first.session_id, True)]
 
 
-def test_secrets_are_not_shown_and_other_parameters_are_left_out(workshop: Workshop) -> None:
+async def test_secrets_are_not_shown_and_other_parameters_are_left_out(workshop: Workshop) -> None:
     """Only what calls are compared by is shown, without what is secret by its name or its shape."""
     key = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
     given = {
@@ -201,19 +186,16 @@ def test_secrets_are_not_shown_and_other_parameters_are_left_out(workshop: Works
     }
     pack = payments(workshop, parameters=given, identity=("to", "api_key", "note", "cents"))
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            secret: dict[str, Any] = {"api_key": "open sesame", "note": [f"use {key}"], "text": "dear bob"}
-            await runtime.run(ASK, plan=pay(1, **secret), actor=ADA)
-            [found] = await recent_at(runtime, await wait_at_gate(runtime))
-            assert found.params == {
-                "to": "bob",
-                "api_key": "[redacted]",
-                "note": ["use [redacted]"],
-                "cents": 1,
-            }
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        secret: dict[str, Any] = {"api_key": "open sesame", "note": [f"use {key}"], "text": "dear bob"}
+        await runtime.run(ASK, plan=pay(1, **secret), actor=ADA)
+        [found] = await recent_at(runtime, await wait_at_gate(runtime))
+        assert found.params == {
+            "to": "bob",
+            "api_key": "[redacted]",
+            "note": ["use [redacted]"],
+            "cents": 1,
+        }
 
 
 class Counting:
@@ -228,39 +210,33 @@ class Counting:
         return getattr(self.inner, name)
 
 
-def test_no_more_is_read_when_there_are_more_sessions(workshop: Workshop) -> None:
+async def test_no_more_is_read_when_there_are_more_sessions(workshop: Workshop) -> None:
     """The journal is asked a bounded number of times, and never for a list of sessions."""
     pack = payments(workshop)
 
-    async def main() -> None:
-        journal = MemoryJournal()
-        seen: list[Counter[str]] = []
-        async with workshop.runtime(pack, journal) as runtime:
-            for number in range(60):
-                await runtime.run(ASK, plan=pay(number % 90 + 1), actor=ADA)
-                if number in (10, 59):
-                    result = await wait_at_gate(runtime)
-                    assert result.gate is not None
-                    counting: Any = Counting(journal)
-                    now = workshop.clock.now()
-                    await recent_calls(counting, "default", result.session_id, result.gate, now)
-                    seen.append(counting.asked)
-        assert seen[0] == seen[1]
-        assert seen[0]["claims"] == 1
-        assert "sessions" not in seen[0]
-
-    workshop.run(main())
+    journal = MemoryJournal()
+    seen: list[Counter[str]] = []
+    async with workshop.runtime(pack, journal) as runtime:
+        for number in range(60):
+            await runtime.run(ASK, plan=pay(number % 90 + 1), actor=ADA)
+            if number in (10, 59):
+                result = await wait_at_gate(runtime)
+                assert result.gate is not None
+                counting: Any = Counting(journal)
+                now = workshop.clock.now()
+                await recent_calls(counting, "default", result.session_id, result.gate, now)
+                seen.append(counting.asked)
+    assert seen[0] == seen[1]
+    assert seen[0]["claims"] == 1
+    assert "sessions" not in seen[0]
 
 
-def test_the_search_uses_the_index_of_claims(workshop: Workshop, file: str) -> None:
+async def test_the_search_uses_the_index_of_claims(workshop: Workshop, file: str) -> None:
     """A table of claims of any size is not read through."""
     pack = payments(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(file) as journal, workshop.runtime(pack, journal) as runtime:
-            await runtime.run(ASK, plan=pay(1), actor=ADA)
-
-    workshop.run(main())
+    async with workshop.journal(file) as journal, workshop.runtime(pack, journal) as runtime:
+        await runtime.run(ASK, plan=pay(1), actor=ADA)
     with sqlite3.connect(Path(file.removeprefix("sqlite:///"))) as database:
         found = database.execute(
             f"EXPLAIN QUERY PLAN {QUERIES['list_claims']}", ("t", "a", "b", 9)
@@ -272,18 +248,15 @@ def test_the_search_uses_the_index_of_claims(workshop: Workshop, file: str) -> N
 @pytest.mark.parametrize(
     "declared", [{}, {"identity": None, "authority": ("to",)}, {"identity": None}], ids=str
 )
-def test_a_checked_journal_has_the_keys_of_recent_calls(
+async def test_a_checked_journal_has_the_keys_of_recent_calls(
     workshop: Workshop, file: str, declared: dict[str, Any]
 ) -> None:
     """`tercet journal check` derives them from the events."""
     pack = payments(workshop, **declared)
 
-    async def main() -> None:
-        async with workshop.journal(file) as journal:
-            async with workshop.runtime(pack, journal) as runtime:
-                await runtime.run(ASK, plan=pay(1, to="o1"), actor=ADA)
-            checked: Any = journal
-            assert (await check_journal(checked, None, progress=lambda _: None)).problems == []
-            assert await journal.claims("default", "recent:")
-
-    workshop.run(main())
+    async with workshop.journal(file) as journal:
+        async with workshop.runtime(pack, journal) as runtime:
+            await runtime.run(ASK, plan=pay(1, to="o1"), actor=ADA)
+        checked: Any = journal
+        assert (await check_journal(checked, None, progress=lambda _: None)).problems == []
+        assert await journal.claims("default", "recent:")

@@ -44,126 +44,106 @@ def refused(number: int) -> Plan:
 
 
 @pytest.mark.req("R106", "R108", "R130", "R146")
-def test_a_run_goes_through_its_phases(workshop: Workshop, url: str) -> None:
+async def test_a_run_goes_through_its_phases(workshop: Workshop, url: str) -> None:
     """Plan, review, execute, score, consolidate, finalize: each leaves its event, in this order."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            result = await runtime.run(
-                ASK,
-                plan=plan(step("a"), step("b", depends_on=("a",)), outputs={"x": {"$from": "b#/n"}}),
-                actor=ADA,
-            )
-            assert (result.status, result.outputs, result.steps_done) == ("completed", {"x": "b"}, 2)
-            assert result.report["status"] == "completed"
-            assert names(await events(journal, result.session_id)) == [
-                "session_started", "plan_proposed", "decomposed", "evidence_retrieved", "plan_reviewed",
-                "INTENT", "COMPLETE", "step_judged", "INTENT", "COMPLETE", "step_judged",
-                "outputs_produced", "run_reported", "session_ended",
-            ]  # fmt: skip
-            record = await runtime.record(result.session_id)
-            assert [entry["call"]["step_id"] for entry in record["transcript"]] == ["a", "b"]
-            assert record["outputs"] == {"x": "b"}
-            [row] = await runtime.sessions()
-            assert (row.session_id, row.status, row.owner) == (result.session_id, "completed", "ada")
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(
+            ASK,
+            plan=plan(step("a"), step("b", depends_on=("a",)), outputs={"x": {"$from": "b#/n"}}),
+            actor=ADA,
+        )
+        assert (result.status, result.outputs, result.steps_done) == ("completed", {"x": "b"}, 2)
+        assert result.report["status"] == "completed"
+        assert names(await events(journal, result.session_id)) == [
+            "session_started", "plan_proposed", "decomposed", "evidence_retrieved", "plan_reviewed",
+            "INTENT", "COMPLETE", "step_judged", "INTENT", "COMPLETE", "step_judged",
+            "outputs_produced", "run_reported", "session_ended",
+        ]  # fmt: skip
+        record = await runtime.record(result.session_id)
+        assert [entry["call"]["step_id"] for entry in record["transcript"]] == ["a", "b"]
+        assert record["outputs"] == {"x": "b"}
+        [row] = await runtime.sessions()
+        assert (row.session_id, row.status, row.owner) == (result.session_id, "completed", "ada")
     assert workshop.calls == [("a", 1), ("b", 1)]
 
 
 @pytest.mark.req("R106")
-def test_a_refused_plan_calls_nothing(workshop: Workshop, url: str) -> None:
+async def test_a_refused_plan_calls_nothing(workshop: Workshop, url: str) -> None:
     """A caller's plan that the critic refuses ends the run at once, with a record and without a single call."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a"), step("b", "no.such")), actor=ADA)
-            assert (result.status, result.verdict["code"]) == ("failed", "tool_not_surfaced")
-            record = await runtime.record(result.session_id)
-            assert record["report"]["status"] == "refused_by_critic"
-            assert record["transcript"] == []
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a"), step("b", "no.such")), actor=ADA)
+        assert (result.status, result.verdict["code"]) == ("failed", "tool_not_surfaced")
+        record = await runtime.record(result.session_id)
+        assert record["report"]["status"] == "refused_by_critic"
+        assert record["transcript"] == []
     assert workshop.calls == []
 
 
-def test_a_note_yields_its_parameters_and_calls_nothing(workshop: Workshop) -> None:
+async def test_a_note_yields_its_parameters_and_calls_nothing(workshop: Workshop) -> None:
     """A note's result is its resolved parameters; it costs a step and no tool call, and breaks no floor."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(
-                ASK,
-                plan=plan(
-                    step("a"),
-                    step("n", None, params={"sum": {"$cel": "request.count + 1"}, "of": {"$from": "a#/n"}}),
-                    outputs={"sum": {"$from": "n#/sum"}},
-                ),
-            )
-            assert (result.status, result.outputs) == ("completed", {"sum": 3})
-            state = await runtime.state(result.session_id)
-            assert (state.used.steps, state.used.tool_calls) == (2, 1)
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(
+            ASK,
+            plan=plan(
+                step("a"),
+                step("n", None, params={"sum": {"$cel": "request.count + 1"}, "of": {"$from": "a#/n"}}),
+                outputs={"sum": {"$from": "n#/sum"}},
+            ),
+        )
+        assert (result.status, result.outputs) == ("completed", {"sum": 3})
+        state = await runtime.state(result.session_id)
+        assert (state.used.steps, state.used.tool_calls) == (2, 1)
 
 
-def test_a_template_is_filled_and_run(workshop: Workshop) -> None:
+async def test_a_template_is_filled_and_run(workshop: Workshop) -> None:
     """Without a plan the pack's template for the intent is proposed, filled from the request."""
     workshop.tool("do.it")
     template = plan(step("a", params={"order": "${input.order}", "n": "${input.count}"}))
     pack = workshop.pack(templates=(template,))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK)
-            assert result.status == "completed"
-            [intent] = [
-                event
-                for event in await events(runtime.journal, result.session_id)
-                if isinstance(event, e.Intent)
-            ]
-            assert intent.params == {"order": "o1", "n": 2}
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK)
+        assert result.status == "completed"
+        [intent] = [
+            event for event in await events(runtime.journal, result.session_id) if isinstance(event, e.Intent)
+        ]
+        assert intent.params == {"order": "o1", "n": 2}
 
 
-def test_a_request_that_nobody_can_plan_starts_no_session(workshop: Workshop) -> None:
+async def test_a_request_that_nobody_can_plan_starts_no_session(workshop: Workshop) -> None:
     """A missing template and a missing input are answered with what to give, and leave nothing in the journal."""
     workshop.tool("do.it")
     template = plan(step("a", params={"x": "${input.missing}"}))
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            with pytest.raises(PlanningError, match="no template"):
-                await runtime.run(ASK)
-            assert await runtime.sessions() == []
-        async with workshop.runtime(workshop.pack(templates=(template,))) as runtime:
-            with pytest.raises(PlanningError, match=r"input\.missing"):
-                await runtime.run(ASK)
-            with pytest.raises(UsageError, match="could answer the intent 'other'"):
-                await runtime.run(Request(intent="other"))
-            assert await runtime.sessions() == []
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        with pytest.raises(PlanningError, match="no template"):
+            await runtime.run(ASK)
+        assert await runtime.sessions() == []
+    async with workshop.runtime(workshop.pack(templates=(template,))) as runtime:
+        with pytest.raises(PlanningError, match=r"input\.missing"):
+            await runtime.run(ASK)
+        with pytest.raises(UsageError, match="could answer the intent 'other'"):
+            await runtime.run(Request(intent="other"))
+        assert await runtime.sessions() == []
 
 
-def test_a_refused_template_ends_the_run_with_a_record(workshop: Workshop) -> None:
+async def test_a_refused_template_ends_the_run_with_a_record(workshop: Workshop) -> None:
     """A template cannot learn: it is not proposed a second time, and the record says why it was refused."""
     workshop.tool("do.it")
     pack = workshop.pack(templates=(refused(1),))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK)
-            assert (result.status, workshop.calls) == ("failed", [])
-            assert "the template knows no other plan" in result.reason
-            record = await runtime.record(result.session_id)
-            assert record["report"]["verify"]["kind"] == "violates_decision_spec"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK)
+        assert (result.status, workshop.calls) == ("failed", [])
+        assert "the template knows no other plan" in result.reason
+        record = await runtime.record(result.session_id)
+        assert record["report"]["verify"]["kind"] == "violates_decision_spec"
 
 
 class Broken:
@@ -176,24 +156,21 @@ class Broken:
         raise KeyError("steps")
 
 
-def test_a_planner_that_raises_ends_the_run(workshop: Workshop, url: str) -> None:
+async def test_a_planner_that_raises_ends_the_run(workshop: Workshop, url: str) -> None:
     """A bug in a planner is planning that failed, with its words as the reason, and not the end of the process."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            result = await runtime.run(ASK, planner=Broken())
-            assert result.status == "failed"
-            assert "the planner raised KeyError" in result.reason
-            found = await events(journal, result.session_id)
-            [failed] = [event for event in found if isinstance(event, e.PlanningFailed)]
-            assert failed.code == "planner_raised"
-            assert (await runtime.record(result.session_id))["report"]["status"] == "refused_by_critic"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(ASK, planner=Broken())
+        assert result.status == "failed"
+        assert "the planner raised KeyError" in result.reason
+        found = await events(journal, result.session_id)
+        [failed] = [event for event in found if isinstance(event, e.PlanningFailed)]
+        assert failed.code == "planner_raised"
+        assert (await runtime.record(result.session_id))["report"]["status"] == "refused_by_critic"
 
 
-def test_an_error_that_is_no_unicode_does_not_wedge_a_session(workshop: Workshop, url: str) -> None:
+async def test_an_error_that_is_no_unicode_does_not_wedge_a_session(workshop: Workshop, url: str) -> None:
     """A text with lone surrogates, as file names bring them, is recorded with a stand-in, and a resume goes on."""
     errors = [OSError("bad \udcff name")]
 
@@ -205,76 +182,64 @@ def test_an_error_that_is_no_unicode_does_not_wedge_a_session(workshop: Workshop
     workshop.tool("read.it", once, mode="read_only")
     pack = workshop.pack(budget={"max_step_retries": 0})
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a", "read.it")), actor=ADA)
-            assert result.status == "paused"
-            [aborted] = [
-                event for event in await events(journal, result.session_id) if isinstance(event, e.Abort)
-            ]
-            assert "bad ? name" in aborted.error
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a", "read.it")), actor=ADA)
+        assert result.status == "paused"
+        [aborted] = [
+            event for event in await events(journal, result.session_id) if isinstance(event, e.Abort)
+        ]
+        assert "bad ? name" in aborted.error
+        assert (await runtime.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("a", 1), ("a", 2)]
 
 
-def test_a_planner_without_any_plan_ends_the_run_with_a_record(workshop: Workshop, url: str) -> None:
+async def test_a_planner_without_any_plan_ends_the_run_with_a_record(workshop: Workshop, url: str) -> None:
     """Planning that fails before there is a plan is a failed run, not a run that passed review."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            result = await runtime.run(ASK, planner=Script())
-            assert (result.status, result.reason) == ("failed", "I have run out of ideas")
-            record = await runtime.record(result.session_id)
-            assert record["report"]["verify"]["ok"] is False
-            assert record["report"]["status"] == "refused_by_critic"
-            assert (await runtime.resume(result.session_id)).status == "failed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(ASK, planner=Script())
+        assert (result.status, result.reason) == ("failed", "I have run out of ideas")
+        record = await runtime.record(result.session_id)
+        assert record["report"]["verify"]["ok"] is False
+        assert record["report"]["status"] == "refused_by_critic"
+        assert (await runtime.resume(result.session_id)).status == "failed"
 
 
 @pytest.mark.req("R230")
 @pytest.mark.parametrize(("allowed", "proposals"), [(None, 3), (0, 1), (1, 2)])
-def test_replans_are_bounded(workshop: Workshop, allowed: int | None, proposals: int) -> None:
+async def test_replans_are_bounded(workshop: Workshop, allowed: int | None, proposals: int) -> None:
     """A planner whose plans are refused may try again twice, or as often as the pack says; then the run fails."""
     workshop.tool("do.it")
     planner = Script(*map(refused, range(10)))
     pack = workshop.pack(budget={} if allowed is None else {"max_replans": allowed})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, planner=planner)
-            assert (result.status, result.verdict["outcome"]) == ("failed", "reject")
-            assert (await runtime.state(result.session_id)).used.replans == proposals - 1
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, planner=planner)
+        assert (result.status, result.verdict["outcome"]) == ("failed", "reject")
+        assert (await runtime.state(result.session_id)).used.replans == proposals - 1
     assert len(planner.told) == proposals
     assert planner.told[0] == ()
     assert all("no.such" in feedback[0] for feedback in planner.told[1:])
 
 
 @pytest.mark.req("R228")
-def test_the_same_plan_again_is_rejected(workshop: Workshop) -> None:
+async def test_the_same_plan_again_is_rejected(workshop: Workshop) -> None:
     """A planner that proposes a refused plan once more makes no progress: loop_guard, while re-plans are left."""
     workshop.tool("do.it")
     planner = Script(refused(1), refused(1), plan(step("a")))
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, planner=planner)
-            assert (result.status, result.verdict["kind"]) == ("failed", "loop_guard")
-            assert result.reason == "this plan was refused before"
-            record = await runtime.record(result.session_id)
-            assert record["report"]["status"] == "refused_by_critic"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, planner=planner)
+        assert (result.status, result.verdict["kind"]) == ("failed", "loop_guard")
+        assert result.reason == "this plan was refused before"
+        record = await runtime.record(result.session_id)
+        assert record["report"]["status"] == "refused_by_critic"
     assert len(planner.told) == 2
 
 
 @pytest.mark.req("R107", "R115")
-def test_a_failed_step_goes_back_to_the_planner(workshop: Workshop, url: str) -> None:
+async def test_a_failed_step_goes_back_to_the_planner(workshop: Workshop, url: str) -> None:
     """The planner hears why a step failed; steps that its next plan keeps are not done again, the others are."""
 
     async def fail(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -291,25 +256,20 @@ def test_a_failed_step_goes_back_to_the_planner(workshop: Workshop, url: str) ->
     )
     planner = Script(first, second)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            result = await runtime.run(ASK, planner=planner)
-            assert (result.status, result.outputs) == ("completed", {"x": "a"})
-            record = await runtime.record(result.session_id)
-            done = [
-                entry["call"]["step_id"]
-                for entry in record["transcript"]
-                if entry["result"]["outcome"] == "done"
-            ]
-            assert done == ["a", "b", "b", "d"]
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(ASK, planner=planner)
+        assert (result.status, result.outputs) == ("completed", {"x": "a"})
+        record = await runtime.record(result.session_id)
+        done = [
+            entry["call"]["step_id"] for entry in record["transcript"] if entry["result"]["outcome"] == "done"
+        ]
+        assert done == ["a", "b", "b", "d"]
     assert [name for name, _ in workshop.calls] == ["a", "b", "c", "c", "c", "c", "b", "d"]
     assert "out of paper" in planner.told[1][0]
 
 
 @pytest.mark.req("R107")
-def test_a_callers_plan_is_never_planned_anew(workshop: Workshop) -> None:
+async def test_a_callers_plan_is_never_planned_anew(workshop: Workshop) -> None:
     """Where a caller's step fails for good, the run escalates and can be resumed; nobody invents another plan."""
     answers: list[Any] = [NotDone("no")] * 4
 
@@ -320,17 +280,14 @@ def test_a_callers_plan_is_never_planned_anew(workshop: Workshop) -> None:
 
     workshop.tool("do.it", fail)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a")))
-            assert (result.status, result.reason[:10]) == ("paused", "escalated:")
-            assert workshop.calls == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")))
+        assert (result.status, result.reason[:10]) == ("paused", "escalated:")
+        assert workshop.calls == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
-def test_steps_may_be_skipped(workshop: Workshop) -> None:
+async def test_steps_may_be_skipped(workshop: Workshop) -> None:
     """A false condition and an optional failure skip a step; what only waits for it goes on, also beside calls."""
 
     async def fail(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -345,30 +302,27 @@ def test_steps_may_be_skipped(workshop: Workshop) -> None:
     workshop.tool("wait.it", slow, timeout_ms=90_000)
     pack = workshop.pack(budget={"max_step_retries": 0})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(
-                ASK,
-                plan=plan(
-                    step("slow", "wait.it"),
-                    step("no", when="request.count > 5"),
-                    step("yes", when="request.count == 2", depends_on=("no",)),
-                    step("maybe", "fail.it", optional=True),
-                    step("after", depends_on=("maybe",)),
-                    step("needs", params={"n": {"$from": "maybe#/n"}}, optional=True),
-                ),
-            )
-            assert result.status == "completed"
-            state = await runtime.state(result.session_id)
-            assert {name: each.status for name, each in state.steps.items()} == {
-                "slow": "done", "no": "skipped", "yes": "done", "maybe": "skipped", "after": "done", "needs": "skipped",
-            }  # fmt: skip
-            assert state.done == ("yes", "after", "slow")
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(
+            ASK,
+            plan=plan(
+                step("slow", "wait.it"),
+                step("no", when="request.count > 5"),
+                step("yes", when="request.count == 2", depends_on=("no",)),
+                step("maybe", "fail.it", optional=True),
+                step("after", depends_on=("maybe",)),
+                step("needs", params={"n": {"$from": "maybe#/n"}}, optional=True),
+            ),
+        )
+        assert result.status == "completed"
+        state = await runtime.state(result.session_id)
+        assert {name: each.status for name, each in state.steps.items()} == {
+            "slow": "done", "no": "skipped", "yes": "done", "maybe": "skipped", "after": "done", "needs": "skipped",
+        }  # fmt: skip
+        assert state.done == ("yes", "after", "slow")
 
 
-def test_a_result_that_breaks_its_schema_is_never_retried(workshop: Workshop) -> None:
+async def test_a_result_that_breaks_its_schema_is_never_retried(workshop: Workshop) -> None:
     """The effect happened: the step has failed, also when it is optional, and a person decides."""
 
     async def wrong(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -376,55 +330,44 @@ def test_a_result_that_breaks_its_schema_is_never_retried(workshop: Workshop) ->
 
     workshop.tool("do.it", wrong, result={"type": "object"})
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a", optional=True)))
-            assert result.status == "paused"
-            assert "breaks its schema" in result.reason
-            assert (await runtime.resume(result.session_id)).status == "paused"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a", optional=True)))
+        assert result.status == "paused"
+        assert "breaks its schema" in result.reason
+        assert (await runtime.resume(result.session_id)).status == "paused"
     assert workshop.calls == [("a", 1)]
 
 
-def test_a_reference_that_leads_nowhere_stops_the_step(workshop: Workshop) -> None:
+async def test_a_reference_that_leads_nowhere_stops_the_step(workshop: Workshop) -> None:
     """A result without the field that the next step needs: that step is refused, and not called with something else."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(
-                ASK, plan=plan(step("a"), step("b", params={"x": {"$from": "a#/gone"}}))
-            )
-            assert (result.status, workshop.calls) == ("paused", [("a", 1)])
-            found = await events(runtime.journal, result.session_id)
-            [refusal] = [event for event in found if isinstance(event, e.StepRefused)]
-            assert (refusal.step, refusal.code) == ("b", "unresolved")
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a"), step("b", params={"x": {"$from": "a#/gone"}})))
+        assert (result.status, workshop.calls) == ("paused", [("a", 1)])
+        found = await events(runtime.journal, result.session_id)
+        [refusal] = [event for event in found if isinstance(event, e.StepRefused)]
+        assert (refusal.step, refusal.code) == ("b", "unresolved")
 
 
 @pytest.mark.req("R160")
-def test_the_last_checkpoint_says_how_it_ended(workshop: Workshop) -> None:
+async def test_the_last_checkpoint_says_how_it_ended(workshop: Workshop) -> None:
     """The end of a run is a checkpoint, with what was used and the head of the results."""
     workshop.tool("do.it", cost_microcents=7)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a")))
-            state = await runtime.state(result.session_id)
-            stored = await runtime.journal.newest("default", result.session_id, "point")
-            assert stored is not None
-            assert stored.seq == state.position
-            point = read_point(stored)
-            assert point.verdict == "completed"
-            assert point.used.cost == 7
-            assert point.results.hex() in state.head
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")))
+        state = await runtime.state(result.session_id)
+        stored = await runtime.journal.newest("default", result.session_id, "point")
+        assert stored is not None
+        assert stored.seq == state.position
+        point = read_point(stored)
+        assert point.verdict == "completed"
+        assert point.used.cost == 7
+        assert point.results.hex() in state.head
 
 
-def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
+async def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
     """Nothing of a run that was completed or refused waits for the collector of cycles."""
     workshop.tool("do.it")
 
@@ -443,4 +386,4 @@ def test_a_run_is_let_go_of_at_its_end(workshop: Workshop, url: str) -> None:
 
     gc.collect()
     before = carried()  # tests that let a process die may hold some
-    workshop.run(main())
+    await main()

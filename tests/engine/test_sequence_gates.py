@@ -35,31 +35,28 @@ def wiping(workshop: Workshop, **header: Any) -> Pack:
 
 
 @pytest.mark.req("R137")
-def test_one_approval_lets_the_whole_sequence_through(workshop: Workshop, url: str) -> None:
+async def test_one_approval_lets_the_whole_sequence_through(workshop: Workshop, url: str) -> None:
     """The gate shows and binds every resolved call, and none of them is asked about again."""
     pack = wiping(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
-            gate = result.gate
-            assert gate is not None
-            assert (gate.step, set(gate.covers)) == ("a", {"b", "c"})
-            shown = {each["step"]: each["params"] for each in gate.shown["sequence"]}
-            assert shown == {"b": {"what": "b"}, "c": {"what": "c"}}
-            assert len({gate.digest, *gate.covers.values()}) == 3
-            await runtime.approve(gate_of(result), actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-            found = await events(runtime.journal, result.session_id)
-            assert sum(isinstance(each, e.GateOpened) for each in found) == 1
-            approvals = (await runtime.record(result.session_id))["approvals"]
-            assert {each["step_id"]: each["digest"] for each in approvals} == gate.calls
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
+        gate = result.gate
+        assert gate is not None
+        assert (gate.step, set(gate.covers)) == ("a", {"b", "c"})
+        shown = {each["step"]: each["params"] for each in gate.shown["sequence"]}
+        assert shown == {"b": {"what": "b"}, "c": {"what": "c"}}
+        assert len({gate.digest, *gate.covers.values()}) == 3
+        await runtime.approve(gate_of(result), actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
+        found = await events(runtime.journal, result.session_id)
+        assert sum(isinstance(each, e.GateOpened) for each in found) == 1
+        approvals = (await runtime.record(result.session_id))["approvals"]
+        assert {each["step_id"]: each["digest"] for each in approvals} == gate.calls
     assert [name for name, _ in workshop.calls] == ["a", "b", "c"]
 
 
-def test_what_is_not_known_yet_is_asked_about_later(workshop: Workshop) -> None:
+async def test_what_is_not_known_yet_is_asked_about_later(workshop: Workshop) -> None:
     """A call whose parameters another step brings, and one under a condition, are not part of what is approved."""
     pack = wiping(workshop)
     partly = plan(
@@ -69,21 +66,18 @@ def test_what_is_not_known_yet_is_asked_about_later(workshop: Workshop) -> None:
         step("d", "wipe.it", params={"what": "d"}),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=partly, actor=ADA)
-            assert result.gate is not None
-            assert (result.gate.step, set(result.gate.covers)) == ("a", {"d"})
-            await runtime.approve(gate_of(result), actor=BOB)
-            result = await runtime.resume(result.session_id)
-            state = await runtime.state(result.session_id)
-            assert {name for gate in state.gates.values() for name in gate.calls} == {"b", "c"}
-            assert {name for name, _ in workshop.calls} == {"a", "d"}
-            for gate in state.gates:
-                await runtime.approve(gate, actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=partly, actor=ADA)
+        assert result.gate is not None
+        assert (result.gate.step, set(result.gate.covers)) == ("a", {"d"})
+        await runtime.approve(gate_of(result), actor=BOB)
+        result = await runtime.resume(result.session_id)
+        state = await runtime.state(result.session_id)
+        assert {name for gate in state.gates.values() for name in gate.calls} == {"b", "c"}
+        assert {name for name, _ in workshop.calls} == {"a", "d"}
+        for gate in state.gates:
+            await runtime.approve(gate, actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 @pytest.mark.req("R136")
@@ -108,7 +102,7 @@ def test_a_changed_call_of_the_sequence_is_asked_about_again(workshop: Workshop)
     assert "changed" in again.shown
 
 
-def test_a_withdrawal_holds_back_what_has_not_begun(workshop: Workshop) -> None:
+async def test_a_withdrawal_holds_back_what_has_not_begun(workshop: Workshop) -> None:
     """After the first call is done, the approval of the others can still be taken back, and they wait again."""
     workshop.tool(
         "slow.it", taking(5_000), mode="destructive", authority=(), gates=("BOSS",), no_compensation="no"
@@ -119,25 +113,22 @@ def test_a_withdrawal_holds_back_what_has_not_begun(workshop: Workshop) -> None:
         step("b", "slow.it", params={"n": 2}, depends_on=("a",)),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
-            gate = gate_of(result)
-            await runtime.approve(gate, actor=BOB)
-            running = asyncio.ensure_future(runtime.resume(result.session_id))
-            await workshop.clock.sleep(1_000)
-            await runtime.withdraw(gate, actor=BOB)
-            result = await running
-            assert result.gate is not None
-            assert (gate_of(result), result.gate.step, workshop.calls) == (gate, "b", [("a", 1)])
-            await runtime.approve(gate, actor=CLEO)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+        gate = gate_of(result)
+        await runtime.approve(gate, actor=BOB)
+        running = asyncio.ensure_future(runtime.resume(result.session_id))
+        await workshop.clock.sleep(1_000)
+        await runtime.withdraw(gate, actor=BOB)
+        result = await running
+        assert result.gate is not None
+        assert (gate_of(result), result.gate.step, workshop.calls) == (gate, "b", [("a", 1)])
+        await runtime.approve(gate, actor=CLEO)
+        assert (await runtime.resume(result.session_id)).status == "completed"
     assert [name for name, _ in workshop.calls] == ["a", "b"]
 
 
-def test_a_repetition_is_not_part_of_the_sequence(workshop: Workshop) -> None:
+async def test_a_repetition_is_not_part_of_the_sequence(workshop: Workshop) -> None:
     """The same action a second time has another key when its turn comes, and is asked about then."""
     workshop.tool(
         "wipe.it", mode="destructive", authority=(), gates=("BOSS",), no_compensation="gone is gone"
@@ -145,17 +136,14 @@ def test_a_repetition_is_not_part_of_the_sequence(workshop: Workshop) -> None:
     pack = workshop.pack(gates=(BOSS,), decision={"repeatable": ("wipe.it",)})
     twice = plan(step("a", "wipe.it", params={"n": 1}), step("b", "wipe.it", params={"n": 1}))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=twice, actor=ADA)
-            state = await runtime.state(result.session_id)
-            assert all(not gate.covers for gate in state.gates.values())
-            while result.status == "awaiting_gate":
-                await runtime.approve(gate_of(result), actor=BOB)
-                result = await runtime.resume(result.session_id)
-            assert result.status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=twice, actor=ADA)
+        state = await runtime.state(result.session_id)
+        assert all(not gate.covers for gate in state.gates.values())
+        while result.status == "awaiting_gate":
+            await runtime.approve(gate_of(result), actor=BOB)
+            result = await runtime.resume(result.session_id)
+        assert result.status == "completed"
     assert len(set(workshop.keys)) == len(workshop.keys) == 2
 
 
@@ -172,40 +160,32 @@ def _slowly(workshop: Workshop, **gate: Any) -> Pack:
     return workshop.pack(gates=(BOSS.model_copy(update=gate),))
 
 
-def test_a_gate_that_is_open_again_shows_what_still_waits(workshop: Workshop, url: str) -> None:
+async def test_a_gate_that_is_open_again_shows_what_still_waits(workshop: Workshop, url: str) -> None:
     """Withdrawn while the first call is under way, the gate shows the second as the call and only the third behind it."""
     pack = _slowly(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
-            await runtime.approve(gate_of(result), actor=BOB)
-            running = asyncio.ensure_future(runtime.resume(result.session_id))
-            await workshop.clock.sleep(5_000)
-            await runtime.withdraw(gate_of(result), actor=BOB)
-            gate = (await running).gate
-            assert gate is not None
-            assert (gate.step, gate.shown["params"]) == ("b", {"what": "b"})
-            assert [(call["step"], call["params"]) for call in gate.shown["sequence"]] == [
-                ("c", {"what": "c"})
-            ]
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
+        await runtime.approve(gate_of(result), actor=BOB)
+        running = asyncio.ensure_future(runtime.resume(result.session_id))
+        await workshop.clock.sleep(5_000)
+        await runtime.withdraw(gate_of(result), actor=BOB)
+        gate = (await running).gate
+        assert gate is not None
+        assert (gate.step, gate.shown["params"]) == ("b", {"what": "b"})
+        assert [(call["step"], call["params"]) for call in gate.shown["sequence"]] == [("c", {"what": "c"})]
 
 
-def test_an_approval_is_withdrawn_after_the_time_to_answer(workshop: Workshop, url: str) -> None:
+async def test_an_approval_is_withdrawn_after_the_time_to_answer(workshop: Workshop, url: str) -> None:
     """As long as a call of the gate waits, its approval can be taken back; nobody can answer any more, so the run expires."""
     pack = _slowly(workshop, ttl_ms=10_000)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
-            await runtime.approve(gate_of(result), actor=BOB)
-            running = asyncio.ensure_future(runtime.resume(result.session_id))
-            await workshop.clock.sleep(15_000)
-            await runtime.withdraw(gate_of(result), actor=BOB)
-            ended = await running
-            assert (ended.status, ended.gate) == ("expired", None)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(*THREE), actor=ADA)
+        await runtime.approve(gate_of(result), actor=BOB)
+        running = asyncio.ensure_future(runtime.resume(result.session_id))
+        await workshop.clock.sleep(15_000)
+        await runtime.withdraw(gate_of(result), actor=BOB)
+        ended = await running
+        assert (ended.status, ended.gate) == ("expired", None)
     assert [name for name, _ in workshop.calls] == ["a"]

@@ -45,22 +45,19 @@ async def reviewed(runtime: Runtime, result: RunResult) -> e.PlanReviewed:
     return next(event for event in found if isinstance(event, e.PlanReviewed))
 
 
-def test_runs_that_are_alike_are_reviewed_once(workshop: Workshop, asked: list[Plan]) -> None:
+async def test_runs_that_are_alike_are_reviewed_once(workshop: Workshop, asked: list[Plan]) -> None:
     """The second one has the same verdict, in a dict of its own, and time that has passed makes no difference."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            first = await runtime.run(ASK, plan=work(), actor=ADA)
-            first.verdict["outcome"] = first.report["status"] = "changed by its reader"
-            workshop.clock.advance(5_000)
-            second = await runtime.run({"intent": "work", "input": dict(ASK.input)}, plan=work(), actor=ADA)
-            assert len(asked) == 1
-            assert (second.status, second.verdict["outcome"]) == ("completed", "ok")
-            one, other = [await reviewed(runtime, each) for each in (first, second)]
-            assert one.verdict == other.verdict == second.verdict
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        first = await runtime.run(ASK, plan=work(), actor=ADA)
+        first.verdict["outcome"] = first.report["status"] = "changed by its reader"
+        workshop.clock.advance(5_000)
+        second = await runtime.run({"intent": "work", "input": dict(ASK.input)}, plan=work(), actor=ADA)
+        assert len(asked) == 1
+        assert (second.status, second.verdict["outcome"]) == ("completed", "ok")
+        one, other = [await reviewed(runtime, each) for each in (first, second)]
+        assert one.verdict == other.verdict == second.verdict
 
 
 @pytest.mark.parametrize(
@@ -74,67 +71,55 @@ def test_runs_that_are_alike_are_reviewed_once(workshop: Workshop, asked: list[P
         ({"request": Request(intent="work", input={"order": "o2", "count": 2})}, 2),
     ],
 )
-def test_runs_that_differ_are_reviewed_each(
+async def test_runs_that_differ_are_reviewed_each(
     workshop: Workshop, asked: list[Plan], other: dict[str, Any], reviews: int
 ) -> None:
     """Whose run it is, how far it may go, what it was asked for and what it does all count."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            usual: dict[str, Any] = {"request": ASK, "plan": work(), "actor": ADA}
-            for given in (usual, usual | other, usual, usual | other):
-                result = await runtime.run(given["request"], **{k: given[k] for k in given if k != "request"})
-                assert result.status == "completed"
-            assert len(asked) == reviews
-            assert asked[:2] == [usual["plan"], (usual | other)["plan"]]
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        usual: dict[str, Any] = {"request": ASK, "plan": work(), "actor": ADA}
+        for given in (usual, usual | other, usual, usual | other):
+            result = await runtime.run(given["request"], **{k: given[k] for k in given if k != "request"})
+            assert result.status == "completed"
+        assert len(asked) == reviews
+        assert asked[:2] == [usual["plan"], (usual | other)["plan"]]
 
 
-def test_a_role_that_a_tool_asks_for_is_asked_of_each_owner(workshop: Workshop) -> None:
+async def test_a_role_that_a_tool_asks_for_is_asked_of_each_owner(workshop: Workshop) -> None:
     """What one may do is not what another may do with the same plan."""
     workshop.tool("do.it", roles=("clerk",))
 
-    async def main() -> None:
-        clerk = ADA.model_copy(update={"roles": ("clerk",)})
-        async with workshop.runtime(workshop.pack()) as runtime:
-            for actor, status in ((clerk, "completed"), (DAN, "failed"), (clerk, "completed")):
-                assert (await runtime.run(ASK, plan=work(), actor=actor)).status == status
-
-    workshop.run(main())
+    clerk = ADA.model_copy(update={"roles": ("clerk",)})
+    async with workshop.runtime(workshop.pack()) as runtime:
+        for actor, status in ((clerk, "completed"), (DAN, "failed"), (clerk, "completed")):
+            assert (await runtime.run(ASK, plan=work(), actor=actor)).status == status
 
 
-def test_a_replay_asks_the_critic_itself(workshop: Workshop, asked: list[Plan]) -> None:
+async def test_a_replay_asks_the_critic_itself(workshop: Workshop, asked: list[Plan]) -> None:
     """What live runs have worked out proves nothing."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=work(), actor=ADA)
-            asked.clear()
-            for number in (1, 2):
-                report = await runtime.replay(result.session_id)
-                assert (report.difference, len(asked)) == (None, number)
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=work(), actor=ADA)
+        asked.clear()
+        for number in (1, 2):
+            report = await runtime.replay(result.session_id)
+            assert (report.difference, len(asked)) == (None, number)
 
 
-def test_a_sender_who_changes_a_request_changes_no_other_run(workshop: Workshop) -> None:
+async def test_a_sender_who_changes_a_request_changes_no_other_run(workshop: Workshop) -> None:
     """The context of a run holds a request of its own."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            mine = Request(intent="work", input={"list": [1]})
-            shown = work(outputs={"x": {"$from": "request#/list"}})
-            first = await runtime.run(mine, plan=shown, actor=ADA)
-            mine.input["list"].append(2)
-            changed = await runtime.run(mine, plan=shown, actor=ADA)
-            again = await runtime.run(Request(intent="work", input={"list": [1]}), plan=shown, actor=ADA)
-            assert [each.outputs["x"] for each in (first, changed, again)] == [[1], [1, 2], [1]]
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        mine = Request(intent="work", input={"list": [1]})
+        shown = work(outputs={"x": {"$from": "request#/list"}})
+        first = await runtime.run(mine, plan=shown, actor=ADA)
+        mine.input["list"].append(2)
+        changed = await runtime.run(mine, plan=shown, actor=ADA)
+        again = await runtime.run(Request(intent="work", input={"list": [1]}), plan=shown, actor=ADA)
+        assert [each.outputs["x"] for each in (first, changed, again)] == [[1], [1, 2], [1]]
 
 
 class Meddler:
@@ -148,20 +133,17 @@ class Meddler:
         return work(outputs={"x": setting.compiled.input()["count"]})
 
 
-def test_a_planner_that_changes_its_context_changes_no_other_run(workshop: Workshop) -> None:
+async def test_a_planner_that_changes_its_context_changes_no_other_run(workshop: Workshop) -> None:
     """Only what the runtime alone sees is shared."""
     workshop.tool("do.it")
     workshop.is_forged = True  # such a planner cannot be replayed
 
-    async def main() -> None:
-        asking = {"intent": "work", "input": {"count": 1}}
-        shown = work(outputs={"x": {"$from": "request#/count"}})
-        async with workshop.runtime(workshop.pack()) as runtime:
-            assert (await runtime.run(asking, plan=shown)).outputs == {"x": 1}
-            assert (await runtime.run(asking, planner=Meddler())).outputs == {"x": 2}
-            assert (await runtime.run(asking, plan=shown)).outputs == {"x": 1}
-
-    workshop.run(main())
+    asking = {"intent": "work", "input": {"count": 1}}
+    shown = work(outputs={"x": {"$from": "request#/count"}})
+    async with workshop.runtime(workshop.pack()) as runtime:
+        assert (await runtime.run(asking, plan=shown)).outputs == {"x": 1}
+        assert (await runtime.run(asking, planner=Meddler())).outputs == {"x": 2}
+        assert (await runtime.run(asking, plan=shown)).outputs == {"x": 1}
 
 
 def test_gates_are_worked_out_for_each_run(workshop: Workshop) -> None:

@@ -83,65 +83,59 @@ async def stopped_run(workshop: Workshop, journal: Journal) -> str:
         return result.session_id
 
 
-def test_a_forged_fold_approves_nothing(workshop: Workshop, path: Path) -> None:
+async def test_a_forged_fold_approves_nothing(workshop: Workshop, path: Path) -> None:
     """A fold that says that a call was approved is not used: no event of the chain carries its hash."""
     workshop.is_forged = True
     workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=())
     pack = workshop.pack(gates=(BOSS,))
 
-    async def main() -> None:
-        async with workshop.journal(f"sqlite:///{path}") as journal:
-            async with workshop.runtime(pack, journal) as runtime:
-                result = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
-                assert result.status == "awaiting_gate"
-            state = await folded(journal, result.session_id)
-            (gate,) = state.gates.values()
-            approved = e.GateAnswered(
-                at=state.at, gate=gate.id, answer="approve", actor="bob", digest=gate.digest, roles=("boss",)
-            )
-            forged = msgspec.structs.replace(fold_event(state, approved), position=state.position)
-            data = checkpoint.fold(forged).data
-            tamper(path, "DELETE FROM checkpoints")
-            tamper(
-                path,
-                "INSERT INTO checkpoints SELECT id, 'fold', ?, ?, ? FROM streams WHERE stream = ?",
-                state.position,
-                sha256(data).digest(),
-                data,
-                result.session_id,
-            )
-            async with workshop.runtime(pack, journal) as runtime:
-                assert (await runtime.resume(result.session_id)).status == "awaiting_gate"
-
-    workshop.run(main())
+    async with workshop.journal(f"sqlite:///{path}") as journal:
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
+            assert result.status == "awaiting_gate"
+        state = await folded(journal, result.session_id)
+        (gate,) = state.gates.values()
+        approved = e.GateAnswered(
+            at=state.at, gate=gate.id, answer="approve", actor="bob", digest=gate.digest, roles=("boss",)
+        )
+        forged = msgspec.structs.replace(fold_event(state, approved), position=state.position)
+        data = checkpoint.fold(forged).data
+        tamper(path, "DELETE FROM checkpoints")
+        tamper(
+            path,
+            "INSERT INTO checkpoints SELECT id, 'fold', ?, ?, ? FROM streams WHERE stream = ?",
+            state.position,
+            sha256(data).digest(),
+            data,
+            result.session_id,
+        )
+        async with workshop.runtime(pack, journal) as runtime:
+            assert (await runtime.resume(result.session_id)).status == "awaiting_gate"
     assert workshop.calls == []
 
 
-def test_a_fold_that_was_changed_is_not_used(workshop: Workshop, path: Path) -> None:
+async def test_a_fold_that_was_changed_is_not_used(workshop: Workshop, path: Path) -> None:
     """A sealed fold whose bytes and hash were both replaced gives way to the events."""
     workshop.tool("do.it", slow(workshop))
 
-    async def main() -> None:
-        async with workshop.journal(f"sqlite:///{path}") as journal:
-            session = await stopped_run(workshop, journal)
-            wanted = await folded(journal, session)
-            stored = await journal.newest("default", session, "fold")
-            assert stored is not None
-            assert stored.seq == wanted.position - 1
-            forged = msgspec.structs.replace(checkpoint.read_fold(stored), reason="forged", refused=("x",))
-            data = checkpoint.fold(forged).data
-            tamper(
-                path,
-                "UPDATE checkpoints SET data = ?, hash = ? WHERE kind = 'fold'",
-                data,
-                sha256(data).digest(),
-            )
-            assert await load_state(journal, "default", session) == wanted
-
-    workshop.run(main())
+    async with workshop.journal(f"sqlite:///{path}") as journal:
+        session = await stopped_run(workshop, journal)
+        wanted = await folded(journal, session)
+        stored = await journal.newest("default", session, "fold")
+        assert stored is not None
+        assert stored.seq == wanted.position - 1
+        forged = msgspec.structs.replace(checkpoint.read_fold(stored), reason="forged", refused=("x",))
+        data = checkpoint.fold(forged).data
+        tamper(
+            path,
+            "UPDATE checkpoints SET data = ?, hash = ? WHERE kind = 'fold'",
+            data,
+            sha256(data).digest(),
+        )
+        assert await load_state(journal, "default", session) == wanted
 
 
-def test_a_sealed_fold_is_used(workshop: Workshop, path: Path) -> None:
+async def test_a_sealed_fold_is_used(workshop: Workshop, path: Path) -> None:
     """A session is restored from its fold without the events before it, as long as the chain vouches for the fold."""
     workshop.tool("do.it", slow(workshop))
 
@@ -154,112 +148,100 @@ def test_a_sealed_fold_is_used(workshop: Workshop, path: Path) -> None:
             assert await load_state(journal, "default", session) == wanted
 
     workshop.is_forged = True
-    workshop.run(main())
+    await main()
 
 
 @pytest.mark.parametrize("reader", ["state", "resume", "events", "replay", "report", "record"])
-def test_a_stream_whose_tail_was_cut_is_refused_by_every_reader(
+async def test_a_stream_whose_tail_was_cut_is_refused_by_every_reader(
     workshop: Workshop, path: Path, reader: str
 ) -> None:
     """The events that are left hold together; the stream's recorded end says that there were more."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(f"sqlite:///{path}") as journal:
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                session = (await runtime.run(ASK, plan=plan(step("a")))).session_id
-                state = await runtime.state(session)
-            split_rows(path)
-            tamper(path, "DELETE FROM events WHERE seq = ?", state.position)
-            read = {
-                "state": lambda: restore(journal, "default", session),
-                "resume": lambda: runtime.resume(session),
-                "events": lambda: load_history(journal, "default", session),
-                "replay": lambda: load(journal, "default", session),
-                "report": lambda: read_case(journal, "default", session),
-                "record": lambda: read_record(journal, "default", state),
-            }
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                with pytest.raises(JournalCorrupt) as caught:
-                    await read[reader]()
-            assert caught.value.place == f"event {state.position} of stream {session}"
-
-    workshop.run(main())
+    async with workshop.journal(f"sqlite:///{path}") as journal:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            session = (await runtime.run(ASK, plan=plan(step("a")))).session_id
+            state = await runtime.state(session)
+        split_rows(path)
+        tamper(path, "DELETE FROM events WHERE seq = ?", state.position)
+        read = {
+            "state": lambda: restore(journal, "default", session),
+            "resume": lambda: runtime.resume(session),
+            "events": lambda: load_history(journal, "default", session),
+            "replay": lambda: load(journal, "default", session),
+            "report": lambda: read_case(journal, "default", session),
+            "record": lambda: read_record(journal, "default", state),
+        }
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            with pytest.raises(JournalCorrupt) as caught:
+                await read[reader]()
+        assert caught.value.place == f"event {state.position} of stream {session}"
 
 
 @pytest.mark.parametrize("reader", ["state", "resume", "events", "replay", "report"])
-def test_streams_with_exchanged_names_are_refused_by_every_reader(
+async def test_streams_with_exchanged_names_are_refused_by_every_reader(
     workshop: Workshop, path: Path, reader: str
 ) -> None:
     """Each chain holds; the first event says whose stream it is."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(f"sqlite:///{path}") as journal:
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                ours = (await runtime.run(ASK, plan=plan(step("a")))).session_id
-                theirs = (await runtime.run(ASK, plan=plan(step("b")))).session_id
-            for old, new in ((ours, "x"), (theirs, ours), ("x", theirs)):
-                rename(path, old, new)
-            read = {
-                "state": lambda: restore(journal, "default", ours),
-                "resume": lambda: runtime.resume(ours),
-                "events": lambda: load_history(journal, "default", ours),
-                "replay": lambda: load(journal, "default", ours),
-                "report": lambda: read_case(journal, "default", ours),
-            }
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                with pytest.raises(JournalCorrupt) as caught:
-                    await read[reader]()
-            assert caught.value.place == f"stream {ours} of tenant default"
-            assert theirs in caught.value.message
-
-    workshop.run(main())
+    async with workshop.journal(f"sqlite:///{path}") as journal:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            ours = (await runtime.run(ASK, plan=plan(step("a")))).session_id
+            theirs = (await runtime.run(ASK, plan=plan(step("b")))).session_id
+        for old, new in ((ours, "x"), (theirs, ours), ("x", theirs)):
+            rename(path, old, new)
+        read = {
+            "state": lambda: restore(journal, "default", ours),
+            "resume": lambda: runtime.resume(ours),
+            "events": lambda: load_history(journal, "default", ours),
+            "replay": lambda: load(journal, "default", ours),
+            "report": lambda: read_case(journal, "default", ours),
+        }
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            with pytest.raises(JournalCorrupt) as caught:
+                await read[reader]()
+        assert caught.value.place == f"stream {ours} of tenant default"
+        assert theirs in caught.value.message
 
 
-def test_a_message_in_another_sessions_inbox_is_refused(workshop: Workshop, path: Path) -> None:
+async def test_a_message_in_another_sessions_inbox_is_refused(workshop: Workshop, path: Path) -> None:
     """Exchanged inboxes would cancel one session by the word that was meant for another."""
     workshop.tool("wipe.it", mode="destructive", gates=("BOSS",), authority=())
     pack = workshop.pack(gates=(BOSS,))
 
-    async def main() -> None:
-        async with (
-            workshop.journal(f"sqlite:///{path}") as journal,
-            workshop.runtime(pack, journal) as runtime,
-        ):
-            ours = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
-            theirs = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
-            await runtime.cancel(theirs.session_id, actor=BOB)
-            rename(path, inbox_of(theirs.session_id), inbox_of(ours.session_id))
-            with pytest.raises(JournalCorrupt, match=theirs.session_id):
-                await runtime.resume(ours.session_id)
-
-    workshop.run(main())
+    async with (
+        workshop.journal(f"sqlite:///{path}") as journal,
+        workshop.runtime(pack, journal) as runtime,
+    ):
+        ours = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
+        theirs = await runtime.run(ASK, plan=plan(step("w", "wipe.it")), actor=ADA)
+        await runtime.cancel(theirs.session_id, actor=BOB)
+        rename(path, inbox_of(theirs.session_id), inbox_of(ours.session_id))
+        with pytest.raises(JournalCorrupt, match=theirs.session_id):
+            await runtime.resume(ours.session_id)
 
 
-def test_a_stop_that_was_removed_is_missed(workshop: Workshop, path: Path) -> None:
+async def test_a_stop_that_was_removed_is_missed(workshop: Workshop, path: Path) -> None:
     """An emergency stop whose event was deleted does not let calls begin."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(f"sqlite:///{path}") as journal:
+    async with workshop.journal(f"sqlite:///{path}") as journal:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            await runtime.halt("tool", "do.it", actor=BOB)
+        tamper(
+            path,
+            "DELETE FROM events WHERE stream_id = (SELECT id FROM streams WHERE stream = ?)",
+            STREAM,
+        )
+        with pytest.raises(JournalCorrupt, match=STREAM):
             async with workshop.runtime(workshop.pack(), journal) as runtime:
-                await runtime.halt("tool", "do.it", actor=BOB)
-            tamper(
-                path,
-                "DELETE FROM events WHERE stream_id = (SELECT id FROM streams WHERE stream = ?)",
-                STREAM,
-            )
-            with pytest.raises(JournalCorrupt, match=STREAM):
-                async with workshop.runtime(workshop.pack(), journal) as runtime:
-                    await runtime.run(ASK, plan=plan(step("a")))
-
-    workshop.run(main())
+                await runtime.run(ASK, plan=plan(step("a")))
     assert workshop.calls == []
 
 
 @pytest.mark.parametrize("is_complete", [True, False])
-def test_sessions_that_may_have_lost_events_are_not_resumed(
+async def test_sessions_that_may_have_lost_events_are_not_resumed(
     workshop: Workshop, path: Path, is_complete: bool
 ) -> None:
     """Where the commit log does not name every stream that moved, no session that is not over goes on."""
@@ -285,4 +267,4 @@ def test_sessions_that_may_have_lost_events_are_not_resumed(
                 await runtime.resume(waiting.session_id)
             assert caught.value.code == "history_lost"
 
-    workshop.run(main())
+    await main()

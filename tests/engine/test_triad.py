@@ -53,21 +53,18 @@ def house(workshop: Workshop) -> Pack:
 @pytest.mark.req("R80")
 @pytest.mark.parametrize("is_planned", [True, False])
 @pytest.mark.parametrize("code", REFUSED)
-def test_the_critic_refuses_before_anything_is_called(
+async def test_the_critic_refuses_before_anything_is_called(
     workshop: Workshop, code: str, is_planned: bool
 ) -> None:
     """Whoever made the plan, and whatever is wrong with it, its first step is not called, and no call is intended."""
     pack = house(workshop)
     given: dict[str, Any] = {"planner": Script(REFUSED[code])} if is_planned else {"plan": REFUSED[code]}
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, actor=ADA, **given)
-            assert (result.status, result.verdict["code"]) == ("failed", code)
-            found = await events(runtime.journal, result.session_id)
-            assert not any(isinstance(event, e.Intent) for event in found)
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, actor=ADA, **given)
+        assert (result.status, result.verdict["code"]) == ("failed", code)
+        found = await events(runtime.journal, result.session_id)
+        assert not any(isinstance(event, e.Intent) for event in found)
     assert workshop.calls == []
 
 
@@ -85,7 +82,7 @@ Role = Literal["planner", "critic", "executor", "critic at the end"]
         ("critic at the end", "paused", ["a", "b"]),
     ],
 )
-def test_a_run_is_completed_only_if_all_three_agree(
+async def test_a_run_is_completed_only_if_all_three_agree(
     workshop: Workshop, against: Role | None, status: str, called: list[str]
 ) -> None:
     """A planner without a plan, a critic that refuses it, an executor that fails and a critic that misses an output:
@@ -99,18 +96,15 @@ def test_a_run_is_completed_only_if_all_three_agree(
         decision={"required_outputs": ("x",)}, budget={"max_replans": 0, "max_step_retries": 0}
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            script = Script() if against == "planner" else Script(course)
-            result = await runtime.run(ASK, planner=script, actor=ADA)
-            assert (result.status, result.outputs) == (status, {"x": "b"} if against is None else {})
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        script = Script() if against == "planner" else Script(course)
+        result = await runtime.run(ASK, planner=script, actor=ADA)
+        assert (result.status, result.outputs) == (status, {"x": "b"} if against is None else {})
     assert [name for name, _ in workshop.calls] == called
 
 
 @pytest.mark.req("R21")
-def test_a_run_leaves_plan_transcripts_record_memories_and_a_bundle(
+async def test_a_run_leaves_plan_transcripts_record_memories_and_a_bundle(
     workshop: Workshop, tmp_path: Path
 ) -> None:
     """All that the three roles bring about is typed, and one file holds it."""
@@ -123,27 +117,22 @@ def test_a_run_leaves_plan_transcripts_record_memories_and_a_bundle(
     )
     pack, path = workshop.pack(), tmp_path / "run.tercet"
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=course, actor=ADA)
-            await export_run(
-                runtime.journal, "default", result.session_id, path, packs=(PackContent(pack=pack),)
-            )
-        with open_bundle(path) as bundle:
-            journal = bundle.journal()
-            found = await events(journal, result.session_id)
-            [proposed] = [event for event in found if isinstance(event, e.PlanProposed)]
-            assert Plan.model_validate(proposed.plan) == course
-            async with workshop.runtime(pack, journal) as reader:
-                record = DecisionRecord.model_validate(await reader.record(result.session_id))
-            assert [(each.call.step_id, each.result.outcome) for each in record.transcript] == [
-                ("a", "done"),
-                ("b", "done"),
-            ]
-            assert [each.content for each in record.memory_proposals] == ["mornings"]
-            assert (record.plan_hash, record.outputs) == (course.hash, {"x": "b"})
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=course, actor=ADA)
+        await export_run(runtime.journal, "default", result.session_id, path, packs=(PackContent(pack=pack),))
+    with open_bundle(path) as bundle:
+        journal = bundle.journal()
+        found = await events(journal, result.session_id)
+        [proposed] = [event for event in found if isinstance(event, e.PlanProposed)]
+        assert Plan.model_validate(proposed.plan) == course
+        async with workshop.runtime(pack, journal) as reader:
+            record = DecisionRecord.model_validate(await reader.record(result.session_id))
+        assert [(each.call.step_id, each.result.outcome) for each in record.transcript] == [
+            ("a", "done"),
+            ("b", "done"),
+        ]
+        assert [each.content for each in record.memory_proposals] == ["mornings"]
+        assert (record.plan_hash, record.outputs) == (course.hash, {"x": "b"})
 
 
 Trouble = Literal["crash", "timeout", "exhaustion", "model", "tool", "interrupt"]
