@@ -132,7 +132,7 @@ def test_votes_and_tests_are_derived_again(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R273")
-def test_what_a_person_had_changed_is_derived_again(workshop: Workshop) -> None:
+async def test_what_a_person_had_changed_is_derived_again(workshop: Workshop) -> None:
     """Their words stand in the answer to the gate, and that is before the repair."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
 
@@ -144,7 +144,7 @@ def test_what_a_person_had_changed_is_derived_again(workshop: Workshop) -> None:
             await runtime.resume(result.session_id)
             return await events(runtime.journal, result.session_id)
 
-    assert demand_derivable(pack, workshop.run(main())) == 5
+    assert demand_derivable(pack, (await main())) == 5
 
 
 def test_a_changed_record_is_noticed(workshop: Workshop) -> None:

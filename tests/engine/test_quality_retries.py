@@ -204,7 +204,9 @@ def test_a_tool_that_fails_again_is_left_to_a_person_where_nobody_plans(workshop
 
 
 @pytest.mark.req("R209")
-def test_what_a_tool_brought_counts_in_later_rounds_and_processes(workshop: Workshop, tmp_path: Path) -> None:
+async def test_what_a_tool_brought_counts_in_later_rounds_and_processes(
+    workshop: Workshop, tmp_path: Path
+) -> None:
     """A person sends the letter back: another process repairs it, knows the fee, and does not look it up again."""
     pack = shop(workshop, RENDERED, decision={"requires_human_approval": True})
     thanks = f"{LETTER} Thank you."
@@ -220,7 +222,7 @@ def test_what_a_tool_brought_counts_in_later_rounds_and_processes(workshop: Work
                 assert (result.status, result.outputs) == ("awaiting_gate", {"letter": thanks})
             return await events(journal, result.session_id)
 
-    found = workshop.run(main())
+    found = await main()
     assert looked_up(workshop) == ["lookup", "lookup:repair1"]
     assert len(of(e.EvidenceFetched, found)) == 1
     tokens = last(e.OutputsVerified, found).verdict["tokens"]
@@ -295,7 +297,7 @@ def test_what_may_not_be_called_again_is_not(
         assert why in fetched[0].results[0].error
 
 
-def test_a_tool_that_waits_for_a_person_is_not_called_again(workshop: Workshop) -> None:
+async def test_a_tool_that_waits_for_a_person_is_not_called_again(workshop: Workshop) -> None:
     """Somebody approved one call, and nobody is asked in REPAIR for another."""
     gates = ({"name": "boss", "roles": ("boss",)},)
     pack = shop(workshop, ADDED, tool={"gates": ("boss",)}, gates=gates)
@@ -308,13 +310,13 @@ def test_a_tool_that_waits_for_a_person_is_not_called_again(workshop: Workshop) 
             result = await runtime.resume(result.session_id)
             return await events(runtime.journal, result.session_id)
 
-    found = workshop.run(main())
+    found = await main()
     assert looked_up(workshop) == ["lookup"]
     assert len(of(e.OutputsRepaired, found)) == 1
     assert of(e.EvidenceFetched, found) == []
 
 
-def test_a_tool_that_an_operator_stopped_is_not_called_again(workshop: Workshop) -> None:
+async def test_a_tool_that_an_operator_stopped_is_not_called_again(workshop: Workshop) -> None:
     """A stop holds for calls before a repair as for any other."""
     running: list[Runtime] = []
 
@@ -330,7 +332,7 @@ def test_a_tool_that_an_operator_stopped_is_not_called_again(workshop: Workshop)
             result = await runtime.run(ASK, plan=WRITE, actor=ADA)
             return await events(runtime.journal, result.session_id)
 
-    (fetched,) = of(e.EvidenceFetched, workshop.run(main()))
+    (fetched,) = of(e.EvidenceFetched, (await main()))
     assert (fetched.calls, fetched.results[0].error) == (0, "an operator stopped shop.fee")
     assert looked_up(workshop) == ["lookup"]
 
@@ -391,7 +393,7 @@ RETRIEVAL: JsonObject = {
 }
 
 
-def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: Workshop) -> None:
+async def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: Workshop) -> None:
     """The model is shown the fact that was found, and what it states of it is known, although the plan pins another one."""
     fee = {**FEE, "from": "tariff#/fee"}
     pack = desk(
@@ -421,7 +423,7 @@ def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: W
             result = await runtime.run(ASK, planner=Planner(write), actor=ADA)
             return await events(runtime.journal, result.session_id)
 
-    found = workshop.run(main())
+    found = await main()
     assert len(last(e.EvidenceFetched, found).refs) == 1
     assert "tariff for parcels" in told(writer.questions[0])
     tokens = last(e.OutputsVerified, found).verdict["tokens"]

@@ -200,7 +200,7 @@ def test_tests_are_paid_for_like_any_call(workshop: Workshop) -> None:
     assert done.state.used.tool_calls == 1
 
 
-def test_an_operator_can_stop_a_test_command(workshop: Workshop) -> None:
+async def test_an_operator_can_stop_a_test_command(workshop: Workshop) -> None:
     """An emergency stop holds in VERIFY too."""
     ran: list[str] = []
     workshop.tool("test.unit", adding(ran, "unit"), mode="read_only")
@@ -214,14 +214,11 @@ def test_an_operator_can_stop_a_test_command(workshop: Workshop) -> None:
         decision={"outputs_schema": CODE, "required_outputs": ("code",), "thresholds": ()},
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            await runtime.halt("tool", "test.unit", actor=BOB, note="it hangs")
-            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-            assert (result.status, ran) == ("paused", [])
-            assert "an operator stopped test.unit" in result.reason
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        await runtime.halt("tool", "test.unit", actor=BOB, note="it hangs")
+        result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert (result.status, ran) == ("paused", [])
+        assert "an operator stopped test.unit" in result.reason
 
 
 def reporting(*reports: str) -> Behave:

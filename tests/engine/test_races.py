@@ -35,30 +35,27 @@ class SlowPost(Through):
         return await self.inner.append(unit)
 
 
-def test_whoever_speaks_to_a_run_that_ends_meanwhile_is_answered(workshop: Workshop) -> None:
+async def test_whoever_speaks_to_a_run_that_ends_meanwhile_is_answered(workshop: Workshop) -> None:
     """A letter that arrives when the run has just ended is answered with how it ended, and nobody waits for ever."""
 
-    async def main() -> None:
-        journal = SlowPost()
+    journal = SlowPost()
 
-        async def until_posted(_: Any, params: dict[str, Any]) -> Any:
-            await journal.is_posted.wait()
-            return params
+    async def until_posted(_: Any, params: dict[str, Any]) -> Any:
+        await journal.is_posted.wait()
+        return params
 
-        workshop.tool("do.it", until_posted)
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
-            await workshop.clock.sleep(1)
-            [row] = await runtime.sessions()
-            pausing = asyncio.ensure_future(runtime.pause(row.session_id, actor=BOB))
-            assert (await running).status == "completed"
-            journal.is_over.set()
-            async with asyncio.timeout(600):
-                with pytest.raises(UsageError) as caught:
-                    await pausing
-            assert caught.value.code == "session_over"
-
-    workshop.run(main())
+    workshop.tool("do.it", until_posted)
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
+        await workshop.clock.sleep(1)
+        [row] = await runtime.sessions()
+        pausing = asyncio.ensure_future(runtime.pause(row.session_id, actor=BOB))
+        assert (await running).status == "completed"
+        journal.is_over.set()
+        async with asyncio.timeout(600):
+            with pytest.raises(UsageError) as caught:
+                await pausing
+        assert caught.value.code == "session_over"
 
 
 class Broken(Through):
@@ -74,25 +71,22 @@ class Broken(Through):
         return await self.inner.append(unit)
 
 
-def test_whoever_waits_for_a_run_that_breaks_is_not_forgotten(workshop: Workshop) -> None:
+async def test_whoever_waits_for_a_run_that_breaks_is_not_forgotten(workshop: Workshop) -> None:
     """A run whose journal fails answers nobody; who spoke to it hears from the journal itself."""
     workshop.tool("do.it", taking(1_000))
 
-    async def main() -> None:
-        journal = Broken(MemoryJournal())
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
-            await workshop.clock.sleep(1)
-            [row] = await runtime.sessions()
-            journal.is_broken = True
-            cancelling = asyncio.ensure_future(runtime.cancel(row.session_id, actor=BOB))
-            with pytest.raises(JournalUnavailable):
-                await running
-            async with asyncio.timeout(600):
-                await cancelling
-            assert (await runtime.state(row.session_id)).ending == "cancelled"
-
-    workshop.run(main())
+    journal = Broken(MemoryJournal())
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
+        await workshop.clock.sleep(1)
+        [row] = await runtime.sessions()
+        journal.is_broken = True
+        cancelling = asyncio.ensure_future(runtime.cancel(row.session_id, actor=BOB))
+        with pytest.raises(JournalUnavailable):
+            await running
+        async with asyncio.timeout(600):
+            await cancelling
+        assert (await runtime.state(row.session_id)).ending == "cancelled"
 
 
 class Unreadable(Through):
@@ -110,32 +104,29 @@ class Unreadable(Through):
         raise JournalUnavailable("memory", f"the bell of {tenant} is gone")
 
 
-def test_whoever_waits_for_a_run_that_never_begins_is_not_forgotten(workshop: Workshop) -> None:
+async def test_whoever_waits_for_a_run_that_never_begins_is_not_forgotten(workshop: Workshop) -> None:
     """A run that fails before its first turn lets go of those who spoke to it."""
     workshop.tool("do.it", taking(8_000), idempotent=True)
 
-    async def main() -> None:
-        inner = MemoryJournal()
-        async with workshop.runtime(workshop.pack(), inner) as first:
-            running = asyncio.ensure_future(first.run(ASK, plan=ONE, actor=ADA))
-            await workshop.clock.sleep(1)
-            first.stop()
-            session = (await running).session_id
-        journal = Unreadable()
-        journal.inner = inner
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            resuming = asyncio.ensure_future(runtime.resume(session))
-            await journal.is_asked.wait()
-            cancelling = asyncio.ensure_future(runtime.cancel(session, actor=BOB))
-            await workshop.clock.sleep(1)
-            journal.goes_on.set()
-            with pytest.raises(JournalUnavailable):
-                await resuming
-            async with asyncio.timeout(600):
-                await cancelling
-            assert (await runtime.state(session)).ending == "cancelled"
-
-    workshop.run(main())
+    inner = MemoryJournal()
+    async with workshop.runtime(workshop.pack(), inner) as first:
+        running = asyncio.ensure_future(first.run(ASK, plan=ONE, actor=ADA))
+        await workshop.clock.sleep(1)
+        first.stop()
+        session = (await running).session_id
+    journal = Unreadable()
+    journal.inner = inner
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        resuming = asyncio.ensure_future(runtime.resume(session))
+        await journal.is_asked.wait()
+        cancelling = asyncio.ensure_future(runtime.cancel(session, actor=BOB))
+        await workshop.clock.sleep(1)
+        journal.goes_on.set()
+        with pytest.raises(JournalUnavailable):
+            await resuming
+        async with asyncio.timeout(600):
+            await cancelling
+        assert (await runtime.state(session)).ending == "cancelled"
 
 
 class TakenOver(Through):
@@ -146,17 +137,14 @@ class TakenOver(Through):
         raise LeaseLost(stream=lease.stream, epoch=lease.epoch, current=lease.epoch + 1)
 
 
-def test_a_driver_whose_lease_is_lost_begins_nothing_more(workshop: Workshop) -> None:
+async def test_a_driver_whose_lease_is_lost_begins_nothing_more(workshop: Workshop) -> None:
     """When a lease turns out to be lost while a call is under way, its session is let go of and nothing more is called."""
     workshop.tool("do.it", taking(8_000), idempotent=True)
     row = plan(step("a"), step("b", depends_on=("a",)))
 
-    async def main() -> None:
-        journal = TakenOver(MemoryJournal())
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            assert (await runtime.run(ASK, plan=row, actor=ADA)).status == "paused"
-
-    workshop.run(main())
+    journal = TakenOver(MemoryJournal())
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        assert (await runtime.run(ASK, plan=row, actor=ADA)).status == "paused"
     assert workshop.calls == [("a", 1)]
 
 
@@ -178,23 +166,22 @@ class Unrenewed(Through):
         return await self.inner.head(tenant, stream)
 
 
-def test_a_driver_that_was_taken_over_does_not_dismiss_the_one_that_took_over(workshop: Workshop) -> None:
+async def test_a_driver_that_was_taken_over_does_not_dismiss_the_one_that_took_over(
+    workshop: Workshop,
+) -> None:
     """Two resume one session here: when the one whose lease ran out ends, the other is still the one that carries it."""
     workshop.tool("do.it", taking(25_000), idempotent=True, timeout_ms=60_000)
 
-    async def main() -> None:
-        journal = Unrenewed(MemoryJournal())
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
-            await workshop.clock.sleep(1)
-            runtime.stop()
-            session = (await running).session_id
-            both = [asyncio.ensure_future(runtime.resume(session)) for _ in range(2)]
-            done, [carrying] = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            assert [type(each.exception()) for each in done] == [LeaseLost]
-            with pytest.raises(UsageError) as caught:
-                await runtime.resume(session)
-            assert caught.value.code == "session_busy"
-            assert (await carrying).status == "completed"
-
-    workshop.run(main())
+    journal = Unrenewed(MemoryJournal())
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
+        await workshop.clock.sleep(1)
+        runtime.stop()
+        session = (await running).session_id
+        both = [asyncio.ensure_future(runtime.resume(session)) for _ in range(2)]
+        done, [carrying] = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        assert [type(each.exception()) for each in done] == [LeaseLost]
+        with pytest.raises(UsageError) as caught:
+            await runtime.resume(session)
+        assert caught.value.code == "session_busy"
+        assert (await carrying).status == "completed"

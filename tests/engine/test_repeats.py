@@ -61,56 +61,49 @@ async def refusal(runtime: Runtime, result: RunResult) -> e.StepRefused:
     return refused
 
 
-def test_the_same_call_in_another_run_is_refused_and_names_the_first(workshop: Workshop, url: str) -> None:
+async def test_the_same_call_in_another_run_is_refused_and_names_the_first(
+    workshop: Workshop, url: str
+) -> None:
     """A memo does not make it another payment; another amount does."""
     pack = refunds(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            first = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert first.status == "completed"
-            second = await runtime.run(ASK, plan=pay("again", memo="really"), actor=ADA)
-            refused = await refusal(runtime, second)
-            assert refused.code == "repeated_call"
-            assert f"session {first.session_id} called it" in refused.reason
-            assert "payment and cents" in refused.reason
-            assert (await runtime.run(ASK, plan=pay(cents=101), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        first = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert first.status == "completed"
+        second = await runtime.run(ASK, plan=pay("again", memo="really"), actor=ADA)
+        refused = await refusal(runtime, second)
+        assert refused.code == "repeated_call"
+        assert f"session {first.session_id} called it" in refused.reason
+        assert "payment and cents" in refused.reason
+        assert (await runtime.run(ASK, plan=pay(cents=101), actor=ADA)).status == "completed"
     assert workshop.calls == [("r", 1), ("r", 1)]
 
 
-def test_another_tenant_may_make_the_same_call(workshop: Workshop) -> None:
+async def test_another_tenant_may_make_the_same_call(workshop: Workshop) -> None:
     """Tenants know nothing of each other's calls."""
     pack, journal = refunds(workshop), MemoryJournal()
 
-    async def main() -> None:
-        async with (
-            workshop.runtime(pack, journal, tenant="one") as one,
-            workshop.runtime(pack, journal, tenant="two") as two,
-        ):
-            assert (await one.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-            assert (await two.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with (
+        workshop.runtime(pack, journal, tenant="one") as one,
+        workshop.runtime(pack, journal, tenant="two") as two,
+    ):
+        assert (await one.run(ASK, plan=pay(), actor=ADA)).status == "completed"
+        assert (await two.run(ASK, plan=pay(), actor=ADA)).status == "completed"
 
 
-def test_the_same_call_is_allowed_again_after_the_period(workshop: Workshop) -> None:
+async def test_the_same_call_is_allowed_again_after_the_period(workshop: Workshop) -> None:
     """The last day still counts."""
     pack, journal = refunds(workshop), MemoryJournal()
 
-    async def main() -> None:
-        async with workshop.runtime(pack, journal) as runtime:
-            await runtime.run(ASK, plan=pay(), actor=ADA)
-            await workshop.clock.sleep(29 * DAY_MS)
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
-            await workshop.clock.sleep(2 * DAY_MS)
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, journal) as runtime:
+        await runtime.run(ASK, plan=pay(), actor=ADA)
+        await workshop.clock.sleep(29 * DAY_MS)
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
+        await workshop.clock.sleep(2 * DAY_MS)
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
 
 
-def test_a_narrower_identity_counts_within_a_run_as_well(workshop: Workshop) -> None:
+async def test_a_narrower_identity_counts_within_a_run_as_well(workshop: Workshop) -> None:
     """Two amounts of one payment are two actions of the run, and one call of the period."""
     pack = refunds(workshop, once={"identity": ["payment"], "days": 1}, identity=("payment", "cents"))
     both = plan(
@@ -118,12 +111,9 @@ def test_a_narrower_identity_counts_within_a_run_as_well(workshop: Workshop) -> 
         step("b", "pay.back", params={"payment": "pay_1", "cents": 2}, depends_on=("a",)),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            refused = await refusal(runtime, await runtime.run(ASK, plan=both, actor=ADA))
-            assert (refused.step, refused.code) == ("b", "repeated_call")
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        refused = await refusal(runtime, await runtime.run(ASK, plan=both, actor=ADA))
+        assert (refused.step, refused.code) == ("b", "repeated_call")
     assert workshop.calls == [("a", 1)]
 
 
@@ -131,7 +121,9 @@ def test_a_narrower_identity_counts_within_a_run_as_well(workshop: Workshop) -> 
 
 
 @pytest.mark.parametrize("rounds", range(3))
-def test_of_two_processes_at_the_same_moment_one_pays(workshop: Workshop, file: str, rounds: int) -> None:
+async def test_of_two_processes_at_the_same_moment_one_pays(
+    workshop: Workshop, file: str, rounds: int
+) -> None:
     """Each has a journal of its own on the same file."""
 
     async def slowly(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -140,13 +132,10 @@ def test_of_two_processes_at_the_same_moment_one_pays(workshop: Workshop, file: 
 
     pack = refunds(workshop, slowly)
 
-    async def main() -> None:
-        async with workshop.processes(pack, file, 2) as runtimes:
-            runs = (runtime.run(ASK, plan=pay(), actor=ADA) for runtime in (*runtimes, *runtimes[:rounds]))
-            results = await asyncio.gather(*runs)
-            assert [result.status for result in results].count("completed") == 1
-
-    workshop.run(main())
+    async with workshop.processes(pack, file, 2) as runtimes:
+        runs = (runtime.run(ASK, plan=pay(), actor=ADA) for runtime in (*runtimes, *runtimes[:rounds]))
+        results = await asyncio.gather(*runs)
+        assert [result.status for result in results].count("completed") == 1
     assert workshop.calls == [("r", 1)]
 
 
@@ -169,29 +158,26 @@ class Meeting:
         return await self._inner.append(unit)
 
 
-def test_two_sessions_that_have_both_seen_no_claim_do_not_both_pay(workshop: Workshop) -> None:
+async def test_two_sessions_that_have_both_seen_no_claim_do_not_both_pay(workshop: Workshop) -> None:
     """The second claim is refused by its position, and then sees the first."""
     pack = refunds(workshop)
 
-    async def main() -> None:
-        journal: Any = Meeting(MemoryJournal())
-        async with workshop.runtime(pack, journal) as runtime:
-            runs = [runtime.run(ASK, plan=pay(), actor=ADA) for _ in range(2)]
-            results = sorted(await asyncio.gather(*runs), key=lambda result: result.status)
-            assert [result.status for result in results].count("completed") == 1
-            [loser] = [result for result in results if result.status != "completed"]
-            checks = [
-                each
-                for each in await events(runtime.journal, loser.session_id)
-                if isinstance(each, e.RepeatsChecked)
-            ]
-            assert [len(check.found) for check in checks] == [0, 1]
-
-    workshop.run(main())
+    journal: Any = Meeting(MemoryJournal())
+    async with workshop.runtime(pack, journal) as runtime:
+        runs = [runtime.run(ASK, plan=pay(), actor=ADA) for _ in range(2)]
+        results = sorted(await asyncio.gather(*runs), key=lambda result: result.status)
+        assert [result.status for result in results].count("completed") == 1
+        [loser] = [result for result in results if result.status != "completed"]
+        checks = [
+            each
+            for each in await events(runtime.journal, loser.session_id)
+            if isinstance(each, e.RepeatsChecked)
+        ]
+        assert [len(check.found) for check in checks] == [0, 1]
     assert workshop.calls == [("r", 1)]
 
 
-def test_a_retry_does_not_pay_once_another_run_has_paid(workshop: Workshop) -> None:
+async def test_a_retry_does_not_pay_once_another_run_has_paid(workshop: Workshop) -> None:
     """A call that certainly did not happen lets another run through; the first must then not try again."""
     pack = refunds(workshop, None)
     tries: list[str] = []
@@ -204,20 +190,17 @@ def test_a_retry_does_not_pay_once_another_run_has_paid(workshop: Workshop) -> N
 
     pack = refunds(workshop, fails_first)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            slow = asyncio.ensure_future(runtime.run(ASK, plan=pay(), actor=ADA))
-            await workshop.clock.sleep(1_000)
-            assert len(tries) == 1
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-            refused = await refusal(runtime, await slow)
-            assert refused.code == "repeated_call"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        slow = asyncio.ensure_future(runtime.run(ASK, plan=pay(), actor=ADA))
+        await workshop.clock.sleep(1_000)
+        assert len(tries) == 1
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
+        refused = await refusal(runtime, await slow)
+        assert refused.code == "repeated_call"
     assert len(tries) == 2
 
 
-def test_a_late_claim_of_a_process_that_lost_its_lease_hides_no_newer_one(workshop: Workshop) -> None:
+async def test_a_late_claim_of_a_process_that_lost_its_lease_hides_no_newer_one(workshop: Workshop) -> None:
     """A session is about to try again; that an older claim of its was followed by a call that failed frees nothing."""
 
     async def busy(_: ToolContext, __: dict[str, Any]) -> Any:
@@ -225,28 +208,25 @@ def test_a_late_claim_of_a_process_that_lost_its_lease_hides_no_newer_one(worksh
 
     pack, journal = refunds(workshop, busy), MemoryJournal()
 
-    async def main() -> None:
-        async with workshop.runtime(pack, journal) as runtime:
-            first = asyncio.ensure_future(runtime.run(ASK, plan=pay(), actor=ADA))
-            await workshop.clock.sleep(1_000)
-            [stream] = [name for _, name in journal._streams if name.startswith("once:")]  # pyright: ignore[reportPrivateUsage]
-            [stored] = await journal.read("default", stream)
-            claim = msgspec.json.decode(stored.data, type=Claim)
-            for position in (1_000, 1):
-                late = msgspec.json.encode(msgspec.structs.replace(claim, position=position))
-                await append_next(journal, "default", stream, lambda _, late=late: (late,))
-            refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
-            assert refused.code == "repeated_call"
-            first.cancel()
-
-    workshop.run(main())
+    async with workshop.runtime(pack, journal) as runtime:
+        first = asyncio.ensure_future(runtime.run(ASK, plan=pay(), actor=ADA))
+        await workshop.clock.sleep(1_000)
+        [stream] = [name for _, name in journal._streams if name.startswith("once:")]  # pyright: ignore[reportPrivateUsage]
+        [stored] = await journal.read("default", stream)
+        claim = msgspec.json.decode(stored.data, type=Claim)
+        for position in (1_000, 1):
+            late = msgspec.json.encode(msgspec.structs.replace(claim, position=position))
+            await append_next(journal, "default", stream, lambda _, late=late: (late,))
+        refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
+        assert refused.code == "repeated_call"
+        first.cancel()
     assert workshop.calls == [("r", 1)]
 
 
 # --- what counts ---
 
 
-def test_a_call_that_did_not_happen_does_not_count(workshop: Workshop) -> None:
+async def test_a_call_that_did_not_happen_does_not_count(workshop: Workshop) -> None:
     """Neither does one whose session ended before it began."""
 
     async def broken(_: ToolContext, __: dict[str, Any]) -> Any:
@@ -254,16 +234,13 @@ def test_a_call_that_did_not_happen_does_not_count(workshop: Workshop) -> None:
 
     journal = MemoryJournal()
 
-    async def main() -> None:
-        async with workshop.runtime(refunds(workshop, broken), journal) as runtime:
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
-        async with workshop.runtime(refunds(workshop), journal) as runtime:
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(refunds(workshop, broken), journal) as runtime:
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
+    async with workshop.runtime(refunds(workshop), journal) as runtime:
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
 
 
-def test_a_call_of_unknown_outcome_counts_until_it_is_settled(workshop: Workshop) -> None:
+async def test_a_call_of_unknown_outcome_counts_until_it_is_settled(workshop: Workshop) -> None:
     """Once a look-up says that it did not happen and the run has ended, another may be made."""
 
     async def lost(_: ToolContext, __: dict[str, Any]) -> Any:
@@ -271,38 +248,32 @@ def test_a_call_of_unknown_outcome_counts_until_it_is_settled(workshop: Workshop
 
     pack = refunds(workshop, lost)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            first = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert first.gate is not None
-            second = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert "outcome unknown" in (await refusal(runtime, second)).reason
-            await runtime.cancel(first.session_id, actor=ADA)
-            await runtime.settle(first.gate.id, happened=False, actor=BOB)
-            await runtime.resume(first.session_id)
-            third = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert third.gate is not None
-            assert third.gate.kind == "reconcile"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        first = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert first.gate is not None
+        second = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert "outcome unknown" in (await refusal(runtime, second)).reason
+        await runtime.cancel(first.session_id, actor=ADA)
+        await runtime.settle(first.gate.id, happened=False, actor=BOB)
+        await runtime.resume(first.session_id)
+        third = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert third.gate is not None
+        assert third.gate.kind == "reconcile"
     assert len(workshop.calls) == 2
 
 
-def test_a_compensated_call_does_not_count(workshop: Workshop) -> None:
+async def test_a_compensated_call_does_not_count(workshop: Workshop) -> None:
     """A run that failed and took its payment back leaves the payment free."""
     pack = _compensating(workshop)
     failing = plan(*pay().steps, step("w", "wipe.it", depends_on=("r",)))
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            first = await runtime.run(ASK, plan=failing, actor=ADA)
-            assert first.gate is not None
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
-            await runtime.deny(first.gate.id, actor=BOB)
-            assert (await runtime.resume(first.session_id)).status == "rejected"
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        first = await runtime.run(ASK, plan=failing, actor=ADA)
+        assert first.gate is not None
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status != "completed"
+        await runtime.deny(first.gate.id, actor=BOB)
+        assert (await runtime.resume(first.session_id)).status == "rejected"
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
     assert [name for name, _ in workshop.calls] == ["r", "~r", "r"]
 
 
@@ -315,42 +286,36 @@ def _compensating(workshop: Workshop, **take_back: Any) -> Pack:
     return workshop.pack(gates=(BOSS,), on_failure="compensate")
 
 
-def test_a_compensation_is_not_made_twice_either(workshop: Workshop) -> None:
+async def test_a_compensation_is_not_made_twice_either(workshop: Workshop) -> None:
     """It is left to an operator, who sees why."""
     once = {"identity": ["payment"], "days": 1, "then": "ask"}
     pack = _compensating(workshop, once_per=once)
     taken = plan(step("t", "take.back", params={"payment": "pay_1"}))
     failing = plan(*pay().steps, step("w", "wipe.it", depends_on=("r",)))
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            assert (await runtime.run(ASK, plan=taken, actor=ADA)).status == "completed"
-            first = await runtime.run(ASK, plan=failing, actor=ADA)
-            assert first.gate is not None
-            await runtime.deny(first.gate.id, actor=BOB)
-            await runtime.resume(first.session_id)
-            refused = await refusal(runtime, first)
-            assert (refused.step, refused.code) == ("~r", "repeated_call")
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        assert (await runtime.run(ASK, plan=taken, actor=ADA)).status == "completed"
+        first = await runtime.run(ASK, plan=failing, actor=ADA)
+        assert first.gate is not None
+        await runtime.deny(first.gate.id, actor=BOB)
+        await runtime.resume(first.session_id)
+        refused = await refusal(runtime, first)
+        assert (refused.step, refused.code) == ("~r", "repeated_call")
 
 
-def test_a_removed_session_counts_for_the_rest_of_the_period(workshop: Workshop) -> None:
+async def test_a_removed_session_counts_for_the_rest_of_the_period(workshop: Workshop) -> None:
     """What it did cannot be read any more, so it may have paid."""
     pack = refunds(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            first = await runtime.run(ASK, plan=pay(), actor=ADA)
-            await workshop.clock.sleep(120_000)
-            lease = await runtime.journal.acquire(
-                runtime.tenant, first.session_id, owner="sweeper", now_ms=workshop.clock.now(), ttl_ms=1_000
-            )
-            await runtime.journal.forget(lease)
-            refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
-            assert first.session_id in refused.reason
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        first = await runtime.run(ASK, plan=pay(), actor=ADA)
+        await workshop.clock.sleep(120_000)
+        lease = await runtime.journal.acquire(
+            runtime.tenant, first.session_id, owner="sweeper", now_ms=workshop.clock.now(), ttl_ms=1_000
+        )
+        await runtime.journal.forget(lease)
+        refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
+        assert first.session_id in refused.reason
 
 
 # --- crashes ---
@@ -358,7 +323,7 @@ def test_a_removed_session_counts_for_the_rest_of_the_period(workshop: Workshop)
 
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 @pytest.mark.parametrize("nth", range(1, 8))
-def test_a_session_that_dies_anywhere_pays_once_and_is_not_blocked_by_itself(
+async def test_a_session_that_dies_anywhere_pays_once_and_is_not_blocked_by_itself(
     workshop: Workshop, point: str, nth: int
 ) -> None:
     """Also between its claim and its INTENT: the claim is the session's own."""
@@ -368,48 +333,42 @@ def test_a_session_that_dies_anywhere_pays_once_and_is_not_blocked_by_itself(
 
     pack, journal = refunds(workshop, reconcile=look_up), MemoryJournal()
 
-    async def main() -> None:
-        death = Death(point, nth)
-        async with workshop.runtime(pack, journal, crash=death) as mortal:
-            await death.of(mortal.run(ASK, plan=pay(), actor=ADA))
-        await workshop.clock.sleep(120_000)
-        async with workshop.runtime(pack, journal) as runtime:
-            rows = await runtime.sessions()
-            for row in rows:
-                if row.status not in ("completed", "failed"):
-                    assert (await runtime.resume(row.session_id)).status == "completed"
-            again = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert (again.status == "completed") == (not rows)
-
-    workshop.run(main())
+    death = Death(point, nth)
+    async with workshop.runtime(pack, journal, crash=death) as mortal:
+        await death.of(mortal.run(ASK, plan=pay(), actor=ADA))
+    await workshop.clock.sleep(120_000)
+    async with workshop.runtime(pack, journal) as runtime:
+        rows = await runtime.sessions()
+        for row in rows:
+            if row.status not in ("completed", "failed"):
+                assert (await runtime.resume(row.session_id)).status == "completed"
+        again = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert (again.status == "completed") == (not rows)
     assert len(workshop.calls) == 1
 
 
-def test_a_claim_without_a_call_counts_until_its_session_is_over(workshop: Workshop) -> None:
+async def test_a_claim_without_a_call_counts_until_its_session_is_over(workshop: Workshop) -> None:
     """The session may still make the call; once it is cancelled, it cannot."""
     pack, journal = refunds(workshop), MemoryJournal()
 
     async def claimed() -> bool:
         return bool([name for _, name in journal._streams if name.startswith("once:")])  # pyright: ignore[reportPrivateUsage]
 
-    async def main() -> None:
-        for nth in range(1, 9):  # the append of the INTENT is the one after the claim
-            death = Death("before_append", nth)
-            async with workshop.runtime(pack, journal, crash=death) as mortal:
-                await death.of(mortal.run(ASK, plan=pay(), actor=ADA))
-            if await claimed():
-                break
-        await workshop.clock.sleep(120_000)
-        async with workshop.runtime(pack, journal) as runtime:
-            refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
-            assert refused.code == "repeated_call"
-            for row in await runtime.sessions():
-                if row.status == "in_progress":
-                    await runtime.cancel(row.session_id, actor=ADA)
-                    await runtime.resume(row.session_id)
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    for nth in range(1, 9):  # the append of the INTENT is the one after the claim
+        death = Death("before_append", nth)
+        async with workshop.runtime(pack, journal, crash=death) as mortal:
+            await death.of(mortal.run(ASK, plan=pay(), actor=ADA))
+        if await claimed():
+            break
+    await workshop.clock.sleep(120_000)
+    async with workshop.runtime(pack, journal) as runtime:
+        refused = await refusal(runtime, await runtime.run(ASK, plan=pay(), actor=ADA))
+        assert refused.code == "repeated_call"
+        for row in await runtime.sessions():
+            if row.status == "in_progress":
+                await runtime.cancel(row.session_id, actor=ADA)
+                await runtime.resume(row.session_id)
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
     assert workshop.calls == [("r", 1)]
 
 
@@ -420,81 +379,69 @@ ASKING: dict[str, Any] = {**ONCE, "then": "ask"}
 
 
 @pytest.mark.parametrize("gates", [(), ("BOSS",)], ids=["no gate", "own gate"])
-def test_a_repetition_is_asked_about_once_with_the_first_session_named(
+async def test_a_repetition_is_asked_about_once_with_the_first_session_named(
     workshop: Workshop, gates: tuple[str, ...], url: str
 ) -> None:
     """A tool without gates needs no approval for the first call; the second waits, and is made when it is approved."""
     pack = refunds(workshop, once=ASKING, gates=gates)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            first = await runtime.run(ASK, plan=pay(), actor=ADA)
-            if gates:
-                assert first.gate is not None
-                assert "repeats" not in first.gate.shown
-                await runtime.approve(first.gate.id, actor=BOB)
-                first = await runtime.resume(first.session_id)
-            assert first.status == "completed"
-            second = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert second.gate is not None
-            assert (second.gate.kind, second.gate.names) == ("approval", gates)
-            [repeat] = second.gate.shown["repeats"]
-            assert (repeat["session"], repeat["step"]) == (first.session_id, "r")
-            await runtime.approve(second.gate.id, actor=BOB)
-            assert (await runtime.resume(second.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        first = await runtime.run(ASK, plan=pay(), actor=ADA)
+        if gates:
+            assert first.gate is not None
+            assert "repeats" not in first.gate.shown
+            await runtime.approve(first.gate.id, actor=BOB)
+            first = await runtime.resume(first.session_id)
+        assert first.status == "completed"
+        second = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert second.gate is not None
+        assert (second.gate.kind, second.gate.names) == ("approval", gates)
+        [repeat] = second.gate.shown["repeats"]
+        assert (repeat["session"], repeat["step"]) == (first.session_id, "r")
+        await runtime.approve(second.gate.id, actor=BOB)
+        assert (await runtime.resume(second.session_id)).status == "completed"
     assert workshop.calls == [("r", 1), ("r", 1)]
 
 
-def test_a_repetition_can_be_asked_about_at_a_gate_of_its_own(workshop: Workshop) -> None:
+async def test_a_repetition_can_be_asked_about_at_a_gate_of_its_own(workshop: Workshop) -> None:
     """The first call does not wait for that gate."""
     pack = refunds(workshop, once={**ASKING, "gate": "BOSS"})
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-            second = await runtime.run(ASK, plan=pay(), actor=ADA)
-            assert second.gate is not None
-            assert second.gate.names == ("BOSS",)
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
+        second = await runtime.run(ASK, plan=pay(), actor=ADA)
+        assert second.gate is not None
+        assert second.gate.names == ("BOSS",)
 
 
-def test_no_policy_grants_a_repetition(workshop: Workshop) -> None:
+async def test_no_policy_grants_a_repetition(workshop: Workshop) -> None:
     """A person is asked about it, also where the first call needed nobody."""
     refunds(workshop, once=ASKING, mode="network", authority=())
     cheap = Policy(name="cheap", effect="grant", scope="step", expression="step.params.cents < 1000")
     pack = workshop.pack(policies=(cheap,), on_failure="keep")
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
-            assert (await runtime.run(ASK, plan=pay(), actor=ADA)).gate is not None
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).status == "completed"
+        assert (await runtime.run(ASK, plan=pay(), actor=ADA)).gate is not None
 
 
-def test_an_approval_does_not_cover_a_repetition_that_nobody_saw(workshop: Workshop) -> None:
+async def test_an_approval_does_not_cover_a_repetition_that_nobody_saw(workshop: Workshop) -> None:
     """Two runs wait at the same gate; when one has paid, the approval of the other is asked for again."""
     pack = refunds(workshop, once=ASKING, gates=("BOSS",))
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            waiting = [await runtime.run(ASK, plan=pay(), actor=ADA) for _ in range(2)]
-            for each in waiting:
-                assert each.gate is not None
-                await runtime.approve(each.gate.id, actor=BOB)
-            first = await runtime.resume(waiting[0].session_id)
-            assert first.status == "completed"
-            second = await runtime.resume(waiting[1].session_id)
-            assert second.gate is not None
-            assert second.gate.shown["repeats"][0]["session"] == first.session_id
-            assert "changed" in second.gate.shown
-            await runtime.approve(second.gate.id, actor=BOB)
-            assert (await runtime.resume(second.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        waiting = [await runtime.run(ASK, plan=pay(), actor=ADA) for _ in range(2)]
+        for each in waiting:
+            assert each.gate is not None
+            await runtime.approve(each.gate.id, actor=BOB)
+        first = await runtime.resume(waiting[0].session_id)
+        assert first.status == "completed"
+        second = await runtime.resume(waiting[1].session_id)
+        assert second.gate is not None
+        assert second.gate.shown["repeats"][0]["session"] == first.session_id
+        assert "changed" in second.gate.shown
+        await runtime.approve(second.gate.id, actor=BOB)
+        assert (await runtime.resume(second.session_id)).status == "completed"
 
 
 # --- declarations ---
@@ -509,22 +456,21 @@ def test_a_wrong_declaration_is_refused(declared: dict[str, Any]) -> None:
         OncePer.model_validate(declared)
 
 
-def test_the_claims_are_part_of_a_checked_journal(workshop: Workshop, file: str) -> None:
+async def test_the_claims_are_part_of_a_checked_journal(workshop: Workshop, file: str) -> None:
     """`tercet journal check` knows their streams."""
     pack = refunds(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(file) as journal:
-            async with workshop.runtime(pack, journal) as runtime:
-                await runtime.run(ASK, plan=pay(), actor=ADA)
-            checked: Any = journal
-            report = await check_journal(checked, None, progress=lambda _: None)
-            assert report.problems == []
-
-    workshop.run(main())
+    async with workshop.journal(file) as journal:
+        async with workshop.runtime(pack, journal) as runtime:
+            await runtime.run(ASK, plan=pay(), actor=ADA)
+        checked: Any = journal
+        report = await check_journal(checked, None, progress=lambda _: None)
+        assert report.problems == []
 
 
-def test_a_compensation_that_the_plan_proposes_does_not_allow_the_call_again(workshop: Workshop) -> None:
+async def test_a_compensation_that_the_plan_proposes_does_not_allow_the_call_again(
+    workshop: Workshop,
+) -> None:
     """A plan may propose one that undoes nothing; only what the tool declares makes a call void."""
     workshop.tools.clear()
     workshop.tool("pay.back", parameters=REFUND, no_compensation="final", once_per=ONCE)
@@ -534,17 +480,14 @@ def test_a_compensation_that_the_plan_proposes_does_not_allow_the_call_again(wor
     paid = {"payment": "pay_1", "cents": 100}
     back: dict[str, Any] = {"tool": "note.it", "params": {}}
 
-    async def main() -> None:
-        async with workshop.runtime(pack, MemoryJournal()) as runtime:
-            first = plan(
-                step("r", "pay.back", params=paid, compensate=back), step("w", "wipe.it", depends_on=("r",))
-            )
-            result = await runtime.run(ASK, plan=first, actor=ADA)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB)
-            await runtime.resume(result.session_id)
-            again = await runtime.run(ASK, plan=pay("again"), actor=ADA)
-            assert (await refusal(runtime, again)).code == "repeated_call"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, MemoryJournal()) as runtime:
+        first = plan(
+            step("r", "pay.back", params=paid, compensate=back), step("w", "wipe.it", depends_on=("r",))
+        )
+        result = await runtime.run(ASK, plan=first, actor=ADA)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB)
+        await runtime.resume(result.session_id)
+        again = await runtime.run(ASK, plan=pay("again"), actor=ADA)
+        assert (await refusal(runtime, again)).code == "repeated_call"
     assert [name for name, _ in workshop.calls] == ["r", "~r"]

@@ -97,68 +97,62 @@ def test_a_session_survives_a_death_at_every_point(workshop: Workshop, tmp_path:
     assert deaths >= 4
 
 
-def test_a_restored_session_has_its_budgets_to_the_last_unit(workshop: Workshop, url: str) -> None:
+async def test_a_restored_session_has_its_budgets_to_the_last_unit(workshop: Workshop, url: str) -> None:
     """After a pause every counter of the budget is as it was, and nothing is spent twice."""
     workshop.tool("do.it", taking(100), cost_microcents=3)
     many = plan(
         *(step(f"s{n}", estimated_tokens=n, depends_on=(f"s{n - 1}",) if n else ()) for n in range(6))
     )
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                running = asyncio.ensure_future(runtime.run(ASK, plan=many))
-                await workshop.clock.sleep(250)
-                runtime.stop()
-                result = await running
-                assert (result.status, result.steps_done) == ("paused", 3)
-                paused = await runtime.state(result.session_id)
-                assert (paused.used.tool_calls, paused.used.tokens, paused.used.cost) == (3, 3, 9)
-                assert paused.used.wall_clock == 300
-            workshop.clock.advance(10**7)
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                assert (await runtime.state(result.session_id)).used == paused.used
-                result = await runtime.resume(result.session_id)
-                assert result.status == "completed"
-                used = (await runtime.state(result.session_id)).used
-                assert (used.tool_calls, used.tokens, used.cost, used.wall_clock) == (6, 15, 18, 600)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=many))
+            await workshop.clock.sleep(250)
+            runtime.stop()
+            result = await running
+            assert (result.status, result.steps_done) == ("paused", 3)
+            paused = await runtime.state(result.session_id)
+            assert (paused.used.tool_calls, paused.used.tokens, paused.used.cost) == (3, 3, 9)
+            assert paused.used.wall_clock == 300
+        workshop.clock.advance(10**7)
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            assert (await runtime.state(result.session_id)).used == paused.used
+            result = await runtime.resume(result.session_id)
+            assert result.status == "completed"
+            used = (await runtime.state(result.session_id)).used
+            assert (used.tool_calls, used.tokens, used.cost, used.wall_clock) == (6, 15, 18, 600)
     assert [name for name, _ in workshop.calls] == [f"s{n}" for n in range(6)]
 
 
 @pytest.mark.req("R158")
-def test_a_stopped_process_leaves_a_session_that_can_go_on(workshop: Workshop, url: str) -> None:
+async def test_a_stopped_process_leaves_a_session_that_can_go_on(workshop: Workshop, url: str) -> None:
     """A call that ends in time is recorded; one that does not is left behind as unknown, and settled on resume."""
     workshop.tool("quick.it", taking(1_000))
     workshop.tool("slow.it", taking(10_000), idempotent=True)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            running = asyncio.ensure_future(
-                runtime.run(
-                    ASK,
-                    plan=plan(
-                        step("q", "quick.it"), step("s", "slow.it"), step("n", "quick.it", depends_on=("q",))
-                    ),
-                )
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        running = asyncio.ensure_future(
+            runtime.run(
+                ASK,
+                plan=plan(
+                    step("q", "quick.it"), step("s", "slow.it"), step("n", "quick.it", depends_on=("q",))
+                ),
             )
-            await workshop.clock.sleep(500)
-            runtime.stop()
-            result = await running
-            assert (result.status, result.reason) == ("paused", "the process was told to stop")
-            state = await runtime.state(result.session_id)
-            assert [state.steps[name].status for name in "qsn"] == ["done", "unknown", "pending"]
-            assert (state.phase, state.halted_from) == ("HALT", "ACT")
-            assert await journal.newest("default", result.session_id, "fold") is not None
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+        )
+        await workshop.clock.sleep(500)
+        runtime.stop()
+        result = await running
+        assert (result.status, result.reason) == ("paused", "the process was told to stop")
+        state = await runtime.state(result.session_id)
+        assert [state.steps[name].status for name in "qsn"] == ["done", "unknown", "pending"]
+        assert (state.phase, state.halted_from) == ("HALT", "ACT")
+        assert await journal.newest("default", result.session_id, "fold") is not None
+        assert (await runtime.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("q", 1), ("s", 1), ("s", 2), ("n", 1)]
 
 
 @pytest.mark.req("R152")
-def test_what_cannot_be_resumed_says_why(workshop: Workshop, url: str) -> None:
+async def test_what_cannot_be_resumed_says_why(workshop: Workshop, url: str) -> None:
     """An unknown session, another pack and other evidence are refused; a finished session answers as it ended."""
     workshop.tool("do.it")
     fact = {"id": "kg:rule:r1#snapshot_may", "content": {"limit": 5}, "trust": "trusted"}
@@ -166,48 +160,42 @@ def test_what_cannot_be_resumed_says_why(workshop: Workshop, url: str) -> None:
     def facts(limit: int) -> dict[str, Any]:
         return {"evidence": (Evidence.model_validate({**fact, "content": {"limit": limit}}),)}
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(workshop.pack(**facts(5)), journal) as runtime:
-                death = Death("before_call")
-                async with workshop.runtime(workshop.pack(**facts(5)), journal, crash=death) as mortal:
-                    await death.of(mortal.run(ASK, plan=plan(step("a", approval_mode="local_write"))))
-                [row] = await runtime.sessions()
-                before = await runtime.state(row.session_id)
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(workshop.pack(**facts(5)), journal) as runtime:
+            death = Death("before_call")
+            async with workshop.runtime(workshop.pack(**facts(5)), journal, crash=death) as mortal:
+                await death.of(mortal.run(ASK, plan=plan(step("a", approval_mode="local_write"))))
+            [row] = await runtime.sessions()
+            before = await runtime.state(row.session_id)
+            with pytest.raises(UsageError) as caught:
+                await runtime.resume("ses_nobody")
+            assert caught.value.code == "unknown_session"
+        for pack, code in (
+            (workshop.pack(version="1.0.1", **facts(5)), "pack_version_mismatch"),
+            (workshop.pack(**facts(6)), "snapshot_version_mismatch"),
+        ):
+            async with workshop.runtime(pack, journal) as runtime:
                 with pytest.raises(UsageError) as caught:
-                    await runtime.resume("ses_nobody")
-                assert caught.value.code == "unknown_session"
-            for pack, code in (
-                (workshop.pack(version="1.0.1", **facts(5)), "pack_version_mismatch"),
-                (workshop.pack(**facts(6)), "snapshot_version_mismatch"),
-            ):
-                async with workshop.runtime(pack, journal) as runtime:
-                    with pytest.raises(UsageError) as caught:
-                        await runtime.resume(row.session_id)
-                    assert caught.value.code == code
-                    assert await runtime.state(row.session_id) == before
-            async with workshop.runtime(workshop.pack(**facts(5)), journal) as runtime:
-                with pytest.raises(UsageError, match="no record yet"):
-                    await runtime.record(row.session_id)
-                workshop.clock.advance(60_000)
-                first = await runtime.resume(row.session_id)
-                assert first.status == "awaiting_gate"
-
-    workshop.run(main())
+                    await runtime.resume(row.session_id)
+                assert caught.value.code == code
+                assert await runtime.state(row.session_id) == before
+        async with workshop.runtime(workshop.pack(**facts(5)), journal) as runtime:
+            with pytest.raises(UsageError, match="no record yet"):
+                await runtime.record(row.session_id)
+            workshop.clock.advance(60_000)
+            first = await runtime.resume(row.session_id)
+            assert first.status == "awaiting_gate"
 
 
-def test_a_finished_session_answers_as_it_ended(workshop: Workshop) -> None:
+async def test_a_finished_session_answers_as_it_ended(workshop: Workshop) -> None:
     """Resuming it changes nothing, calls nothing, and gives the same result."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a")))
-            before = await runtime.state(result.session_id)
-            assert await runtime.resume(result.session_id) == result
-            assert await runtime.state(result.session_id) == before
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")))
+        before = await runtime.state(result.session_id)
+        assert await runtime.resume(result.session_id) == result
+        assert await runtime.state(result.session_id) == before
     assert workshop.calls == [("a", 1)]
 
 
@@ -251,20 +239,17 @@ def test_a_journal_changed_by_hand_is_found_out(
         workshop.run(main(session))
 
 
-def test_a_newer_journal_is_refused_in_words(workshop: Workshop) -> None:
+async def test_a_newer_journal_is_refused_in_words(workshop: Workshop) -> None:
     """An event in a format that this version does not know is not guessed at."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            await runtime.journal.append(
-                Append(tenant="default", stream="ses_new", expected=0, events=(b'2{"type":"x"}',))
-            )
-            with pytest.raises(codec.CodecError) as caught:
-                await runtime.resume("ses_new")
-            assert caught.value.code == "newer_journal"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        await runtime.journal.append(
+            Append(tenant="default", stream="ses_new", expected=0, events=(b'2{"type":"x"}',))
+        )
+        with pytest.raises(codec.CodecError) as caught:
+            await runtime.resume("ses_new")
+        assert caught.value.code == "newer_journal"
 
 
 def large(mark: str) -> Behave:
@@ -276,7 +261,7 @@ def large(mark: str) -> Behave:
     return behave
 
 
-def test_a_large_result_is_a_blob_and_stays_reachable(workshop: Workshop, url: str) -> None:
+async def test_a_large_result_is_a_blob_and_stays_reachable(workshop: Workshop, url: str) -> None:
     """The event carries a digest; later steps, outputs and the critic read the value, also after a death."""
     workshop.tool("big.it", large("x"))
     workshop.tool("do.it")
@@ -287,24 +272,21 @@ def test_a_large_result_is_a_blob_and_stays_reachable(workshop: Workshop, url: s
         outputs={"mark": {"$from": "a#/mark"}, "k": {"$from": "c#/k"}},
     )
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            death = Death("before_call", 3)
-            async with workshop.runtime(workshop.pack(), journal, crash=death) as runtime:
-                await death.of(runtime.run(ASK, plan=proposed))
-                [row] = await runtime.sessions()
-            found = await events(journal, row.session_id)
-            [complete] = [event for event in found if isinstance(event, e.Complete) and event.step == "a"]
-            assert complete.value is None
-            assert len(await journal.blob("default", complete.blob)) > LARGE
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                result = await runtime.resume(row.session_id)
-                assert result.status == "awaiting_gate"  # c was on its way, and declares nothing
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        death = Death("before_call", 3)
+        async with workshop.runtime(workshop.pack(), journal, crash=death) as runtime:
+            await death.of(runtime.run(ASK, plan=proposed))
+            [row] = await runtime.sessions()
+        found = await events(journal, row.session_id)
+        [complete] = [event for event in found if isinstance(event, e.Complete) and event.step == "a"]
+        assert complete.value is None
+        assert len(await journal.blob("default", complete.blob)) > LARGE
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            result = await runtime.resume(row.session_id)
+            assert result.status == "awaiting_gate"  # c was on its way, and declares nothing
 
 
-def test_a_large_result_satisfies_the_critic(workshop: Workshop) -> None:
+async def test_a_large_result_satisfies_the_critic(workshop: Workshop) -> None:
     """A run whose steps refer into a large result is judged on that result, and its declared outputs are found in it."""
     workshop.tool("big.it", large("y"))
     workshop.tool("do.it")
@@ -315,15 +297,12 @@ def test_a_large_result_satisfies_the_critic(workshop: Workshop) -> None:
         declared_outputs=("mark",),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=proposed)
-            assert (result.status, result.outputs) == ("completed", {"m": "y", "mark": "y"})
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=proposed)
+        assert (result.status, result.outputs) == ("completed", {"m": "y", "mark": "y"})
 
 
-def test_a_long_session_is_restored_from_a_fold(workshop: Workshop) -> None:
+async def test_a_long_session_is_restored_from_a_fold(workshop: Workshop) -> None:
     """The newest fold and the tail behind it come to the same state as all events from the first."""
 
     async def some(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -332,18 +311,13 @@ def test_a_long_session_is_restored_from_a_fold(workshop: Workshop) -> None:
     workshop.tool("do.it", some)
     long = plan(*(step(f"s{n}", depends_on=(f"s{n - 1}",) if n else ()) for n in range(40)))
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget={"max_steps": 50})) as runtime:
-            result = await runtime.run(ASK, plan=long)
-            assert result.status == "completed"
-            fold = await runtime.journal.newest("default", result.session_id, "fold")
-            assert fold is not None
-            assert 0 < fold.seq < (await runtime.state(result.session_id)).position
-            assert await runtime.state(result.session_id) == await refolded(
-                runtime.journal, result.session_id
-            )
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget={"max_steps": 50})) as runtime:
+        result = await runtime.run(ASK, plan=long)
+        assert result.status == "completed"
+        fold = await runtime.journal.newest("default", result.session_id, "fold")
+        assert fold is not None
+        assert 0 < fold.seq < (await runtime.state(result.session_id)).position
+        assert await runtime.state(result.session_id) == await refolded(runtime.journal, result.session_id)
 
 
 class Forged:
@@ -365,53 +339,47 @@ class Forged:
 
 
 @pytest.mark.req("R154")
-def test_a_forged_fold_is_not_used(workshop: Workshop) -> None:
+async def test_a_forged_fold_is_not_used(workshop: Workshop) -> None:
     """A fold other than the one whose hash the event behind it carries gives way to the events."""
     workshop.tool("do.it", taking(1_000))
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(workshop.pack(), journal) as runtime:
-                running = asyncio.ensure_future(runtime.run(ASK, plan=CHAIN))
-                await workshop.clock.sleep(500)
-                runtime.stop()
-                session = (await running).session_id
-                fold = await journal.newest("default", session, "fold")
-                assert fold is not None
-                state = await runtime.state(session)
-                assert fold.seq == state.position - 1
-            async with workshop.runtime(workshop.pack(), cast("Journal", Forged(journal))) as runtime:
-                assert await runtime.state(session) == state
-                assert (await runtime.resume(session)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(workshop.pack(), journal) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=CHAIN))
+            await workshop.clock.sleep(500)
+            runtime.stop()
+            session = (await running).session_id
+            fold = await journal.newest("default", session, "fold")
+            assert fold is not None
+            state = await runtime.state(session)
+            assert fold.seq == state.position - 1
+        async with workshop.runtime(workshop.pack(), cast("Journal", Forged(journal))) as runtime:
+            assert await runtime.state(session) == state
+            assert (await runtime.resume(session)).status == "completed"
 
 
-def test_another_process_takes_over_when_the_lease_has_run_out(workshop: Workshop, url: str) -> None:
+async def test_another_process_takes_over_when_the_lease_has_run_out(workshop: Workshop, url: str) -> None:
     """While its owner lives nobody else writes; afterwards the old owner's appends are refused."""
     workshop.tool("do.it", taking(1), idempotent=True)
 
-    async def main() -> None:
-        death = Death("before_call")
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(workshop.pack(), journal, crash=death) as first,
-            workshop.runtime(workshop.pack(), journal) as second,
-        ):
-            hanging = asyncio.ensure_future(first.run(ASK, plan=plan(step("a"))))
-            await workshop.clock.sleep(1)
-            [row] = await first.sessions()
-            began = workshop.clock.now()
-            for task in asyncio.all_tasks():
-                if "_tend" in repr(task.get_coro()):
-                    task.cancel()  # the process is frozen: it renews nothing
-            assert (await second.resume(row.session_id)).status == "completed"
-            assert workshop.clock.now() - began >= 9_000
-            first.stop()
-            with pytest.raises(LeaseLost):
-                await hanging
-
-    workshop.run(main())
+    death = Death("before_call")
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(workshop.pack(), journal, crash=death) as first,
+        workshop.runtime(workshop.pack(), journal) as second,
+    ):
+        hanging = asyncio.ensure_future(first.run(ASK, plan=plan(step("a"))))
+        await workshop.clock.sleep(1)
+        [row] = await first.sessions()
+        began = workshop.clock.now()
+        for task in asyncio.all_tasks():
+            if "_tend" in repr(task.get_coro()):
+                task.cancel()  # the process is frozen: it renews nothing
+        assert (await second.resume(row.session_id)).status == "completed"
+        assert workshop.clock.now() - began >= 9_000
+        first.stop()
+        with pytest.raises(LeaseLost):
+            await hanging
 
 
 class Ledger:
@@ -443,7 +411,7 @@ class Ledger:
 
 
 @pytest.mark.req("R146", "R150", "R161")
-def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Workshop, url: str) -> None:
+async def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Workshop, url: str) -> None:
     """INTENT is durable before the tool is called; COMPLETE, verdict, checkpoint and the next INTENT are one append."""
     log: list[str] = []
 
@@ -454,14 +422,11 @@ def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Work
     workshop.tool("do.it", noted)
     steps = [step("s0"), *(step(f"s{n}", depends_on=(f"s{n - 1}",)) for n in range(1, 5))]
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            ledger: Any = Ledger(journal, log)
-            async with workshop.runtime(workshop.pack(), ledger) as runtime:
-                await runtime.run(ASK, plan=plan(*steps))
-            assert ledger.count == 1 + len(steps)  # the start with the first INTENT, and then one a step
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        ledger: Any = Ledger(journal, log)
+        async with workshop.runtime(workshop.pack(), ledger) as runtime:
+            await runtime.run(ASK, plan=plan(*steps))
+        assert ledger.count == 1 + len(steps)  # the start with the first INTENT, and then one a step
     middle = log[log.index("call s1") : log.index("call s2")]
     assert middle == ["call s1", "durable COMPLETE", "durable step_judged", "durable INTENT", "durable point"]
     first = log[: log.index("call s0")]
@@ -469,25 +434,22 @@ def test_a_call_comes_between_its_durable_intent_and_its_complete(workshop: Work
     assert "durable plan_reviewed" in first
 
 
-def test_nothing_is_called_if_the_journal_does_not_take_the_intent(workshop: Workshop) -> None:
+async def test_nothing_is_called_if_the_journal_does_not_take_the_intent(workshop: Workshop) -> None:
     """A failed append is the run's failure: no call begins, and the session can be resumed from what is durable."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            for nth in (1, 2, 3):
-                workshop.calls.clear()
-                ledger: Any = Ledger(journal, [])
-                ledger.fails_at = nth
-                async with workshop.runtime(workshop.pack(), ledger) as runtime:
-                    with pytest.raises(OSError, match="the disk is gone"):
-                        await runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=("a",))))
-                assert len(workshop.calls) == nth - 1
-                if nth == 1:
-                    continue
-                row = (await journal.sessions("default"))[0]
-                async with workshop.runtime(workshop.pack(), journal) as runtime:
-                    result = await runtime.resume(row.session_id)
-                    assert result.status == "awaiting_gate"  # the call was made, and its end was not recorded
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        for nth in (1, 2, 3):
+            workshop.calls.clear()
+            ledger: Any = Ledger(journal, [])
+            ledger.fails_at = nth
+            async with workshop.runtime(workshop.pack(), ledger) as runtime:
+                with pytest.raises(OSError, match="the disk is gone"):
+                    await runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=("a",))))
+            assert len(workshop.calls) == nth - 1
+            if nth == 1:
+                continue
+            row = (await journal.sessions("default"))[0]
+            async with workshop.runtime(workshop.pack(), journal) as runtime:
+                result = await runtime.resume(row.session_id)
+                assert result.status == "awaiting_gate"  # the call was made, and its end was not recorded

@@ -44,114 +44,102 @@ async def left_of(runtime: Runtime, session: str) -> list[int]:
 
 
 @pytest.mark.req("R263")
-def test_what_ended_long_ago_is_forgotten_whole(workshop: Workshop, store: str) -> None:
+async def test_what_ended_long_ago_is_forgotten_whole(workshop: Workshop, store: str) -> None:
     """Events, inbox, settlements, blobs and the request's key go; the number of sessions is told."""
     world(workshop, refusing())
 
-    async def main() -> None:
-        async with (
-            workshop.journal(store) as journal,
-            workshop.runtime(saga_pack(workshop), journal, tenant="forgetful") as runtime,
-        ):
-            result = await runtime.run(KEYED, plan=WAITS, actor=ADA)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            for name in ("a", "b"):
-                await runtime.settle_rollback(result.session_id, name, actor=BOB)
-            assert all(await left_of(runtime, result.session_id))
-            state = await runtime.state(result.session_id)
-            await workshop.clock.sleep(DAY_MS)
-            assert await runtime.prune(older_than_ms=2 * DAY_MS) == 0
-            assert await runtime.prune(older_than_ms=DAY_MS // 2) == 1
-            assert await runtime.prune(older_than_ms=0) == 0
-            assert await left_of(runtime, result.session_id) == [0, 0, 0]
-            assert await runtime.sessions() == []
-            with pytest.raises(BlobMissing):
-                await journal.blob(runtime.tenant, state.kept)
-            again = await runtime.run(KEYED, plan=plan(step("z")), actor=ADA)
-            assert again.session_id != result.session_id
-
-    workshop.run(main())
+    async with (
+        workshop.journal(store) as journal,
+        workshop.runtime(saga_pack(workshop), journal, tenant="forgetful") as runtime,
+    ):
+        result = await runtime.run(KEYED, plan=WAITS, actor=ADA)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        for name in ("a", "b"):
+            await runtime.settle_rollback(result.session_id, name, actor=BOB)
+        assert all(await left_of(runtime, result.session_id))
+        state = await runtime.state(result.session_id)
+        await workshop.clock.sleep(DAY_MS)
+        assert await runtime.prune(older_than_ms=2 * DAY_MS) == 0
+        assert await runtime.prune(older_than_ms=DAY_MS // 2) == 1
+        assert await runtime.prune(older_than_ms=0) == 0
+        assert await left_of(runtime, result.session_id) == [0, 0, 0]
+        assert await runtime.sessions() == []
+        with pytest.raises(BlobMissing):
+            await journal.blob(runtime.tenant, state.kept)
+        again = await runtime.run(KEYED, plan=plan(step("z")), actor=ADA)
+        assert again.session_id != result.session_id
 
 
 @pytest.mark.req("R263")
-def test_only_what_is_over_and_settled_is_forgotten(workshop: Workshop, url: str) -> None:
+async def test_only_what_is_over_and_settled_is_forgotten(workshop: Workshop, url: str) -> None:
     """Sessions that wait, that are paused, or that left an operator something to do stay, however old they are."""
     world(workshop, refusing())
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal) as runtime,
-        ):
-            waiting = await runtime.run(ASK, plan=WAITS, actor=ADA)
-            owed = await runtime.run(ASK, plan=WAITS, actor=ADA)
-            assert owed.gate is not None
-            await runtime.deny(owed.gate.id, actor=BOB)
-            await runtime.resume(owed.session_id)
-            done = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
-            assert done.status == "completed"
-            await workshop.clock.sleep(10 * DAY_MS)
-            assert await runtime.prune(older_than_ms=DAY_MS) == 1
-            left = {row.session_id for row in await runtime.sessions()}
-            assert left == {waiting.session_id, owed.session_id}
-            for name in ("a", "b"):
-                await runtime.settle_rollback(owed.session_id, name, actor=BOB)
-            assert await runtime.prune(older_than_ms=DAY_MS) == 1
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal) as runtime,
+    ):
+        waiting = await runtime.run(ASK, plan=WAITS, actor=ADA)
+        owed = await runtime.run(ASK, plan=WAITS, actor=ADA)
+        assert owed.gate is not None
+        await runtime.deny(owed.gate.id, actor=BOB)
+        await runtime.resume(owed.session_id)
+        done = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+        assert done.status == "completed"
+        await workshop.clock.sleep(10 * DAY_MS)
+        assert await runtime.prune(older_than_ms=DAY_MS) == 1
+        left = {row.session_id for row in await runtime.sessions()}
+        assert left == {waiting.session_id, owed.session_id}
+        for name in ("a", "b"):
+            await runtime.settle_rollback(owed.session_id, name, actor=BOB)
+        assert await runtime.prune(older_than_ms=DAY_MS) == 1
 
 
 @pytest.mark.req("R263")
-def test_a_pack_says_how_long_its_sessions_are_kept(workshop: Workshop) -> None:
+async def test_a_pack_says_how_long_its_sessions_are_kept(workshop: Workshop) -> None:
     """Without an age the pack's own counts, for its own sessions and its own tenant; a pack that is silent keeps all."""
     workshop.tool("do.it")
     other = workshop.pack(name="other")
     pack = workshop.pack(session={"retention_days": 30})
 
-    async def main() -> None:
-        async with (
-            workshop.journal("memory:") as journal,
-            workshop.runtime(other, journal) as keeping,
-            workshop.runtime(pack, journal) as runtime,
-            workshop.runtime(pack, journal, tenant="elsewhere") as elsewhere,
-        ):
-            for each in (keeping, runtime, elsewhere):
-                await each.run(ASK, plan=plan(step("a")), actor=ADA)
-            await workshop.clock.sleep(29 * DAY_MS)
-            assert await runtime.prune() == 0
-            await workshop.clock.sleep(2 * DAY_MS)
-            assert await keeping.prune() == 0
-            assert await runtime.prune() == 1
-            [row] = await runtime.sessions()
-            assert row.pack == "other@1.0.0"
-            assert len(await elsewhere.sessions()) == 1
-            with pytest.raises(UsageError) as caught:
-                await runtime.prune(older_than_ms=-1)
-            assert caught.value.code == "wrong_age"
-
-    workshop.run(main())
+    async with (
+        workshop.journal("memory:") as journal,
+        workshop.runtime(other, journal) as keeping,
+        workshop.runtime(pack, journal) as runtime,
+        workshop.runtime(pack, journal, tenant="elsewhere") as elsewhere,
+    ):
+        for each in (keeping, runtime, elsewhere):
+            await each.run(ASK, plan=plan(step("a")), actor=ADA)
+        await workshop.clock.sleep(29 * DAY_MS)
+        assert await runtime.prune() == 0
+        await workshop.clock.sleep(2 * DAY_MS)
+        assert await keeping.prune() == 0
+        assert await runtime.prune() == 1
+        [row] = await runtime.sessions()
+        assert row.pack == "other@1.0.0"
+        assert len(await elsewhere.sessions()) == 1
+        with pytest.raises(UsageError) as caught:
+            await runtime.prune(older_than_ms=-1)
+        assert caught.value.code == "wrong_age"
 
 
-def test_what_stays_hides_nothing_behind_it(workshop: Workshop) -> None:
+async def test_what_stays_hides_nothing_behind_it(workshop: Workshop) -> None:
     """More sessions of another pack than a page holds do not keep those behind them from being forgotten."""
     workshop.tool("do.it")
     pack = workshop.pack(session={"retention_days": 1})
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(workshop.pack(name="other"), journal) as keeping:
-                for _ in range(PAGE + 1):
-                    await keeping.run(ASK, plan=plan(step("a")), actor=ADA)
-            await workshop.clock.sleep(1)
-            async with workshop.runtime(pack, journal) as runtime:
-                await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
-                await workshop.clock.sleep(2 * DAY_MS)
-                assert await runtime.prune() == 1
-                assert len(await runtime.sessions(limit=1_000)) == PAGE + 1
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(workshop.pack(name="other"), journal) as keeping:
+            for _ in range(PAGE + 1):
+                await keeping.run(ASK, plan=plan(step("a")), actor=ADA)
+        await workshop.clock.sleep(1)
+        async with workshop.runtime(pack, journal) as runtime:
+            await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            await workshop.clock.sleep(2 * DAY_MS)
+            assert await runtime.prune() == 1
+            assert len(await runtime.sessions(limit=1_000)) == PAGE + 1
 
 
 class BitRot(Through):
@@ -171,29 +159,26 @@ class BitRot(Through):
 
 
 @pytest.mark.req("R263")
-def test_a_session_that_cannot_be_read_keeps_no_other_from_being_forgotten(workshop: Workshop) -> None:
+async def test_a_session_that_cannot_be_read_keeps_no_other_from_being_forgotten(workshop: Workshop) -> None:
     """It stays, since nobody knows what is owed for it, and is told; those before and behind it are forgotten."""
     workshop.tool("do.it")
     told: list[tuple[str, Any]] = []
 
-    async def main() -> None:
-        journal = BitRot(MemoryJournal())
+    journal = BitRot(MemoryJournal())
 
-        def signal(name: str, said: dict[str, Any]) -> None:
-            told.append((name, said.get("session_id")))
+    def signal(name: str, said: dict[str, Any]) -> None:
+        told.append((name, said.get("session_id")))
 
-        async with workshop.runtime(workshop.pack(), journal.itself, signal=signal) as runtime:
-            ran = [await runtime.run(ASK, plan=plan(step("a")), actor=ADA) for _ in range(3)]
-            await workshop.clock.sleep(DAY_MS)
-            journal.damaged = ran[1].session_id
-            assert await runtime.prune(older_than_ms=0) == 2
-            assert [row.session_id for row in await runtime.sessions()] == [journal.damaged]
-            assert ("prune_failed", journal.damaged) in told
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(), journal.itself, signal=signal) as runtime:
+        ran = [await runtime.run(ASK, plan=plan(step("a")), actor=ADA) for _ in range(3)]
+        await workshop.clock.sleep(DAY_MS)
+        journal.damaged = ran[1].session_id
+        assert await runtime.prune(older_than_ms=0) == 2
+        assert [row.session_id for row in await runtime.sessions()] == [journal.damaged]
+        assert ("prune_failed", journal.damaged) in told
 
 
-def test_a_journal_that_is_gone_is_told_and_not_taken_for_damage(workshop: Workshop) -> None:
+async def test_a_journal_that_is_gone_is_told_and_not_taken_for_damage(workshop: Workshop) -> None:
     """Where the journal itself does not answer, pruning ends with that."""
     workshop.tool("do.it")
 
@@ -208,19 +193,16 @@ def test_a_journal_that_is_gone_is_told_and_not_taken_for_damage(workshop: Works
                 raise JournalUnavailable("memory", "the disk is gone")
             return await self.inner.head(tenant, stream)
 
-    async def main() -> None:
-        journal = Gone(MemoryJournal())
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
-            await workshop.clock.sleep(DAY_MS)
-            journal.is_gone = True
-            with pytest.raises(JournalUnavailable):
-                await runtime.prune(older_than_ms=0)
-
-    workshop.run(main())
+    journal = Gone(MemoryJournal())
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+        await workshop.clock.sleep(DAY_MS)
+        journal.is_gone = True
+        with pytest.raises(JournalUnavailable):
+            await runtime.prune(older_than_ms=0)
 
 
-def test_what_a_family_of_runs_shared_is_forgotten_with_it(workshop: Workshop, store: str) -> None:
+async def test_what_a_family_of_runs_shared_is_forgotten_with_it(workshop: Workshop, store: str) -> None:
     """The stream of reservations goes with the root, or with a child that wrote to it after the root was gone."""
     runtimes: list[Runtime] = []
     parents: list[ToolContext] = []
@@ -233,21 +215,18 @@ def test_what_a_family_of_runs_shared_is_forgotten_with_it(workshop: Workshop, s
     workshop.tool("do.it")
     workshop.tool("dig.it", spawn, idempotent=True)
 
-    async def main() -> None:
-        async with (
-            workshop.journal(store) as journal,
-            workshop.runtime(workshop.pack(), journal, tenant="family") as runtime,
-        ):
-            runtimes.append(runtime)
-            root = (await runtime.run(ASK, plan=plan(step("a", "dig.it")), actor=ADA)).session_id
-            assert (await journal.head("family", family_of(root))).seq
-            await workshop.clock.sleep(DAY_MS)
-            assert await runtime.prune(older_than_ms=0) == 2
-            assert (await journal.head("family", family_of(root))).seq == 0
-            await runtime.run(ASK, plan=plan(step("c")), parent=parents[0])  # one that begins too late
-            assert (await journal.head("family", family_of(root))).seq
-            await workshop.clock.sleep(DAY_MS)
-            assert await runtime.prune(older_than_ms=0) == 1
-            assert (await journal.head("family", family_of(root))).seq == 0
-
-    workshop.run(main())
+    async with (
+        workshop.journal(store) as journal,
+        workshop.runtime(workshop.pack(), journal, tenant="family") as runtime,
+    ):
+        runtimes.append(runtime)
+        root = (await runtime.run(ASK, plan=plan(step("a", "dig.it")), actor=ADA)).session_id
+        assert (await journal.head("family", family_of(root))).seq
+        await workshop.clock.sleep(DAY_MS)
+        assert await runtime.prune(older_than_ms=0) == 2
+        assert (await journal.head("family", family_of(root))).seq == 0
+        await runtime.run(ASK, plan=plan(step("c")), parent=parents[0])  # one that begins too late
+        assert (await journal.head("family", family_of(root))).seq
+        await workshop.clock.sleep(DAY_MS)
+        assert await runtime.prune(older_than_ms=0) == 1
+        assert (await journal.head("family", family_of(root))).seq == 0

@@ -103,7 +103,7 @@ async def end_by(how: str, workshop: Workshop, runtime: Runtime) -> RunResult:
         ("session expires", "expired"),
     ],
 )
-def test_whatever_ends_a_run_its_effects_are_taken_back_in_reverse(
+async def test_whatever_ends_a_run_its_effects_are_taken_back_in_reverse(
     workshop: Workshop, url: str, how: str, status: str
 ) -> None:
     """A denial, a cancellation and an expiry each lead to the compensations, the last effect first, and only then end."""
@@ -112,26 +112,23 @@ def test_whatever_ends_a_run_its_effects_are_taken_back_in_reverse(
     gates = (BOSS.model_copy(update={"ttl_ms": 10**8}),) if how == "session expires" else (BOSS,)
     pack = workshop.pack(gates=gates, on_failure="compensate", session=rules)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await end_by(how, workshop, runtime)
-            assert result.status == status
-            report = await report_of(runtime, result.session_id)
-            assert report.status == status
-            assert report.rollback is not None
-            assert [(entry.step_id, str(entry.status)) for entry in report.rollback.log] == [
-                ("b", "COMPENSATED"),
-                ("a", "COMPENSATED"),
-            ]
-            assert report.rollback.success
-            assert not report.rollback.requires_manual_intervention
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await end_by(how, workshop, runtime)
+        assert result.status == status
+        report = await report_of(runtime, result.session_id)
+        assert report.status == status
+        assert report.rollback is not None
+        assert [(entry.step_id, str(entry.status)) for entry in report.rollback.log] == [
+            ("b", "COMPENSATED"),
+            ("a", "COMPENSATED"),
+        ]
+        assert report.rollback.success
+        assert not report.rollback.requires_manual_intervention
     assert undone(workshop) == ["b", "a"]
 
 
 @pytest.mark.req("R233")
-def test_the_order_is_that_of_completion(workshop: Workshop) -> None:
+async def test_the_order_is_that_of_completion(workshop: Workshop) -> None:
     """Of two steps side by side the one that ended later is taken back first, wherever they stand in the plan."""
     world(workshop)
 
@@ -142,12 +139,9 @@ def test_the_order_is_that_of_completion(workshop: Workshop) -> None:
     workshop.tool("slow.it", slow, compensate=UNDO, reversibility="compensable")
     course = plan(step("late", "slow.it"), step("early"), step("w", "wipe.it", depends_on=("late", "early")))
 
-    async def main() -> None:
-        async with workshop.runtime(saga_pack(workshop)) as runtime:
-            result = await denied(runtime, course)
-            assert (await runtime.resume(result.session_id)).status == "rejected"
-
-    workshop.run(main())
+    async with workshop.runtime(saga_pack(workshop)) as runtime:
+        result = await denied(runtime, course)
+        assert (await runtime.resume(result.session_id)).status == "rejected"
     assert undone(workshop) == ["late", "early"]
 
 
@@ -155,7 +149,7 @@ def test_the_order_is_that_of_completion(workshop: Workshop) -> None:
 @pytest.mark.req("R233", "R237")
 @pytest.mark.parametrize("way", ["idempotent", "reconcile"])
 @pytest.mark.parametrize("point", ["before_append", "after_append", "before_call", "after_answer"])
-def test_each_effect_is_taken_back_once_although_the_process_dies(
+async def test_each_effect_is_taken_back_once_although_the_process_dies(
     workshop: Workshop, url: str, way: str, point: str
 ) -> None:
     """However often the process dies, at every point of compensating, each compensation takes effect exactly once."""
@@ -187,59 +181,55 @@ def test_each_effect_is_taken_back_once_although_the_process_dies(
         async with workshop.runtime(pack, journal) as runtime:
             return (await runtime.state(session)).is_over
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            deaths = 0
-            for nth in range(1, 12):
-                taken.clear()
-                stored.clear()
-                async with workshop.runtime(pack, journal) as runtime:
-                    session = (await denied(runtime)).session_id
-                # It dies at the nth passing of the point, and then at the very next one as well.
-                was_over = await die(journal, session, nth)
-                deaths += not was_over
-                await die(journal, session, 1)
-                async with workshop.runtime(pack, journal) as runtime:
-                    assert (await runtime.resume(session)).status == "rejected"
-                    report = await report_of(runtime, session)
-                assert report.rollback is not None
-                assert report.rollback.success
-                assert taken == {"a": 1, "b": 1}
-            assert deaths >= 2
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        deaths = 0
+        for nth in range(1, 12):
+            taken.clear()
+            stored.clear()
+            async with workshop.runtime(pack, journal) as runtime:
+                session = (await denied(runtime)).session_id
+            # It dies at the nth passing of the point, and then at the very next one as well.
+            was_over = await die(journal, session, nth)
+            deaths += not was_over
+            await die(journal, session, 1)
+            async with workshop.runtime(pack, journal) as runtime:
+                assert (await runtime.resume(session)).status == "rejected"
+                report = await report_of(runtime, session)
+            assert report.rollback is not None
+            assert report.rollback.success
+            assert taken == {"a": 1, "b": 1}
+        assert deaths >= 2
 
 
 @pytest.mark.req("R237")
-def test_a_compensation_that_its_process_left_behind_is_asked_about(workshop: Workshop, url: str) -> None:
+async def test_a_compensation_that_its_process_left_behind_is_asked_about(
+    workshop: Workshop, url: str
+) -> None:
     """A tool that declares nothing is never called again by itself: after a crash only a person says what happened."""
     world(workshop, idempotent=False)
     pack = saga_pack(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            death = Death("after_answer")
-            async with workshop.runtime(pack, journal) as runtime:
-                session = (await denied(runtime)).session_id
+    async with workshop.journal(url) as journal:
+        death = Death("after_answer")
+        async with workshop.runtime(pack, journal) as runtime:
+            session = (await denied(runtime)).session_id
 
-            async def life() -> None:
-                async with workshop.runtime(pack, journal, crash=death) as runtime:
-                    await runtime.resume(session)
+        async def life() -> None:
+            async with workshop.runtime(pack, journal, crash=death) as runtime:
+                await runtime.resume(session)
 
-            assert await death.of(life()) is None
-            async with workshop.runtime(pack, journal) as runtime:
-                result = await runtime.resume(session)
-                assert result.gate is not None
-                assert (result.gate.kind, result.gate.step) == ("reconcile", "~b")
-                await runtime.settle(result.gate.id, happened=True, value={"n": "b"}, actor=BOB)
-                assert (await runtime.resume(session)).status == "rejected"
-
-    workshop.run(main())
+        assert await death.of(life()) is None
+        async with workshop.runtime(pack, journal) as runtime:
+            result = await runtime.resume(session)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.step) == ("reconcile", "~b")
+            await runtime.settle(result.gate.id, happened=True, value={"n": "b"}, actor=BOB)
+            assert (await runtime.resume(session)).status == "rejected"
     assert undone(workshop) == ["b", "a"]
 
 
 @pytest.mark.req("R234", "R330")
-def test_what_cannot_be_taken_back_is_left_to_an_operator(workshop: Workshop, url: str) -> None:
+async def test_what_cannot_be_taken_back_is_left_to_an_operator(workshop: Workshop, url: str) -> None:
     """Pure steps are passed over; an irreversible one is listed with its note, and the rollback as a whole has failed."""
     world(workshop)
     workshop.tool("read.it", mode="read_only")
@@ -250,33 +240,30 @@ def test_what_cannot_be_taken_back_is_left_to_an_operator(workshop: Workshop, ur
         step("a"), step("r", "read.it"), step("m", "mail.it", depends_on=("a", "r")), step("w", "wipe.it", depends_on=("m",))
     )  # fmt: skip
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal) as runtime,
-        ):
-            result = await runtime.run(ASK, plan=course, actor=ADA)
-            assert result.gate is not None
-            await runtime.approve(result.gate.id, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            report = await report_of(runtime, result.session_id)
-            assert report.rollback is not None
-            mail, first = report.rollback.log
-            assert (mail.step_id, mail.status) == ("m", RollbackStatus.CANNOT_ROLLBACK)
-            assert mail.note == "a letter is a letter"
-            assert (first.step_id, first.status) == ("a", RollbackStatus.COMPENSATED)
-            assert (report.rollback.success, report.rollback.requires_manual_intervention) == (False, True)
-            assert f"tercet sessions settle {result.session_id} m" in report.next_commands
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal) as runtime,
+    ):
+        result = await runtime.run(ASK, plan=course, actor=ADA)
+        assert result.gate is not None
+        await runtime.approve(result.gate.id, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        report = await report_of(runtime, result.session_id)
+        assert report.rollback is not None
+        mail, first = report.rollback.log
+        assert (mail.step_id, mail.status) == ("m", RollbackStatus.CANNOT_ROLLBACK)
+        assert mail.note == "a letter is a letter"
+        assert (first.step_id, first.status) == ("a", RollbackStatus.COMPENSATED)
+        assert (report.rollback.success, report.rollback.requires_manual_intervention) == (False, True)
+        assert f"tercet sessions settle {result.session_id} m" in report.next_commands
     assert undone(workshop) == ["a"]
 
 
 @pytest.mark.req("R235", "R330")
-def test_a_failing_compensation_is_an_alert_and_no_stop(workshop: Workshop, url: str) -> None:
+async def test_a_failing_compensation_is_an_alert_and_no_stop(workshop: Workshop, url: str) -> None:
     """It is tried again as often as any call, then recorded and signalled, and the others are still taken back."""
 
     async def undo(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -290,30 +277,27 @@ def test_a_failing_compensation_is_an_alert_and_no_stop(workshop: Workshop, url:
     def signal(name: str, fields: dict[str, Any]) -> None:
         signals.append((name, fields))
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal, signal=signal) as runtime,
-        ):
-            result = await denied(runtime)
-            result = await runtime.resume(result.session_id)
-            assert result.status == "rejected"
-            report = await report_of(runtime, result.session_id)
-            assert report.rollback is not None
-            failed, taken = report.rollback.log
-            assert (failed.step_id, failed.status) == ("b", RollbackStatus.COMPENSATION_FAILED)
-            assert failed.error == "out of order"
-            assert (taken.step_id, taken.status) == ("a", RollbackStatus.COMPENSATED)
-            assert report.rollback.requires_manual_intervention
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal, signal=signal) as runtime,
+    ):
+        result = await denied(runtime)
+        result = await runtime.resume(result.session_id)
+        assert result.status == "rejected"
+        report = await report_of(runtime, result.session_id)
+        assert report.rollback is not None
+        failed, taken = report.rollback.log
+        assert (failed.step_id, failed.status) == ("b", RollbackStatus.COMPENSATION_FAILED)
+        assert failed.error == "out of order"
+        assert (taken.step_id, taken.status) == ("a", RollbackStatus.COMPENSATED)
+        assert report.rollback.requires_manual_intervention
     assert undone(workshop) == ["b", "b", "b", "b", "a"]
     assert [fields["error"] for name, fields in signals if name == "compensation_failed"] == ["out of order"]
 
 
 @pytest.mark.req("R235")
 @pytest.mark.parametrize("happened", [True, False])
-def test_whether_a_compensation_happened_is_asked_where_its_tool_cannot_tell(
+async def test_whether_a_compensation_happened_is_asked_where_its_tool_cannot_tell(
     workshop: Workshop, url: str, happened: bool
 ) -> None:
     """A compensation of unknown outcome opens a gate, like any call; it is called again only if it did not happen."""
@@ -326,25 +310,22 @@ def test_whether_a_compensation_happened_is_asked_where_its_tool_cannot_tell(
 
     world(workshop, undo, idempotent=False)
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal) as runtime,
-        ):
-            result = await denied(runtime)
-            result = await runtime.resume(result.session_id)
-            assert result.gate is not None
-            assert (result.status, result.gate.kind, result.gate.step) == ("awaiting_gate", "reconcile", "~b")
-            assert result.gate.shown["params"] == {"n": "b"}
-            value = {"n": "b"} if happened else None
-            await runtime.settle(result.gate.id, happened=happened, value=value, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            assert result.status == "rejected"
-            report = await report_of(runtime, result.session_id)
-            assert report.rollback is not None
-            assert report.rollback.success
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal) as runtime,
+    ):
+        result = await denied(runtime)
+        result = await runtime.resume(result.session_id)
+        assert result.gate is not None
+        assert (result.status, result.gate.kind, result.gate.step) == ("awaiting_gate", "reconcile", "~b")
+        assert result.gate.shown["params"] == {"n": "b"}
+        value = {"n": "b"} if happened else None
+        await runtime.settle(result.gate.id, happened=happened, value=value, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        assert result.status == "rejected"
+        report = await report_of(runtime, result.session_id)
+        assert report.rollback is not None
+        assert report.rollback.success
     assert undone(workshop) == (["b", "a"] if happened else ["b", "b", "a"])
 
 
@@ -352,7 +333,7 @@ def test_whether_a_compensation_happened_is_asked_where_its_tool_cannot_tell(
     ("of_pack", "of_decision", "answer"),
     [("ask", None, "compensate"), ("ask", None, "keep"), ("compensate", "keep", None), ("keep", "ask", "compensate")],
 )  # fmt: skip
-def test_the_pack_or_the_decision_says_what_becomes_of_effects(
+async def test_the_pack_or_the_decision_says_what_becomes_of_effects(
     workshop: Workshop, url: str, of_pack: str, of_decision: str | None, answer: Any
 ) -> None:
     """Effects are taken back, kept, or asked about at a gate that lists the way back; a decision's word goes first."""
@@ -360,28 +341,25 @@ def test_the_pack_or_the_decision_says_what_becomes_of_effects(
     decision = {} if of_decision is None else {"on_failure": of_decision}
     pack = saga_pack(workshop, of_pack, decision=decision)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await denied(runtime)
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await denied(runtime)
+        result = await runtime.resume(result.session_id)
+        if answer is not None:
+            assert result.gate is not None
+            assert result.gate.kind == "compensation"
+            assert [way["step"] for way in result.gate.shown["undo"]] == ["b", "a"]
+            assert undone(workshop) == []
+            await runtime.decide(result.gate.id, answer, actor=BOB)
             result = await runtime.resume(result.session_id)
-            if answer is not None:
-                assert result.gate is not None
-                assert result.gate.kind == "compensation"
-                assert [way["step"] for way in result.gate.shown["undo"]] == ["b", "a"]
-                assert undone(workshop) == []
-                await runtime.decide(result.gate.id, answer, actor=BOB)
-                result = await runtime.resume(result.session_id)
-            assert (result.status, result.gate) == ("rejected", None)
-            report = await report_of(runtime, result.session_id)
-            assert (report.rollback is not None) == (answer == "compensate")
-            if answer != "compensate":
-                assert "what it did was left as it is" in report.diagnosis
-
-    workshop.run(main())
+        assert (result.status, result.gate) == ("rejected", None)
+        report = await report_of(runtime, result.session_id)
+        assert (report.rollback is not None) == (answer == "compensate")
+        if answer != "compensate":
+            assert "what it did was left as it is" in report.diagnosis
     assert undone(workshop) == (["b", "a"] if answer == "compensate" else [])
 
 
-def test_a_failure_that_a_new_plan_mends_takes_nothing_back(workshop: Workshop) -> None:
+async def test_a_failure_that_a_new_plan_mends_takes_nothing_back(workshop: Workshop) -> None:
     """While a re-plan may help, effects stay; what a given-up plan did is taken back when the run fails after all."""
     world(workshop)
     workshop.tool("break.it", refusing(), no_compensation="it never happens")
@@ -391,23 +369,20 @@ def test_a_failure_that_a_new_plan_mends_takes_nothing_back(workshop: Workshop) 
         plan(step("c"), step("w", "wipe.it", depends_on=("c",))),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(saga_pack(workshop)) as runtime:
-            result = await runtime.run(ASK, planner=mended, actor=ADA)
-            assert (result.status, undone(workshop)) == ("completed", [])
-            result = await runtime.run(ASK, planner=lost, actor=ADA)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB)
-            result = await runtime.resume(result.session_id, planner=lost)
-            assert result.status == "rejected"
-
-    workshop.run(main())
+    async with workshop.runtime(saga_pack(workshop)) as runtime:
+        result = await runtime.run(ASK, planner=mended, actor=ADA)
+        assert (result.status, undone(workshop)) == ("completed", [])
+        result = await runtime.run(ASK, planner=lost, actor=ADA)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB)
+        result = await runtime.resume(result.session_id, planner=lost)
+        assert result.status == "rejected"
     assert undone(workshop) == ["c", "a"]
 
 
 @pytest.mark.req("R239")
 @pytest.mark.parametrize("how", ["abandon", "give up"])
-def test_a_run_that_is_given_up_is_taken_back(workshop: Workshop, how: str) -> None:
+async def test_a_run_that_is_given_up_is_taken_back(workshop: Workshop, how: str) -> None:
     """A run that a person abandons, and one that runs out of iterations, are failures like the others."""
     world(workshop)
     workshop.tool("break.it", refusing(), no_compensation="it never happens")
@@ -417,47 +392,41 @@ def test_a_run_that_is_given_up_is_taken_back(workshop: Workshop, how: str) -> N
         {"plan": broken} if how == "abandon" else {"planner": Script(broken, plan(step("a"), step("y", "break.it")))}
     )  # fmt: skip
 
-    async def main() -> None:
-        async with workshop.runtime(saga_pack(workshop, budget=budget)) as runtime:
-            result = await runtime.run(ASK, actor=ADA, **given)
-            if how == "abandon":
-                assert result.gate is not None
-                assert result.gate.kind == "escalation"
-                await runtime.decide(result.gate.id, "abandon", actor=BOB)
-                result = await runtime.resume(result.session_id)
-            assert result.status == "failed"
-            report = await report_of(runtime, result.session_id)
-            assert report.rollback is not None
-            assert report.rollback.success
-            if how == "give up":
-                assert report.reason == "iteration_budget_exceeded"
-
-    workshop.run(main())
+    async with workshop.runtime(saga_pack(workshop, budget=budget)) as runtime:
+        result = await runtime.run(ASK, actor=ADA, **given)
+        if how == "abandon":
+            assert result.gate is not None
+            assert result.gate.kind == "escalation"
+            await runtime.decide(result.gate.id, "abandon", actor=BOB)
+            result = await runtime.resume(result.session_id)
+        assert result.status == "failed"
+        report = await report_of(runtime, result.session_id)
+        assert report.rollback is not None
+        assert report.rollback.success
+        if how == "give up":
+            assert report.reason == "iteration_budget_exceeded"
     assert undone(workshop) == ["a"]
 
 
-def test_what_is_kept_back_for_the_way_back_is_there_and_nobody_elses(workshop: Workshop) -> None:
+async def test_what_is_kept_back_for_the_way_back_is_there_and_nobody_elses(workshop: Workshop) -> None:
     """A retry that would eat up the calls that are kept back is not made, and the compensations are then affordable."""
     world(workshop)
     workshop.tool("break.it", failing(1), no_compensation="it never happens")
     course = plan(step("a"), step("b", depends_on=("a",)), step("x", "break.it", depends_on=("b",)))
 
-    async def main() -> None:
-        async with workshop.runtime(saga_pack(workshop, budget={"tool_calls": 5})) as runtime:
-            result = await runtime.run(ASK, plan=course, actor=ADA)
-            assert result.status == "paused"
-            assert result.reason.endswith("1 tool calls are needed, 0 are left")
-            assert result.gate is not None
-            await runtime.decide(result.gate.id, "abandon", actor=BOB)
-            result = await runtime.resume(result.session_id)
-            state = await runtime.state(result.session_id)
-            assert (result.status, state.used.tool_calls, state.used.held_calls) == ("failed", 5, 0)
-
-    workshop.run(main())
+    async with workshop.runtime(saga_pack(workshop, budget={"tool_calls": 5})) as runtime:
+        result = await runtime.run(ASK, plan=course, actor=ADA)
+        assert result.status == "paused"
+        assert result.reason.endswith("1 tool calls are needed, 0 are left")
+        assert result.gate is not None
+        await runtime.decide(result.gate.id, "abandon", actor=BOB)
+        result = await runtime.resume(result.session_id)
+        state = await runtime.state(result.session_id)
+        assert (result.status, state.used.tool_calls, state.used.held_calls) == ("failed", 5, 0)
     assert undone(workshop) == ["b", "a"]
 
 
-def test_the_way_back_from_a_large_result_is_found_in_its_blob(workshop: Workshop, url: str) -> None:
+async def test_the_way_back_from_a_large_result_is_found_in_its_blob(workshop: Workshop, url: str) -> None:
     """What a compensation refers to may stand in a result that is stored apart, also for a process that never saw it."""
 
     async def much(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -467,41 +436,33 @@ def test_the_way_back_from_a_large_result_is_found_in_its_blob(workshop: Worksho
     workshop.tool("much.it", much, compensate=UNDO, reversibility="compensable")
     course = plan(step("a", "much.it"), step("w", "wipe.it", depends_on=("a",)))
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(saga_pack(workshop), journal) as runtime:
-                session = (await denied(runtime, course)).session_id
-            async with workshop.runtime(saga_pack(workshop), journal) as runtime:
-                assert (await runtime.resume(session)).status == "rejected"
-                [begun] = [
-                    event
-                    for event in await events(journal, session)
-                    if isinstance(event, e.CompensationBegun)
-                ]
-                assert [(undo.tool, undo.params) for undo in begun.undo] == [("undo.it", {"n": "a"})]
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(saga_pack(workshop), journal) as runtime:
+            session = (await denied(runtime, course)).session_id
+        async with workshop.runtime(saga_pack(workshop), journal) as runtime:
+            assert (await runtime.resume(session)).status == "rejected"
+            [begun] = [
+                event for event in await events(journal, session) if isinstance(event, e.CompensationBegun)
+            ]
+            assert [(undo.tool, undo.params) for undo in begun.undo] == [("undo.it", {"n": "a"})]
     assert undone(workshop) == ["a"]
 
 
-def test_an_effect_whose_result_was_unusable_is_taken_back_too(workshop: Workshop, url: str) -> None:
+async def test_an_effect_whose_result_was_unusable_is_taken_back_too(workshop: Workshop, url: str) -> None:
     """A call that happened and whose result breaks its schema is a failed step with an effect, and that goes too."""
     world(workshop)
     undo = {"tool": "undo.it", "params": {"n": {"$from": "params#/n"}}}
     schema = {"type": "object", "required": ["receipt"]}
     workshop.tool("odd.it", compensate=undo, reversibility="compensable", result=schema)
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal) as runtime,
-        ):
-            result = await runtime.run(ASK, plan=plan(step("o", "odd.it")), actor=ADA)
-            assert result.status == "paused"
-            await runtime.cancel(result.session_id, actor=ADA)
-            assert (await runtime.resume(result.session_id)).status == "cancelled"
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal) as runtime,
+    ):
+        result = await runtime.run(ASK, plan=plan(step("o", "odd.it")), actor=ADA)
+        assert result.status == "paused"
+        await runtime.cancel(result.session_id, actor=ADA)
+        assert (await runtime.resume(result.session_id)).status == "cancelled"
     assert undone(workshop) == ["o"]
 
 
@@ -515,7 +476,7 @@ def test_an_effect_whose_result_was_unusable_is_taken_back_too(workshop: Worksho
         ({}, True),
     ],
 )
-def test_a_call_that_was_cut_off_is_settled_before_the_way_back(
+async def test_a_call_that_was_cut_off_is_settled_before_the_way_back(
     workshop: Workshop, url: str, declared: dict[str, Any], happened: bool
 ) -> None:
     """A run that ends makes no call of its plan again to find out: what can be looked up is, a read is let be, and
@@ -537,65 +498,59 @@ def test_a_call_that_was_cut_off_is_settled_before_the_way_back(
     pack = saga_pack(workshop)
     death = Death("after_answer" if happened else "before_call")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
+    async with workshop.journal(url) as journal:
 
-            async def life() -> None:
-                async with workshop.runtime(pack, journal, crash=death) as runtime:
-                    await runtime.run(ASK, plan=plan(step("x", "try.it")), actor=ADA)
+        async def life() -> None:
+            async with workshop.runtime(pack, journal, crash=death) as runtime:
+                await runtime.run(ASK, plan=plan(step("x", "try.it")), actor=ADA)
 
-            assert await death.of(life()) is None
-            await workshop.clock.sleep(60_000)
-            async with workshop.runtime(pack, journal) as runtime:
-                [row] = await runtime.sessions()
-                await runtime.cancel(row.session_id, actor=ADA)
+        assert await death.of(life()) is None
+        await workshop.clock.sleep(60_000)
+        async with workshop.runtime(pack, journal) as runtime:
+            [row] = await runtime.sessions()
+            await runtime.cancel(row.session_id, actor=ADA)
+            result = await runtime.resume(row.session_id)
+            if not is_read and "reconcile" not in declared:
+                assert result.gate is not None
+                assert result.gate.kind == "reconcile"
+                await runtime.settle(result.gate.id, happened=True, value={"n": "x"}, actor=BOB)
                 result = await runtime.resume(row.session_id)
-                if not is_read and "reconcile" not in declared:
-                    assert result.gate is not None
-                    assert result.gate.kind == "reconcile"
-                    await runtime.settle(result.gate.id, happened=True, value={"n": "x"}, actor=BOB)
-                    result = await runtime.resume(row.session_id)
-                assert result.status == "cancelled"
-
-    workshop.run(main())
+            assert result.status == "cancelled"
     assert len(done) == int(happened)
     assert undone(workshop) == (["x"] if happened and not is_read else [])
 
 
 @pytest.mark.req("R330")
-def test_an_operator_settles_what_is_left(workshop: Workshop, url: str) -> None:
+async def test_an_operator_settles_what_is_left(workshop: Workshop, url: str) -> None:
     """Who dealt with an effect that stayed is recorded once, by whoever says so first; anything else is told why not."""
     world(workshop, refusing())
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(saga_pack(workshop), journal) as runtime,
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(saga_pack(workshop), journal) as runtime,
+    ):
+        result = await denied(runtime)
+        session = result.session_id
+        with pytest.raises(UsageError) as caught:
+            await runtime.settle_rollback(session, "b", actor=BOB)
+        assert caught.value.code == "session_not_over"
+        await runtime.resume(session)
+        settled = await runtime.settle_rollback(session, "b", actor=BOB, note="by hand")
+        assert settled.requires_manual_intervention
+        for name, code in (
+            ("b", "already_settled"),
+            ("w", "nothing_to_settle"),
+            ("", "nothing_to_settle"),
         ):
-            result = await denied(runtime)
-            session = result.session_id
             with pytest.raises(UsageError) as caught:
-                await runtime.settle_rollback(session, "b", actor=BOB)
-            assert caught.value.code == "session_not_over"
-            await runtime.resume(session)
-            settled = await runtime.settle_rollback(session, "b", actor=BOB, note="by hand")
-            assert settled.requires_manual_intervention
-            for name, code in (
-                ("b", "already_settled"),
-                ("w", "nothing_to_settle"),
-                ("", "nothing_to_settle"),
-            ):
-                with pytest.raises(UsageError) as caught:
-                    await runtime.settle_rollback(session, name, actor=ADA)
-                assert caught.value.code == code
-            await runtime.settle_rollback(session, "a", actor=ADA)
-            report = await report_of(runtime, session)
-            assert report.rollback is not None
-            assert [(entry.settled_by, entry.note) for entry in report.rollback.log] == [
-                ("bob", "by hand"),
-                ("ada", ""),
-            ]
-            assert (report.rollback.success, report.rollback.requires_manual_intervention) == (False, False)
-            assert report.next_commands == (f"tercet sessions show {session}",)
-
-    workshop.run(main())
+                await runtime.settle_rollback(session, name, actor=ADA)
+            assert caught.value.code == code
+        await runtime.settle_rollback(session, "a", actor=ADA)
+        report = await report_of(runtime, session)
+        assert report.rollback is not None
+        assert [(entry.settled_by, entry.note) for entry in report.rollback.log] == [
+            ("bob", "by hand"),
+            ("ada", ""),
+        ]
+        assert (report.rollback.success, report.rollback.requires_manual_intervention) == (False, False)
+        assert report.next_commands == (f"tercet sessions show {session}",)

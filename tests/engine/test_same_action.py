@@ -28,23 +28,20 @@ def refund(step_id: str, **params: Any) -> Any:
     return step(step_id, "pay.back", params=params)
 
 
-def test_a_default_left_out_and_written_out_is_one_action_at_review(workshop: Workshop) -> None:
+async def test_a_default_left_out_and_written_out_is_one_action_at_review(workshop: Workshop) -> None:
     """The second call is refused before anything runs."""
     workshop.tool("pay.back", parameters=REFUND, no_compensation="final")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(decision={"risk_tier": "high"})) as runtime:
-            both = plan(refund("a", to="x"), refund("b", to="x", cents=9900))
-            result = await runtime.run(ASK, plan=both, actor=ADA)
-            assert result.status == "failed"
-            assert "repeats the action" in result.reason
-            other = plan(refund("a", to="x"), refund("b", to="x", cents=9901))
-            assert (await runtime.run(ASK, plan=other, actor=ADA)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(decision={"risk_tier": "high"})) as runtime:
+        both = plan(refund("a", to="x"), refund("b", to="x", cents=9900))
+        result = await runtime.run(ASK, plan=both, actor=ADA)
+        assert result.status == "failed"
+        assert "repeats the action" in result.reason
+        other = plan(refund("a", to="x"), refund("b", to="x", cents=9901))
+        assert (await runtime.run(ASK, plan=other, actor=ADA)).status == "completed"
 
 
-def test_a_default_left_out_and_written_out_is_one_action_when_called(workshop: Workshop) -> None:
+async def test_a_default_left_out_and_written_out_is_one_action_when_called(workshop: Workshop) -> None:
     """A value that only the run knows is compared when the call is due; the tool gets its parameters as written."""
     workshop.tool("pay.back", parameters=REFUND)
 
@@ -54,21 +51,18 @@ def test_a_default_left_out_and_written_out_is_one_action_when_called(workshop: 
     workshop.tool("look.up", look, mode="read_only")
     journal = MemoryJournal()
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(on_failure="keep"), journal) as runtime:
-            computed = refund("b", to="x", cents={"$from": "l#/cents"})
-            both = plan(refund("a", to="x"), step("l", "look.up"), computed)
-            result = await runtime.run(ASK, plan=both, actor=ADA)
-            found = await events(journal, result.session_id)
-            [intent] = [each for each in found if isinstance(each, e.Intent) and each.tool == "pay.back"]
-            assert intent.params in ({"to": "x"}, {"to": "x", "cents": 9900})
-            [refused] = [each for each in found if isinstance(each, e.StepRefused)]
-            assert refused.code == "duplicate_action"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(on_failure="keep"), journal) as runtime:
+        computed = refund("b", to="x", cents={"$from": "l#/cents"})
+        both = plan(refund("a", to="x"), step("l", "look.up"), computed)
+        result = await runtime.run(ASK, plan=both, actor=ADA)
+        found = await events(journal, result.session_id)
+        [intent] = [each for each in found if isinstance(each, e.Intent) and each.tool == "pay.back"]
+        assert intent.params in ({"to": "x"}, {"to": "x", "cents": 9900})
+        [refused] = [each for each in found if isinstance(each, e.StepRefused)]
+        assert refused.code == "duplicate_action"
 
 
-def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Workshop) -> None:
+async def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Workshop) -> None:
     """The amount is at the gate although the plan does not write it, marked as a default; the call is made as written."""
     received: list[dict[str, Any]] = []
 
@@ -79,39 +73,33 @@ def test_an_approver_sees_the_defaults_that_a_call_will_use(workshop: Workshop) 
     gated: dict[str, Any] = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
     workshop.tool("pay.back", pay, mode="destructive", parameters=REFUND, **gated)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(gates=(BOSS,))) as runtime:
-            result = await runtime.run(ASK, plan=plan(refund("a", to="o1")), actor=ADA)
-            assert result.gate is not None
-            shown = result.gate.shown
-            assert shown["params"] == {"to": "o1", "cents": 9900}
-            assert (shown["defaults"], shown["authority"]) == (["/cents"], ["cents", "to"])
-            assert shown["sources"]["cents"] == "the tool's default"
-            await runtime.approve(result.gate.id, actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(gates=(BOSS,))) as runtime:
+        result = await runtime.run(ASK, plan=plan(refund("a", to="o1")), actor=ADA)
+        assert result.gate is not None
+        shown = result.gate.shown
+        assert shown["params"] == {"to": "o1", "cents": 9900}
+        assert (shown["defaults"], shown["authority"]) == (["/cents"], ["cents", "to"])
+        assert shown["sources"]["cents"] == "the tool's default"
+        await runtime.approve(result.gate.id, actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
     assert received == [{"to": "o1"}]
 
 
-def test_an_approval_does_not_cover_another_default(workshop: Workshop) -> None:
+async def test_an_approval_does_not_cover_another_default(workshop: Workshop) -> None:
     """The digest covers the tool's definition, and with it the amount that is not written out."""
     gated: dict[str, Any] = {"gates": ("BOSS",), "authority": ("to", "cents"), "no_compensation": "final"}
     digests: list[str] = []
 
-    async def main() -> None:
-        for cents in (9900, 9901):
-            workshop.tools.clear()
-            amount = {"type": "integer", "default": cents}
-            schema = {**REFUND, "properties": {"to": {"type": "string"}, "cents": amount}}
-            workshop.tool("pay.back", mode="destructive", parameters=schema, **gated)
-            pack = workshop.pack(gates=(BOSS,))
-            async with workshop.runtime(pack, ids=lambda: "same") as runtime:
-                result = await runtime.run(ASK, plan=plan(refund("a", to="o1")), actor=ADA)
-                assert result.gate is not None
-                digests.append(result.gate.digest)
-
-    workshop.run(main())
+    for cents in (9900, 9901):
+        workshop.tools.clear()
+        amount = {"type": "integer", "default": cents}
+        schema = {**REFUND, "properties": {"to": {"type": "string"}, "cents": amount}}
+        workshop.tool("pay.back", mode="destructive", parameters=schema, **gated)
+        pack = workshop.pack(gates=(BOSS,))
+        async with workshop.runtime(pack, ids=lambda: "same") as runtime:
+            result = await runtime.run(ASK, plan=plan(refund("a", to="o1")), actor=ADA)
+            assert result.gate is not None
+            digests.append(result.gate.digest)
     assert len(set(digests)) == 2
 
 
@@ -152,19 +140,16 @@ def test_what_was_done_under_earlier_rules_still_counts_as_done(
 LETTER = {"type": "object", "properties": {"to": {"type": "string"}, "text": {"type": "string"}}}
 
 
-def test_a_second_message_with_another_text_to_the_same_person_is_sent(workshop: Workshop) -> None:
+async def test_a_second_message_with_another_text_to_the_same_person_is_sent(workshop: Workshop) -> None:
     """Both are reviewed and called; the same text again is refused."""
     workshop.tool("mail.send", parameters=LETTER, authority=("to",), no_compensation="sent is sent")
 
     def send(step_id: str, text: str) -> Any:
         return step(step_id, "mail.send", params={"to": "o1", "text": text})
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(on_failure="keep")) as runtime:
-            both = plan(send("a", "hello"), send("b", "goodbye"))
-            assert (await runtime.run(ASK, plan=both, actor=ADA)).status == "completed"
-            twice = await runtime.run(ASK, plan=plan(send("a", "hello"), send("b", "hello")), actor=ADA)
-            assert "repeats the action" in twice.reason
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(on_failure="keep")) as runtime:
+        both = plan(send("a", "hello"), send("b", "goodbye"))
+        assert (await runtime.run(ASK, plan=both, actor=ADA)).status == "completed"
+        twice = await runtime.run(ASK, plan=plan(send("a", "hello"), send("b", "hello")), actor=ADA)
+        assert "repeats the action" in twice.reason
     assert workshop.calls == [("a", 1), ("b", 1)]

@@ -41,24 +41,21 @@ def paying(order: str = "largest", **fields: Any) -> Any:
     )
 
 
-def test_a_gate_shows_the_selected_value_and_where_it_came_from(workshop: Workshop) -> None:
+async def test_a_gate_shows_the_selected_value_and_where_it_came_from(workshop: Workshop) -> None:
     """The approver sees the resolved call, and the approved call is made."""
     listing(workshop, ROWS)
     pack = workshop.pack(gates=(BOSS,))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            waiting = await runtime.run(ASK, plan=paying(), actor=ADA)
-            assert waiting.status == "awaiting_gate"
-            found = await events(runtime.journal, waiting.session_id)
-            [gate] = [each for each in found if isinstance(each, e.GateOpened)]
-            assert gate.shown["params"] == {"id": "t3"}
-            assert "selected: largest sum of l#/rows where order is request#/order, its id" in str(gate.shown)
-            await runtime.approve(gate.gate, actor=BOB)
-            done = await runtime.resume(waiting.session_id)
-            assert done.status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        waiting = await runtime.run(ASK, plan=paying(), actor=ADA)
+        assert waiting.status == "awaiting_gate"
+        found = await events(runtime.journal, waiting.session_id)
+        [gate] = [each for each in found if isinstance(each, e.GateOpened)]
+        assert gate.shown["params"] == {"id": "t3"}
+        assert "selected: largest sum of l#/rows where order is request#/order, its id" in str(gate.shown)
+        await runtime.approve(gate.gate, actor=BOB)
+        done = await runtime.resume(waiting.session_id)
+        assert done.status == "completed"
     assert workshop.calls == [("l", 1), ("p", 1)]
 
 
@@ -70,17 +67,16 @@ def test_a_gate_shows_the_selected_value_and_where_it_came_from(workshop: Worksh
         ([*ROWS, {**ROWS[0], "sum": "9"}], "not_comparable"),
     ],
 )
-def test_a_selection_that_picks_nothing_fails_its_step(workshop: Workshop, rows: Any, code: str) -> None:
+async def test_a_selection_that_picks_nothing_fails_its_step(
+    workshop: Workshop, rows: Any, code: str
+) -> None:
     """The step fails with the code, and nothing is paid."""
     listing(workshop, rows)
     pack = workshop.pack(gates=(BOSS,))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=paying(), actor=ADA)
-            assert result.status != "completed"
-            found = await events(runtime.journal, result.session_id)
-            assert [each.code for each in found if isinstance(each, e.StepRefused)] == [code]
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=paying(), actor=ADA)
+        assert result.status != "completed"
+        found = await events(runtime.journal, result.session_id)
+        assert [each.code for each in found if isinstance(each, e.StepRefused)] == [code]
     assert workshop.calls == [("l", 1)]

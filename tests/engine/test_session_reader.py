@@ -21,29 +21,26 @@ from .workshop import ADA, ASK, Workshop, plan, step
 TWO = plan(step("a"), step("b", depends_on=["a"]))
 
 
-def test_a_history_leads_to_the_state(workshop: Workshop, url: str) -> None:
+async def test_a_history_leads_to_the_state(workshop: Workshop, url: str) -> None:
     """Folding every event gives what the newest fold and its tail give, and so does reading on from anywhere between."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(workshop.pack(), journal) as runtime,
-        ):
-            session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
-            history = await load_history(journal, "default", session)
-            assert history.state == await load_state(journal, "default", session)
-            assert [state.position for state in history.states] == [*range(len(history.events) + 1)]
-            middle = history.states[5]
-            rest = await load_history(journal, "default", session, after=middle)
-            assert rest.events == history.events[5:]
-            assert rest.state == history.state
-            known = await restore(journal, "default", session)
-            assert await restore(journal, "default", session, known=known) == known
-            end = await load_history(journal, "default", session, after=history.state)
-            assert (end.events, end.state) == ((), history.state)
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(workshop.pack(), journal) as runtime,
+    ):
+        session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
+        history = await load_history(journal, "default", session)
+        assert history.state == await load_state(journal, "default", session)
+        assert [state.position for state in history.states] == [*range(len(history.events) + 1)]
+        middle = history.states[5]
+        rest = await load_history(journal, "default", session, after=middle)
+        assert rest.events == history.events[5:]
+        assert rest.state == history.state
+        known = await restore(journal, "default", session)
+        assert await restore(journal, "default", session, known=known) == known
+        end = await load_history(journal, "default", session, after=history.state)
+        assert (end.events, end.state) == ((), history.state)
 
 
 class Ahead:
@@ -69,43 +66,35 @@ class Ahead:
         return [each for each in page if each.seq <= self._end]
 
 
-def test_checkpoints_of_later_events_are_left_out(workshop: Workshop) -> None:
+async def test_checkpoints_of_later_events_are_left_out(workshop: Workshop) -> None:
     """Events and checkpoints are two reads; what was appended between them is in neither."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with (
-            workshop.journal("memory:") as journal,
-            workshop.runtime(workshop.pack(), journal) as runtime,
-        ):
-            session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
-            whole = await load_history(journal, "default", session, has_checkpoints=True)
-            ahead: Any = Ahead(journal, len(whole.events) - 1)
-            cut = await load_history(ahead, "default", session, has_checkpoints=True)
-            assert len(cut.events) == len(whole.events) - 1
-            assert whole.checkpoints[-1].seq == len(whole.events)
-            assert cut.checkpoints == tuple(
-                each for each in whole.checkpoints if each.seq < len(whole.events)
-            )
-            assert (await load_history(journal, "default", session)).checkpoints == ()
-
-    workshop.run(main())
+    async with (
+        workshop.journal("memory:") as journal,
+        workshop.runtime(workshop.pack(), journal) as runtime,
+    ):
+        session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
+        whole = await load_history(journal, "default", session, has_checkpoints=True)
+        ahead: Any = Ahead(journal, len(whole.events) - 1)
+        cut = await load_history(ahead, "default", session, has_checkpoints=True)
+        assert len(cut.events) == len(whole.events) - 1
+        assert whole.checkpoints[-1].seq == len(whole.events)
+        assert cut.checkpoints == tuple(each for each in whole.checkpoints if each.seq < len(whole.events))
+        assert (await load_history(journal, "default", session)).checkpoints == ()
 
 
-def test_an_unknown_session_is_a_typed_answer(workshop: Workshop) -> None:
+async def test_an_unknown_session_is_a_typed_answer(workshop: Workshop) -> None:
     """Both readers say so in the same words."""
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            for read in (load_state, load_history):
-                with pytest.raises(UsageError) as caught:
-                    await read(journal, "default", "ses_none")
-                assert caught.value.code == "unknown_session"
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        for read in (load_state, load_history):
+            with pytest.raises(UsageError) as caught:
+                await read(journal, "default", "ses_none")
+            assert caught.value.code == "unknown_session"
 
 
-def test_an_event_that_cannot_be_applied_is_named(
+async def test_an_event_that_cannot_be_applied_is_named(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fold that fails on the content of an event means damage, and not an error of the program."""
@@ -114,16 +103,13 @@ def test_an_event_that_cannot_be_applied_is_named(
     def fold(state: State, event: e.Event) -> State:
         return fold_event(state, event) if state.position < 3 else state.steps["nowhere"]  # pyright: ignore[reportReturnType]
 
-    async def main() -> None:
-        async with (
-            workshop.journal("memory:") as journal,
-            workshop.runtime(workshop.pack(), journal) as runtime,
-        ):
-            session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
-            with monkeypatch.context() as patched:
-                patched.setattr(session_reader, "fold_event", fold)
-                with pytest.raises(JournalCorrupt) as caught:
-                    await load_state(journal, "default", session)
-            assert caught.value.place == f"event 4 of stream {session}"
-
-    workshop.run(main())
+    async with (
+        workshop.journal("memory:") as journal,
+        workshop.runtime(workshop.pack(), journal) as runtime,
+    ):
+        session = (await runtime.run(ASK, plan=TWO, actor=ADA)).session_id
+        with monkeypatch.context() as patched:
+            patched.setattr(session_reader, "fold_event", fold)
+            with pytest.raises(JournalCorrupt) as caught:
+                await load_state(journal, "default", session)
+        assert caught.value.place == f"event 4 of stream {session}"

@@ -82,35 +82,32 @@ async def rollback_of(runtime: Runtime, session_id: str) -> RollbackResult:
 )
 @pytest.mark.parametrize("compensate", [None, FREE], ids=["declared", "proposed"])
 @pytest.mark.parametrize("is_unbound_gate", [True, False], ids=["unbound", "tool"])
-def test_a_compensation_that_reads_an_entered_result_waits_for_an_approval(
+async def test_a_compensation_that_reads_an_entered_result_waits_for_an_approval(
     workshop: Workshop, url: str, compensate: dict[str, Any] | None, is_unbound_gate: bool, settler: Actor
 ) -> None:
     """At the gates of its tool and the decision's gate for unbound values; the call and who entered it are shown."""
     hotel = Hotel(workshop, free={} if is_unbound_gate else {"gates": ("BOSS",)})
     pack = hotel.pack(**({"decision": {"unbound_gate": "BOSS"}} if is_unbound_gate else {}))
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await fail(runtime, hotel.plan(compensate=compensate), settler)
-            gate = result.gate
-            assert gate is not None
-            assert (gate.kind, gate.step, gate.names, hotel.freed) == ("approval", "~hold", ("BOSS",), [])
-            assert (gate.shown["tool"], gate.shown["params"]) == ("rooms.free", ENTERED)
-            said = f"self#/room, untrusted: the result of step hold was entered by {settler.id}"
-            assert gate.shown["sources"] == {"room": said}
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(gate.id, actor=ADA)
-            assert caught.value.code == "own_gate"
-            await runtime.approve(gate.id, actor=CLEO)
-            result = await runtime.resume(result.session_id)
-            assert (await rollback_of(runtime, result.session_id)).success
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await fail(runtime, hotel.plan(compensate=compensate), settler)
+        gate = result.gate
+        assert gate is not None
+        assert (gate.kind, gate.step, gate.names, hotel.freed) == ("approval", "~hold", ("BOSS",), [])
+        assert (gate.shown["tool"], gate.shown["params"]) == ("rooms.free", ENTERED)
+        said = f"self#/room, untrusted: the result of step hold was entered by {settler.id}"
+        assert gate.shown["sources"] == {"room": said}
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(gate.id, actor=ADA)
+        assert caught.value.code == "own_gate"
+        await runtime.approve(gate.id, actor=CLEO)
+        result = await runtime.resume(result.session_id)
+        assert (await rollback_of(runtime, result.session_id)).success
     assert hotel.freed == [ENTERED]
 
 
 @pytest.mark.parametrize("where", ["step", "tool", "decision"])
-def test_a_gate_that_did_not_apply_to_the_step_applies_to_its_entered_result(
+async def test_a_gate_that_did_not_apply_to_the_step_applies_to_its_entered_result(
     workshop: Workshop, where: str
 ) -> None:
     """The condition of a gate spoke about the call that was planned, and not about what its owner entered."""
@@ -119,51 +116,42 @@ def test_a_gate_that_did_not_apply_to_the_step_applies_to_its_entered_result(
     fields: dict[str, Any] = {"gates": ("NEVER",)} if where == "step" else {}
     pack = hotel.pack(**({"decision": {"gates": ("NEVER",)}} if where == "decision" else {}))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await fail(runtime, hotel.plan(**fields), ADA)
-            assert result.gate is not None
-            assert (result.gate.kind, result.gate.names, hotel.freed) == ("approval", ("NEVER",), [])
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await fail(runtime, hotel.plan(**fields), ADA)
+        assert result.gate is not None
+        assert (result.gate.kind, result.gate.names, hotel.freed) == ("approval", ("NEVER",), [])
 
 
-def test_a_denied_compensation_of_an_entered_result_is_not_made(workshop: Workshop) -> None:
+async def test_a_denied_compensation_of_an_entered_result_is_not_made(workshop: Workshop) -> None:
     """The effect is listed for an operator."""
     hotel = Hotel(workshop, free={"gates": ("BOSS",)})
 
-    async def main() -> None:
-        async with workshop.runtime(hotel.pack()) as runtime:
-            result = await fail(runtime, hotel.plan(), ADA)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB, note="not that room")
-            result = await runtime.resume(result.session_id)
-            [entry] = (await rollback_of(runtime, result.session_id)).log
-            assert (entry.status, entry.error) == (
-                RollbackStatus.COMPENSATION_FAILED,
-                "bob denied it: not that room",
-            )
-
-    workshop.run(main())
+    async with workshop.runtime(hotel.pack()) as runtime:
+        result = await fail(runtime, hotel.plan(), ADA)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB, note="not that room")
+        result = await runtime.resume(result.session_id)
+        [entry] = (await rollback_of(runtime, result.session_id)).log
+        assert (entry.status, entry.error) == (
+            RollbackStatus.COMPENSATION_FAILED,
+            "bob denied it: not that room",
+        )
     assert hotel.freed == []
 
 
 @pytest.mark.parametrize("fields", [{}, {"compensate": FREE}], ids=["declared", "proposed"])
-def test_without_a_gate_a_compensation_of_an_entered_result_is_left_to_an_operator(
+async def test_without_a_gate_a_compensation_of_an_entered_result_is_left_to_an_operator(
     workshop: Workshop, fields: dict[str, Any]
 ) -> None:
     """A step that waited at no gate names no people who could decide about it."""
     hotel = Hotel(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(hotel.pack()) as runtime:
-            result = await fail(runtime, hotel.plan(**fields), ADA)
-            rollback = await rollback_of(runtime, result.session_id)
-            assert rollback.requires_manual_intervention
-            [entry] = rollback.log
-            assert (entry.status, entry.note) == (RollbackStatus.CANNOT_ROLLBACK, NOTE)
-
-    workshop.run(main())
+    async with workshop.runtime(hotel.pack()) as runtime:
+        result = await fail(runtime, hotel.plan(**fields), ADA)
+        rollback = await rollback_of(runtime, result.session_id)
+        assert rollback.requires_manual_intervention
+        [entry] = rollback.log
+        assert (entry.status, entry.note) == (RollbackStatus.CANNOT_ROLLBACK, NOTE)
     assert hotel.freed == []
 
 
@@ -175,32 +163,26 @@ def test_without_a_gate_a_compensation_of_an_entered_result_is_left_to_an_operat
     ],
     ids=["a trusted person", "parameters only"],
 )
-def test_a_compensation_without_an_untrusted_entry_runs_by_itself(
+async def test_a_compensation_without_an_untrusted_entry_runs_by_itself(
     workshop: Workshop, settler: Actor, compensate: dict[str, Any], freed: dict[str, Any]
 ) -> None:
     """What a person with a named role entered stands in for the tool's result; other values are not affected."""
     hotel = Hotel(workshop, compensate=compensate)
 
-    async def main() -> None:
-        async with workshop.runtime(hotel.pack()) as runtime:
-            result = await fail(runtime, hotel.plan(), settler)
-            assert result.gate is None
-            assert (await rollback_of(runtime, result.session_id)).success
-
-    workshop.run(main())
+    async with workshop.runtime(hotel.pack()) as runtime:
+        result = await fail(runtime, hotel.plan(), settler)
+        assert result.gate is None
+        assert (await rollback_of(runtime, result.session_id)).success
     assert hotel.freed == [freed]
 
 
-def test_a_later_plan_does_not_make_an_entered_result_trusted(workshop: Workshop) -> None:
+async def test_a_later_plan_does_not_make_an_entered_result_trusted(workshop: Workshop) -> None:
     """The next plan no longer holds the step, but what was entered for it is remembered with its effect."""
     hotel = Hotel(workshop)
     planner = Script(hotel.plan(), plan(step("y", "break.it")))
 
-    async def main() -> None:
-        async with workshop.runtime(hotel.pack()) as runtime:
-            result = await fail(runtime, hotel.plan(), ADA, planner)
-            [entry] = (await rollback_of(runtime, result.session_id)).log
-            assert (entry.status, entry.note) == (RollbackStatus.CANNOT_ROLLBACK, NOTE)
-
-    workshop.run(main())
+    async with workshop.runtime(hotel.pack()) as runtime:
+        result = await fail(runtime, hotel.plan(), ADA, planner)
+        [entry] = (await rollback_of(runtime, result.session_id)).log
+        assert (entry.status, entry.note) == (RollbackStatus.CANNOT_ROLLBACK, NOTE)
     assert hotel.freed == []

@@ -30,45 +30,39 @@ class Signals:
 
 
 @pytest.mark.req("R120", "R147", "R149", "R162")
-def test_checkpoints_and_dispatches_are_signalled(workshop: Workshop, url: str) -> None:
+async def test_checkpoints_and_dispatches_are_signalled(workshop: Workshop, url: str) -> None:
     """Each phase and verdict leaves a small checkpoint with budgets and the next step, and each is measured."""
     workshop.tool("do.it")
     signals = Signals()
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(workshop.pack(), journal, signal=signals) as runtime,
-        ):
-            result = await runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=["a"])))
-            stored = await journal.checkpoints("default", result.session_id)
-            points = [read_point(each) for each in stored if each.kind == "point"]
-            assert [fields["action"] for fields in signals.of("action_dispatched")] == ["a", "b"]
-            sizes = {fields["iteration"]: fields["size_bytes"] for fields in signals.of("checkpoint_written")}
-            assert sizes == {each.seq: len(each.data) for each in stored}
-            assert {point.phase for point in points} >= {"ACT", "COMMIT"}
-            assert next(point for point in points if point.verdict == "step").next == ("b",)
-            assert points[-1].used.tool_calls == 2
-            assert points[-1].plan.hex() in (await runtime.state(result.session_id)).plan_hash
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(workshop.pack(), journal, signal=signals) as runtime,
+    ):
+        result = await runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=["a"])))
+        stored = await journal.checkpoints("default", result.session_id)
+        points = [read_point(each) for each in stored if each.kind == "point"]
+        assert [fields["action"] for fields in signals.of("action_dispatched")] == ["a", "b"]
+        sizes = {fields["iteration"]: fields["size_bytes"] for fields in signals.of("checkpoint_written")}
+        assert sizes == {each.seq: len(each.data) for each in stored}
+        assert {point.phase for point in points} >= {"ACT", "COMMIT"}
+        assert next(point for point in points if point.verdict == "step").next == ("b",)
+        assert points[-1].used.tool_calls == 2
+        assert points[-1].plan.hex() in (await runtime.state(result.session_id)).plan_hash
 
 
 @pytest.mark.req("R232")
-def test_the_published_verdict_counts_trips_and_replans(workshop: Workshop) -> None:
+async def test_the_published_verdict_counts_trips_and_replans(workshop: Workshop) -> None:
     """The envelope of an accepted run names run, plan and steps, and counts what went wrong on the way."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a")))
-            envelope = (await runtime.state(result.session_id)).envelope
-            assert envelope["verdict"] == "accept"
-            assert envelope["plan_id"] == "plan_1"
-            assert [score["step_id"] for score in envelope["step_scores"]] == ["a"]
-            assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (0, 0)
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")))
+        envelope = (await runtime.state(result.session_id)).envelope
+        assert envelope["verdict"] == "accept"
+        assert envelope["plan_id"] == "plan_1"
+        assert [score["step_id"] for score in envelope["step_scores"]] == ["a"]
+        assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (0, 0)
 
 
 class Restless:
@@ -86,21 +80,18 @@ class Restless:
 
 
 @pytest.mark.req("R220", "R225")
-def test_a_run_that_goes_round_for_ever_gives_up(workshop: Workshop) -> None:
+async def test_a_run_that_goes_round_for_ever_gives_up(workshop: Workshop) -> None:
     """It ends failed within its iterations, whatever the re-plan budget says, and says why."""
     workshop.tool("do.it")
     budget = {"max_iterations": 12, "max_replans": 1_000, "replans_rationale": "to see the bound"}
     planner = Restless()
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget=budget)) as runtime:
-            result = await runtime.run(ASK, planner=planner)
-            state = await runtime.state(result.session_id)
-            assert (result.status, result.reason) == ("failed", "iteration_budget_exceeded")
-            assert state.iterations <= 13
-            assert "given_up" in names(await events(runtime.journal, result.session_id))
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget=budget)) as runtime:
+        result = await runtime.run(ASK, planner=planner)
+        state = await runtime.state(result.session_id)
+        assert (result.status, result.reason) == ("failed", "iteration_budget_exceeded")
+        assert state.iterations <= 13
+        assert "given_up" in names(await events(runtime.journal, result.session_id))
     assert planner.count < 12
 
 
@@ -121,23 +112,20 @@ class Full:
 
 
 @pytest.mark.req("R154", "R163")
-def test_a_checkpoint_that_cannot_be_written_takes_its_verdict_with_it(workshop: Workshop) -> None:
+async def test_a_checkpoint_that_cannot_be_written_takes_its_verdict_with_it(workshop: Workshop) -> None:
     """Nothing of the verdict is stored, the failure is signalled and raised, and the run can be resumed."""
     workshop.tool("do.it", idempotent=True)
     signals = Signals()
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            pack = workshop.pack()
-            full: Any = Full(journal)
-            async with workshop.runtime(pack, full, signal=signals) as runtime:
-                with pytest.raises(JournalFull):
-                    await runtime.run(ASK, plan=plan(step("a")))
-            (row,) = await journal.sessions("default")
-            assert "step_judged" not in names(await events(journal, row.session_id))
-            assert [fields["code"] for fields in signals.of("failed")] == ["journal_full"]
-            async with workshop.runtime(pack, journal, signal=signals) as runtime:
-                assert (await runtime.resume(row.session_id)).status == "completed"
-            assert [f["inflight_actions_recovered"] for f in signals.of("loop_resumed")] == [1]
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        pack = workshop.pack()
+        full: Any = Full(journal)
+        async with workshop.runtime(pack, full, signal=signals) as runtime:
+            with pytest.raises(JournalFull):
+                await runtime.run(ASK, plan=plan(step("a")))
+        (row,) = await journal.sessions("default")
+        assert "step_judged" not in names(await events(journal, row.session_id))
+        assert [fields["code"] for fields in signals.of("failed")] == ["journal_full"]
+        async with workshop.runtime(pack, journal, signal=signals) as runtime:
+            assert (await runtime.resume(row.session_id)).status == "completed"
+        assert [f["inflight_actions_recovered"] for f in signals.of("loop_resumed")] == [1]

@@ -66,7 +66,7 @@ def recovery(workshop: Workshop, failing: tuple[str, ...], **header: Any) -> Pac
 
 @pytest.mark.req("R68")
 @pytest.mark.req("R75")
-def test_the_next_alternative_is_taken_and_nothing_is_repeated(workshop: Workshop) -> None:
+async def test_the_next_alternative_is_taken_and_nothing_is_repeated(workshop: Workshop) -> None:
     """A way that fails gives way to the next one, twice; what was done before is not done again."""
     pack = recovery(workshop, ("one", "two"))
 
@@ -75,7 +75,7 @@ def test_the_next_alternative_is_taken_and_nothing_is_repeated(workshop: Worksho
             result = await runtime.run(ASK, actor=ADA)
             return result, await events(runtime.journal, result.session_id)
 
-    result, found = workshop.run(main())
+    result, found = await main()
     assert result.status == "completed", result.reason
     assert [name for name, _ in workshop.calls] == ["look", "mend__one", "mend__two", "mend__three", "tell"]
     proposed = [event for event in found if isinstance(event, e.PlanProposed)]
@@ -84,7 +84,7 @@ def test_the_next_alternative_is_taken_and_nothing_is_repeated(workshop: Worksho
     assert looks[0] == looks[1] == looks[2]
 
 
-def test_without_an_alternative_the_run_says_so(workshop: Workshop) -> None:
+async def test_without_an_alternative_the_run_says_so(workshop: Workshop) -> None:
     """When every way has failed, the run ends with the planner's reason."""
     pack = recovery(workshop, ("one", "two", "three"))
     budget = {**ONCE, "max_replans": 5, "replans_rationale": "there are three ways"}
@@ -94,7 +94,7 @@ def test_without_an_alternative_the_run_says_so(workshop: Workshop) -> None:
             result = await runtime.run(ASK, actor=ADA)
             return result, await events(runtime.journal, result.session_id)
 
-    result, found = workshop.run(main())
+    result, found = await main()
     assert result.status == "failed"
     (failed,) = [event for event in found if isinstance(event, e.PlanningFailed)]
     assert failed.code == "no_alternative_left"
@@ -102,7 +102,9 @@ def test_without_an_alternative_the_run_says_so(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R75")
-def test_a_planner_of_another_process_goes_on_where_the_first_was(workshop: Workshop, tmp_path: Path) -> None:
+async def test_a_planner_of_another_process_goes_on_where_the_first_was(
+    workshop: Workshop, tmp_path: Path
+) -> None:
     """What was tried is in the journal: a process that takes over neither repeats a way nor passes one over."""
     pack = recovery(workshop, ("one", "two"))
     url = f"sqlite:///{tmp_path}/runs.db"
@@ -120,13 +122,13 @@ def test_a_planner_of_another_process_goes_on_where_the_first_was(workshop: Work
                 (row,) = await runtime.sessions()
                 return await runtime.resume(row.session_id)
 
-    result = workshop.run(main())
+    result = await main()
     assert result.status == "completed", result.reason
     assert [name for name, _ in workshop.calls] == ["look", "mend__one", "mend__two", "mend__three", "tell"]
 
 
 @pytest.mark.req("R57")
-def test_a_request_that_no_method_is_for_starts_no_session(workshop: Workshop) -> None:
+async def test_a_request_that_no_method_is_for_starts_no_session(workshop: Workshop) -> None:
     """Where nothing applies, the planner's reason is the answer, nothing is called, and nothing is recorded."""
     workshop.tool("do.it")
     methods = [{**method, "applies": "request.missing"} for method in RECOVER["methods"]]
@@ -138,11 +140,11 @@ def test_a_request_that_no_method_is_for_starts_no_session(workshop: Workshop) -
                 await runtime.run(ASK, actor=ADA)
             return caught.value.code, len(await runtime.sessions())
 
-    assert workshop.run(main()) == ("no_applicable_method", 0)
+    assert (await main()) == ("no_applicable_method", 0)
     assert workshop.calls == []
 
 
-def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Workshop) -> None:
+async def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Workshop) -> None:
     """A pack with both for an intent uses its template; `planner` names the other one, and a wrong name is wrong use."""
     pack = recovery(workshop, (), templates=(plan(step("own")),))
 
@@ -160,7 +162,7 @@ def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Workshop)
     pack = pack.model_copy(
         update={"decisions": [pack.decisions[0].model_copy(update={"intents": ("work", "work.other")})]}
     )
-    workshop.run(main())
+    await main()
     assert [name for name, _ in workshop.calls] == ["own", "look", "mend__one", "tell"]
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,11 +127,17 @@ def _command(
     assert result.exit_code in (0, 3, 4, 5), result.output
     journal = place.folder / "tercet.db"
     found = asyncio.run(_recorded(journal)) if name == "run" and journal.exists() else []
-    harmless = {tool.name for tool in Pack.load(folder).tools if tool.mode == "read_only"}
+    harmless = read_only_tools(folder)
     intents = [event for event in found if isinstance(event, e.Intent) and event.tool]  # a note has no tool
     effects = [event.tool for event in intents if event.tool not in harmless]
     gates = [event.step for event in found if isinstance(event, e.GateOpened) and event.kind == "approval"]
     return Ran(result.exit_code, json.loads(result.stdout), effects, gates)
+
+
+@cache
+def read_only_tools(pack: Path) -> frozenset[str]:
+    """Return the tools of a pack that change nothing; the folder is read once."""
+    return frozenset(tool.name for tool in Pack.load(pack).tools if tool.mode == "read_only")
 
 
 async def _recorded(file: Path) -> list[e.Event]:

@@ -50,27 +50,24 @@ def test_only_failures_in_a_row_open_it(outcomes: list[bool]) -> None:
 
 
 @pytest.mark.req("R122")
-def test_two_processes_count_together() -> None:
+async def test_two_processes_count_together() -> None:
     """Failures that two of them see at the same time all count, and each learns what the other knows."""
 
-    async def main() -> None:
-        journal = MemoryJournal()
-        first, second = Breakers(journal, "t"), Breakers(journal, "t")
-        counting = [
-            breakers.record("do.it", is_success=False, now=1_000)
-            for breakers in (first, second)
-            for _ in range(THRESHOLD)
-        ]
-        await asyncio.gather(*counting)
-        assert (await first.look("do.it")).failures == 2 * THRESHOLD
-        third = Breakers(journal, "t")
-        assert third.glance("do.it").state(1_000) is CircuitState.CLOSED  # it has not looked yet
-        await third.refresh("do.it", 1_000)
-        assert third.glance("do.it").state(1_000) is CircuitState.OPEN
-        assert (await Breakers(journal, "u").look("do.it")).failures == 0
-        assert (await third.look("do.other")).failures == 0
-
-    asyncio.run(main())
+    journal = MemoryJournal()
+    first, second = Breakers(journal, "t"), Breakers(journal, "t")
+    counting = [
+        breakers.record("do.it", is_success=False, now=1_000)
+        for breakers in (first, second)
+        for _ in range(THRESHOLD)
+    ]
+    await asyncio.gather(*counting)
+    assert (await first.look("do.it")).failures == 2 * THRESHOLD
+    third = Breakers(journal, "t")
+    assert third.glance("do.it").state(1_000) is CircuitState.CLOSED  # it has not looked yet
+    await third.refresh("do.it", 1_000)
+    assert third.glance("do.it").state(1_000) is CircuitState.OPEN
+    assert (await Breakers(journal, "u").look("do.it")).failures == 0
+    assert (await third.look("do.other")).failures == 0
 
 
 @pytest.mark.req("R122")
@@ -92,34 +89,28 @@ def test_a_circuit_survives_a_restart(tmp_path: Path) -> None:
     assert asyncio.run(live()).failures == 0
 
 
-def test_a_healthy_tool_costs_no_append() -> None:
+async def test_a_healthy_tool_costs_no_append() -> None:
     """A success while nothing is wrong writes nothing."""
 
-    async def main() -> None:
-        journal = MemoryJournal()
-        breakers = Breakers(journal, "t")
-        for _ in range(3):
-            await breakers.record("do.it", is_success=True, now=1_000)
-        assert (await journal.head("t", "breaker:do.it")).seq == 0
-        await breakers.record("do.it", is_success=False, now=1_000)
+    journal = MemoryJournal()
+    breakers = Breakers(journal, "t")
+    for _ in range(3):
         await breakers.record("do.it", is_success=True, now=1_000)
-        await breakers.record("do.it", is_success=True, now=1_000)
-        assert (await journal.head("t", "breaker:do.it")).seq == 2
+    assert (await journal.head("t", "breaker:do.it")).seq == 0
+    await breakers.record("do.it", is_success=False, now=1_000)
+    await breakers.record("do.it", is_success=True, now=1_000)
+    await breakers.record("do.it", is_success=True, now=1_000)
+    assert (await journal.head("t", "breaker:do.it")).seq == 2
 
-    asyncio.run(main())
 
-
-def test_knowledge_is_refreshed_only_when_it_is_old() -> None:
+async def test_knowledge_is_refreshed_only_when_it_is_old() -> None:
     """Within a second a process trusts what it read."""
 
-    async def main() -> None:
-        journal = MemoryJournal()
-        mine, other = Breakers(journal, "t"), Breakers(journal, "t")
-        await mine.refresh("do.it", 1_000)
-        await other.record("do.it", is_success=False, now=1_100)
-        await mine.refresh("do.it", 1_500)
-        assert mine.glance("do.it").failures == 0
-        await mine.refresh("do.it", 2_000)
-        assert mine.glance("do.it").failures == 1
-
-    asyncio.run(main())
+    journal = MemoryJournal()
+    mine, other = Breakers(journal, "t"), Breakers(journal, "t")
+    await mine.refresh("do.it", 1_000)
+    await other.record("do.it", is_success=False, now=1_100)
+    await mine.refresh("do.it", 1_500)
+    assert mine.glance("do.it").failures == 0
+    await mine.refresh("do.it", 2_000)
+    assert mine.glance("do.it").failures == 1

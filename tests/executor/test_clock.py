@@ -14,7 +14,7 @@ from tercet.testing.clock import EPOCH_MS, VirtualClock
 HOUR_MS = 3_600_000
 
 
-def test_the_system_clock_tells_both_kinds_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_system_clock_tells_both_kinds_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wall time is the machine's, also when it is set back; monotonic time goes on regardless."""
     clock: Clock = SystemClock()
     wall = iter([1_000.0, 5_000.0, 400.0])
@@ -22,7 +22,7 @@ def test_the_system_clock_tells_both_kinds_of_time(monkeypatch: pytest.MonkeyPat
     assert [clock.now() for _ in range(3)] == [1_000_000, 5_000_000, 400_000]
     times = [clock.monotonic() for _ in range(1_000)]
     assert times == sorted(times)
-    asyncio.run(clock.sleep(-5))
+    await clock.sleep(-5)
 
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
@@ -134,18 +134,15 @@ def test_patience_with_a_thread_that_hangs_runs_out() -> None:
     assert clock.now() == EPOCH_MS + 1_000
 
 
-def test_on_another_loop_time_moves_when_it_is_told_to() -> None:
+async def test_on_another_loop_time_moves_when_it_is_told_to() -> None:
     """There nobody knows when everybody sleeps, so a test says it."""
     clock = VirtualClock(start_ms=5)
 
-    async def main() -> None:
-        sleeping = asyncio.ensure_future(clock.sleep(100))
-        await asyncio.sleep(0)
-        clock.advance(99)
-        await asyncio.sleep(0)
-        assert not sleeping.done()
-        clock.advance(1)
-        await sleeping
-
-    asyncio.run(main())
+    sleeping = asyncio.ensure_future(clock.sleep(100))
+    await asyncio.sleep(0)
+    clock.advance(99)
+    await asyncio.sleep(0)
+    assert not sleeping.done()
+    clock.advance(1)
+    await sleeping
     assert clock.now() == 105

@@ -141,6 +141,7 @@ def locked_elsewhere(path: Path) -> Generator[None]:
         other.stdin.close()
 
 
+@pytest.mark.slow
 def test_a_lock_beyond_patience_is_named_and_then_forgotten(path: Path) -> None:
     """While another process holds the lock appends fail as busy, reads work, and afterwards all is well."""
 
@@ -237,6 +238,7 @@ def test_another_programs_database_is_left_alone(path: Path) -> None:
     other.close()
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_survives_a_kill(path: Path) -> None:
     """A process killed in the middle of its appends loses nothing that it was told is durable."""
     with subprocess.Popen(

@@ -20,12 +20,14 @@ def run(script: str) -> str:
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_a_model_is_opened() -> None:
     """Neither the front page nor the way to models costs the time that the libraries take to import."""
     imports = "import sys, tercet, tercet.cli.main, tercet.models.opening, tercet.testing.models"
     assert run(f"{imports}; print(sorted({_HEAVY} & set(sys.modules)))") == "[]\n"
 
 
+@pytest.mark.slow
 def test_opening_the_local_model_loads_no_weights() -> None:
     """The engine is imported when it is first asked; the package of the weights never is."""
     opened = "import sys; from tercet.models.opening import open_model; print(open_model('local').name)"
@@ -33,6 +35,7 @@ def test_opening_the_local_model_loads_no_weights() -> None:
     assert found == "local:smollm2-135m\n[]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["openai:gpt-5", "local"])
 def test_without_the_extra_the_remedy_is_to_install_it(name: str) -> None:
     """Where pydantic-ai is not installed, the error says which extra brings it."""

@@ -86,6 +86,7 @@ def test_a_program_of_the_pack_must_be_there_when_it_is_loaded(write_pack: Write
     assert codes(write_pack({"commands.toml": command(["./run.sh"])})) == {"missing_file"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argv", "more", "file"),
     [
@@ -118,6 +119,7 @@ def test_a_file_that_a_command_names_is_hashed_and_compared_before_each_call(
     assert Pack.load(folder).hash != pack.hash
 
 
+@pytest.mark.slow
 def test_a_listed_file_outside_the_pack_is_hashed(write_pack: WritePack, tmp_path: Path) -> None:
     """The pack says that it means it; then its bytes count like those of the pack."""
     outside = tmp_path / "run.sh"

@@ -19,6 +19,7 @@ async def version(url: str) -> str:
         return await connection.fetchval("SELECT version()")
 
 
+@pytest.mark.slow
 def test_a_server_starts_in_a_folder_with_spaces() -> None:
     """Neither its programs nor its address trip over them."""
     with postgres.running_server("tercet pg ") as server:
@@ -26,6 +27,7 @@ def test_a_server_starts_in_a_folder_with_spaces() -> None:
         assert "PostgreSQL" in asyncio.run(version(server.url))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a server as another user")
 def test_a_server_starts_where_its_wheel_is_closed_to_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,7 @@ def with_plugins(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
     monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)
 
 
+@pytest.mark.slow
 def test_every_run_tries_the_same_examples(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +49,7 @@ def test_every_run_tries_the_same_examples(
     assert here == on_ci
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_ci", [False, True])
 def test_random_examples_differ_and_counterexamples_are_reported(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, on_ci: bool
@@ -64,6 +66,7 @@ def test_random_examples_differ_and_counterexamples_are_reported(
     assert first != second
 
 
+@pytest.mark.slow
 def test_no_test_starts_when_the_time_for_random_examples_is_over(pytester: pytest.Pytester) -> None:
     """What was not tried is counted as skipped, with the reason."""
     result, drawn = run(pytester, "--random-examples", "0", "-rs")

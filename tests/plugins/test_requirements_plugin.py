@@ -192,6 +192,7 @@ def test_the_report_names_the_proofs(pytester: pytest.Pytester) -> None:
     }
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(pytester: pytest.Pytester) -> None:
     """Under pytest-xdist the same claims are proved, and a claim on an unknown line is still named."""
     pytester.makepyfile(

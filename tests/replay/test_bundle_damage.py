@@ -75,6 +75,7 @@ def test_an_untouched_bundle_is_intact(desk: Desk) -> None:
     assert desk.agreed(desk.data) == ("intact", 0)
 
 
+@pytest.mark.slow
 def test_every_single_byte_counts(tmp_path: Path) -> None:
     """A flipped bit in any place of a small, signed bundle is found, and the record that it is in is named."""
     desk = Desk(tmp_path, size="small", signer=KEY)
@@ -214,6 +215,7 @@ def test_hashes_do_not_make_a_story(tmp_path: Path) -> None:
     assert record > 2
 
 
+@pytest.mark.slow
 def test_random_places_of_a_large_bundle_count(tmp_path: Path) -> None:
     """With a blob of many pages, also in the middle of it."""
     desk = Desk(tmp_path, size="large")

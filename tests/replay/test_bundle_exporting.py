@@ -73,6 +73,7 @@ def test_every_store_gives_the_same_bytes(workshop: Workshop, tmp_path: Path, po
     workshop.run(main())
 
 
+@pytest.mark.slow
 def test_another_process_elsewhere_gives_the_same_bytes(workshop: Workshop, tmp_path: Path) -> None:
     """Neither the hash seed, nor the time zone, nor the folder or the name of the file reaches it."""
     pack = shop(workshop)

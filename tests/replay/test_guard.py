@@ -45,7 +45,13 @@ ATTEMPTS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.req("R272")
-@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        pytest.param(attempt, id=name, marks=[pytest.mark.slow] if name == "start a process" else [])
+        for name, attempt in ATTEMPTS.items()
+    ],
+)
 def test_io_is_refused_inside_and_left_alone_outside(
     attempt: Callable[[Path], object], tmp_path: Path
 ) -> None:
@@ -176,6 +182,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"google"}))
 """
 
 
+@pytest.mark.slow
 def test_expressions_are_evaluated_in_a_section_by_what_the_core_installs() -> None:
     """The CEL library looks for protobuf whenever it makes an environment: without it no replay could evaluate a rule."""
     found = subprocess.run(

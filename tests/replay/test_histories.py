@@ -16,6 +16,7 @@ HISTORIES = Path(__file__).parents[1] / "histories"
 FILES = sorted(HISTORIES.rglob("*.tercet"))
 
 
+@pytest.mark.slow
 @pytest.mark.req("R271", "R272", "R273", "R275")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_a_recorded_run_is_judged_as_it_was(file: Path) -> None:
@@ -30,6 +31,7 @@ def test_every_story_is_there_of_some_version() -> None:
     assert {file.stem for file in FILES} == set(STORIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_a_story_of_this_version_comes_out_the_same(name: str, tmp_path: Path) -> None:
     """Told anew, each story ends as it is named, and replays; of an agent, what its critics said is taken as a fact."""

@@ -25,6 +25,7 @@ from tercet.replay.recording import Recording
 from tercet.replay.replay import replay_recording
 from tercet.replay.sources import load_bundle
 
+pytestmark = pytest.mark.slow
 SCREENED = Behaviour.OUTPUTS_SCREENED
 RULES = tuple(number for number in CURRENT if number < SCREENED)
 """What the archive was recorded by. Its judgements of outputs are facts since rule 6: they replay, but the same seed is
