@@ -33,7 +33,7 @@ JournalUrl: TypeAlias = Annotated[
     str,
     option(
         "URL",
-        f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
+        f"The journal: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         "--journal",
         envvar=VARIABLE,
         is_eager=True,  # an abbreviated id is looked up in it

@@ -195,9 +195,9 @@ def snapshot(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Freeze what was added into a snapshot. It never changes any more.
+    """Freeze the draft into a snapshot, which never changes again.
 
-    It holds all that the snapshot before it held, with the changes of the draft.
+    It holds everything that the previous snapshot held, with the changes of the draft.
     """
     with _importing(is_quiet=as_json) as progress:
         head, counts = asyncio.run(_freeze(name, progress, store))

@@ -98,10 +98,11 @@ def context(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show what a run may see, what is left out, and why. That is its decision, policies, tools, evidence and tokens.
+    """Show what a run may see, what is left out, and why.
 
-    With --session it is what that session was given: compiled again from what was recorded of its request, its owner
-    and its evidence, and compared with the hash in the journal. Nothing is run, and nothing is written.
+    That is its decision, policies, tools, evidence and tokens. With --session the context of that session is compiled
+    again from its recorded request, owner and evidence, and compared with the hash in the journal. Nothing is run or
+    written.
     """
     loaded = load_pack(pack)
     if session is not None:

@@ -66,10 +66,11 @@ def control(
     force: Force = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the quality loop of each task class will go. Stable up to which gain, how many repairs, at which cost,
-    and how good noise lets it become.
+    """Predict how the quality loop of each task class converges.
 
-    Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
+    Shown are the largest stable gain, the number of repairs, their cost, and the quality that noise allows. Repairs
+    that were recorded in the journal or in a file are drawn beside the prediction, with the gain and the noise that
+    they suggest. Nothing is run.
     """
     if svg is not None:
         demand_place(svg, is_forced=force, mark=DRAWING)

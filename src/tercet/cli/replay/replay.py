@@ -55,7 +55,7 @@ def replay(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge recorded runs again, offline. Does every verdict follow from the facts that were recorded before it?
+    """Replay recorded runs offline, and compare every verdict.
 
     No tool or model is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
     names the first event, step and field. Runs are read as they are needed, so there may be any number of them; Ctrl-C shows

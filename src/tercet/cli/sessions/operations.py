@@ -58,9 +58,10 @@ def pause(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Let a session come to rest, so that it can be resumed. Calls under way end first, and no other begins.
+    """Pause a session, so that it can be resumed later.
 
-    It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
+    Calls in flight finish first, and no other call starts. The session may run in another terminal or on another
+    machine: its process reads the order within a second.
     """
 
     def words(_: State, actor: Actor) -> Pause:
@@ -75,10 +76,10 @@ def cancel(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """End a run without success. Nothing of its plan begins any more.
+    """Cancel a session. No further step of its plan starts.
 
-    What it did is taken back, kept or asked about, as its pack says. If no process carries the session, it comes to its
-    end when somebody resumes it.
+    Its effects are compensated, kept or asked about, as the pack says. If no process runs the session, it ends when
+    it is resumed.
     """
 
     def words(_: State, actor: Actor) -> Cancel:
@@ -100,7 +101,10 @@ def extend(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
+    """Add to the budget of a session.
+
+    A session that was escalated because a budget was used up can then be resumed.
+    """
     more = read_amounts(amounts)
 
     def words(state: State, actor: Actor) -> messages.Message:

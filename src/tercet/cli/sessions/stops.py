@@ -97,7 +97,7 @@ def lift(
 
 
 def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
-    """List what is stopped, since when, by whom, and why."""
+    """List the emergency stops, with time, person and reason."""
     stops = use_journal(journal, _active)
     if as_json:
         print_json({"stops": [_json(stop) for stop in stops]})
