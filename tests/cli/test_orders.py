@@ -71,7 +71,7 @@ def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -
     session = office.run(READ, SEND)
     office.be("rosa")
     told = office.tercet("sessions", "cancel", session, "--actors", POST)
-    assert "it comes to its end when somebody resumes it" in told.text
+    assert "it ends when it is resumed" in told.text
     assert f"    tercet sessions resume {session} --pack {shlex.quote(str(POST))}\n" in told.out
     assert "· ending cancelled: asker cancelled it" in office.tercet("sessions", "show", session).out
     assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_ending")

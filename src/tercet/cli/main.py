@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class Late(TyperCommand):
-    """Stands in for a command until it is called: importing all of them takes longer than a small command."""
+    """A placeholder for a command until it is called: importing all of them takes longer than a small command."""
 
     def __init__(self, words: str, entry: Entry) -> None:
         super().__init__(name=words.rpartition(" ")[2])
@@ -100,7 +100,7 @@ class Commands(TyperGroup):
             )
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the last one who can turn it into a message
+        except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
             code = _told(error, words)
         if standalone_mode:
             sys.exit(int(code or 0))

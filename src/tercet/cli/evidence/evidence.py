@@ -123,7 +123,9 @@ def _trust(text: str) -> Trust:
         return Trust(text)
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is no trust", code="bad_trust", remedy="write --trust trusted or --trust untrusted"
+            f"unknown trust label '{text}'",
+            code="bad_trust",
+            remedy="write --trust trusted or --trust untrusted",
         ) from error
 
 
@@ -137,11 +139,13 @@ def read_expiry(text: str) -> datetime:
             return datetime.fromtimestamp((now + read_duration(text)) / 1000, UTC)
         except (OverflowError, ValueError) as error:
             raise UsageError(
-                f"{text!r} is too far away", code="bad_expiry", remedy="write 90d or a time"
+                f"'{text}' is too far in the future", code="bad_expiry", remedy="write 90d or a time"
             ) from error
     if moment.tzinfo is None:
         raise UsageError(
-            f"{text!r} has no zone", code="bad_expiry", remedy="write a time as 2027-01-31T00:00:00Z, or 90d"
+            f"'{text}' has no time zone",
+            code="bad_expiry",
+            remedy="write a time as 2027-01-31T00:00:00Z, or 90d",
         )
     return moment
 

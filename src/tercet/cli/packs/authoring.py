@@ -124,7 +124,7 @@ def _schema(name: str) -> dict[str, Any]:
     if name not in PUBLIC_TYPES:
         near = _near(name)
         raise UsageError(
-            f"there is no public type {name!r}",
+            f"there is no public type '{name}'",
             code="unknown_type",
             remedy=f"did you mean {' or '.join(near)}?" if near else "tercet schema lists them all",
         )

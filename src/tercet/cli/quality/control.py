@@ -114,7 +114,7 @@ def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
         return sorted(pack.control)
     if pack.control_for(task_class) is None:
         raise UsageError(
-            f"{pack.ref} has no controller for {task_class!r}, and no default one",
+            f"{pack.ref} has no controller for task class '{task_class}', and no default one",
             code="unknown_task_class",
             remedy=f"choose one of {', '.join(sorted(pack.control))}",
         )

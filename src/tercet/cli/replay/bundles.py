@@ -81,7 +81,7 @@ def export(
 
 
 def keys() -> KeyRing:
-    """The signing keys of whoever sits here."""
+    """The signing keys of the current user."""
     return KeyRing(usual_folder(os.environ))
 
 
@@ -185,7 +185,7 @@ _WORDS: dict[Answer, str] = {
     "damaged": "is damaged",
     "forged": "has a signature that does not hold",
     "unsigned": "is not signed",
-    "wrong_signer": "is signed by somebody else",
+    "wrong_signer": "is signed with another key",
 }
 
 
@@ -231,7 +231,7 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
     """Make a key to sign bundles with (Ed25519).
 
     It is kept in a file that only you may read, in `tercet/keys` of your folder for configuration (XDG_CONFIG_HOME, else
-    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to whoever shall check your signatures. Who
+    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to those who check your signatures. Who
     has the file can sign as you: keep a copy where you keep such things, and nowhere else.
     """
     ring = keys()
@@ -248,7 +248,7 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
 def list_keys(*, as_json: AsJson = False) -> None:
     """List the keys that are there, with their public halves.
 
-    The public key of somebody else can be put beside your own, as NAME.pub with one line: then their signatures are told
+    The public key of another person can be put beside your own, as NAME.pub with one line: then their signatures are told
     by that name, and `tercet verify-bundle --key NAME` asks for them.
     """
     ring = keys()

@@ -108,8 +108,9 @@ def insights(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Put corrections together that are about the same thing. That is the same decision, refusal or output, in
-    similar words.
+    """Group corrections that are about the same thing.
+
+    That is the same decision, refusal or output, in similar words.
     """
     found = use_journal(journal, lambda opened: _insights(opened, pack))
     told = {"insights": [each.model_dump(mode="json") for each in found]}

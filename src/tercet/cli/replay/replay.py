@@ -143,7 +143,7 @@ def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> 
 
 @contextmanager
 def progress_over(total: int, verb: str = "judging", *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar on stderr while it lasts, on a terminal; told how many are done."""
+    """A bar on stderr while it lasts, on a terminal, with the number of runs done."""
     screen = Screen(stderr=True)
     columns = TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     is_off = not (is_shown and screen.is_terminal)

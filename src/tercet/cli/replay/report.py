@@ -91,7 +91,7 @@ def report(
 
 
 async def _page(url: str, run: str) -> tuple[Page, bytes]:
-    """What is told of a run, and its report."""
+    """Return the model of a report and the page made of it."""
     # No other command needs these, and all of them would wait for their import.
     from tercet.replay.report import Wording, read_case, render, tell  # noqa: PLC0415
     from tercet.replay.report.wording import secrets_of  # noqa: PLC0415

@@ -152,7 +152,7 @@ def carry(
     is_new: bool = False,
     evidence: Sequence[str] = (),
 ) -> ExitCode:
-    """Carry a session in this process, and tell how it stands then; `evidence` is what a request could have asked for."""
+    """Run a session in this process and show its state afterwards; `evidence` is what a request could have asked for."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
@@ -230,7 +230,7 @@ def run(
         str,
         option(
             "HEADER",
-            "The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
+            "A W3C traceparent header: the run becomes part of that trace.",
             show_default=False,
         ),
     ] = "",

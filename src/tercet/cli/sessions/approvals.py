@@ -1,6 +1,6 @@
 """`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
 
-An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
+An answer is bound to the call that was shown, and recorded with the name of the person at this machine, the roles
 that they hold, `auth: local` and their login.
 """
 
@@ -199,7 +199,7 @@ def decide(
         str,
         argument(
             "CHOICE",
-            f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
+            f"For an escalated run: {', '.join(list(CHOICES)[:4])}. For the effects of a failed run: compensate, keep.",
         ),
     ],
     *,
@@ -220,7 +220,7 @@ def decide(
     """
     if choice not in CHOICES:
         raise UsageError(
-            f"{choice!r} is no way to go on",
+            f"unknown choice '{choice}'",
             code="unknown_choice",
             remedy=f"choose one of {', '.join(CHOICES)}",
         )
@@ -258,7 +258,7 @@ def _answer(
     digest: str = "",
     set_values: Sequence[str] = (),
 ) -> ExitCode:
-    """Say an answer, wait until it was heard, and tell what comes next."""
+    """Send an answer, wait until it was read, and show what comes next."""
 
     def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
@@ -285,7 +285,7 @@ def _answer(
 
 
 class _Told:
-    """What is said back to whoever answered."""
+    """The reply to an answer."""
 
     def __init__(self, *, gate: str, answer: Answered, heard: Heard, commands: Commands) -> None:
         self._gate = gate
@@ -354,7 +354,7 @@ def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, A
         name, is_given, text = each.partition("=")
         if not is_given or not name:
             raise UsageError(
-                f"{each!r} sets no parameter",
+                f"'{each}' does not set a parameter",
                 code="usage",
                 remedy="write --set PARAM=VALUE, such as --set cents=500",
             )

@@ -71,7 +71,7 @@ def list_sessions(
     """
     if status is not None and status not in STATES:
         raise UsageError(
-            f"a session is never {status!r}",
+            f"unknown status '{status}'",
             code="unknown_status",
             remedy=f"choose one of {', '.join(STATES)}",
         )
