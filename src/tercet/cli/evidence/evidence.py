@@ -299,7 +299,7 @@ class ImportProgress:
 
     def count(self, facts: int) -> None:
         """So many facts were found."""
-        self._reading.update(self._reading.task_ids[0], facts=f"{facts:,} facts")
+        self._reading.update(self._reading.task_ids[0], facts=count(facts, "fact"))
 
     def begin_freezing(self, facts: int) -> None:
         """Show a bar over so many facts."""

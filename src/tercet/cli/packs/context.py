@@ -18,7 +18,7 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import local_actor
-from tercet.cli.text import count, listed, printable
+from tercet.cli.text import listed, printable
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import BucketUse, TruncationEntry
@@ -251,7 +251,7 @@ def _show_entries(
             screen.put(line, first="  ", rest="    ")
     if len(entries) > MOST:
         screen.put(
-            Text(f"… {count(len(entries) - MOST, 'more')}; --json lists them", style="dim"), first="  "
+            Text(f"… {len(entries) - MOST:,} more; --json lists them", style="dim"), first="  "
         )
 
 
