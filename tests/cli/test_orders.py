@@ -39,7 +39,7 @@ def test_a_run_is_paused_from_another_terminal(tercet: Tercet, kitchen: Kitchen)
     with kitchen.opening_oven_when_told(session):
         told = tercet("sessions", "pause", session, "--note", "oven check")
     assert told.code == 0
-    assert "has this session, and is told" in told.text
+    assert "runs this session: waiting until it has read the message" in told.text
     assert f"✓ {session} is paused, by agt_support" in told.out
     code, out = ended(running)
     assert code == 4, out
@@ -71,7 +71,7 @@ def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -
     session = office.run(READ, SEND)
     office.be("rosa")
     told = office.tercet("sessions", "cancel", session, "--actors", POST)
-    assert "it comes to its end when somebody resumes it" in told.text
+    assert "it ends when it is resumed" in told.text
     assert f"    tercet sessions resume {session} --pack {shlex.quote(str(POST))}\n" in told.out
     assert "· ending cancelled: asker cancelled it" in office.tercet("sessions", "show", session).out
     assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_ending")
@@ -201,10 +201,10 @@ def test_what_was_said_is_kept_when_nobody_waits_for_it(kitchen: Kitchen) -> Non
     session = carried(running)
     asking = kitchen.start("sessions", "pause", session)
     assert asking.stdout is not None
-    assert "is told" in asking.stdout.readline()
+    assert "waiting until it has read the message" in asking.stdout.readline()
     code, out, _ = end(asking, signal.SIGINT)
     assert code == 130
-    assert "· it is kept" in out
+    assert "· the message is kept" in out
     with kitchen.opening_oven_when_told(session):
         assert ended(running)[0] == 4
 

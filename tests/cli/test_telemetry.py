@@ -72,7 +72,7 @@ def test_a_run_says_where_it_tells_what_and_what_nobody_took(
     assert answer.code == 0
     assert "telemetry: spans of every run to http://127.0.0.1:1; metrics on http://127.0.0.1:" in answer.text
     assert "a log in run.jsonl" in answer.text
-    assert "telemetry: nobody took" in answer.text
+    assert "telemetry: not delivered:" in answer.text
     assert "pass@" not in answer.text
     told = tercet(
         "run", BAKERY, "--plan", kitchen.plan(LOOK), "--telemetry", "otlp", "--sample", "1", "--json"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.cli.options import read_amounts, read_duration
+from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.text import ahead
 from tercet.cli.values import readable, sample
 from tercet.contracts.errors import UsageError

@@ -161,6 +161,18 @@ async def _copy(
 # --- taking the screens ---
 
 
+def _user(_: int) -> SimpleNamespace:
+    return SimpleNamespace(pw_name="agt_support")
+
+
+def _now(_: SystemClock) -> int:
+    return NOW
+
+
+def _started(_: SystemClock) -> int:
+    return 0
+
+
 @contextmanager
 def stage() -> Generator[Path]:
     """A folder with the journal of stories and the example packs, at a fixed time, for a fixed user."""
@@ -175,9 +187,9 @@ def stage() -> Generator[Path]:
         patch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
         for variable in ("FORCE_COLOR", "TERCET_JOURNAL", "TERCET_ACTORS", "TERCET_EVIDENCE"):
             patch.delenv(variable, raising=False)
-        patch.setattr("pwd.getpwuid", lambda _: SimpleNamespace(pw_name="agt_support"))
-        patch.setattr(SystemClock, "now", lambda _: NOW)
-        patch.setattr(SystemClock, "monotonic", lambda _: 0)
+        patch.setattr("pwd.getpwuid", _user)
+        patch.setattr(SystemClock, "now", _now)
+        patch.setattr(SystemClock, "monotonic", _started)
         patch.chdir(folder)
         try:
             yield folder

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tercet.contracts.shape import as_list, as_object
+
 from . import screens
 
 ADDED: frozenset[str] = frozenset()
@@ -39,18 +41,20 @@ def differences(kept: Any, now: Any, path: str = "") -> Iterator[str]:
     """Where an answer differs from the kept one, besides what is added or may change."""
     if path in CHANGED:
         return
-    if isinstance(kept, dict) and isinstance(now, dict):
-        for name in {**kept, **now}:
+    before, after = as_object(kept), as_object(now)
+    one, other = as_list(kept), as_list(now)
+    if before is not None and after is not None:
+        for name in {**before, **after}:
             place = f"{path}/{name}"
-            if name in kept and name in now:
-                yield from differences(kept[name], now[name], place)
-            elif name in kept:
+            if name in before and name in after:
+                yield from differences(before[name], after[name], place)
+            elif name in before:
                 yield f"{place} is missing"
             elif place not in ADDED:
                 yield f"{place} is new"
-    elif isinstance(kept, list) and isinstance(now, list) and len(kept) == len(now):
-        for one, other in zip(kept, now, strict=True):
-            yield from differences(one, other, path)
+    elif one is not None and other is not None and len(one) == len(other):
+        for item, now_item in zip(one, other, strict=True):
+            yield from differences(item, now_item, path)
     elif kept != now:
         yield f"{path}: kept {str(kept)[:300]!r}, now {str(now)[:300]!r}"
 

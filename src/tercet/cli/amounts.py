@@ -18,7 +18,7 @@ def read_amounts(words: Sequence[str]) -> dict[str, int]:
         name = name.replace("-", "_")
         if not equals or not number.isascii() or not number.removeprefix("-").isdecimal() or len(number) > 18:
             raise UsageError(
-                f"{word!r} is no extension of a budget",
+                f"'{word}' is not an extension of a budget",
                 code="wrong_extension",
                 remedy=f"write NAME=N, where NAME is one of {', '.join(EXTENSIBLE)}",
             )
@@ -36,7 +36,7 @@ def read_duration(text: str) -> int:
     total = sum(int(number) * _UNITS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text.strip() or not total:
         raise UsageError(
-            f"{text!r} is no duration",
+            f"'{text}' is not a duration",
             code="duration_invalid",
             remedy="write a number with a unit: 90d, 12h, 1h30m, 45s or 500ms",
         )

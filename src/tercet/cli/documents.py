@@ -95,7 +95,7 @@ def _demand_utf8(data: bytes, name: str) -> None:
     except UnicodeDecodeError as error:
         row = data.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"byte {error.start} of {name}, in line {row}, is no UTF-8",
+            f"byte {error.start} of {name}, in line {row}, is not UTF-8",
             code="input_invalid",
             remedy="save the file as UTF-8",
         ) from error

@@ -103,7 +103,7 @@ def _exit_code(error: TercetError) -> ExitCode:
 
 
 def report(failure: Failure, *, as_json: bool) -> None:
-    """Tells whoever asked."""
+    """Report a failure to the caller."""
     if os.environ.get(TRACEBACK):
         traceback.print_exc(file=sys.stderr)
     if as_json:

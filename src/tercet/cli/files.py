@@ -18,7 +18,7 @@ DRAWING = b"<!-- drawn by Tercet -->\n"
 
 def demand_place(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
     """Raises `UsageError` if a file may not be made here; `mark` is what those begin with that are made again."""
-    demand_free(path, is_forced=True)  # whoever reads from a pipe waits for ever
+    demand_free(path, is_forced=True)  # a reader of a pipe would wait for ever
     demand_free(path, is_forced=is_forced or _begins(path, mark))
 
 

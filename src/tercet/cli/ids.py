@@ -59,7 +59,7 @@ def find_session(name: str, url: str) -> str:
         )
     more = ", …" if len(found) > MOST_NAMED else ""
     raise UsageError(
-        f"{name!r} is the beginning of several session ids",
+        f"'{name}' is the beginning of several session ids",
         code="ambiguous_session",
         remedy=f"type more of it: {', '.join(found[:MOST_NAMED])}{more}",
     )

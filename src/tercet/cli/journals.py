@@ -33,7 +33,7 @@ JournalUrl: TypeAlias = Annotated[
     str,
     option(
         "URL",
-        f"Where runs are kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
+        f"The journal: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         "--journal",
         envvar=VARIABLE,
         is_eager=True,  # an abbreviated id is looked up in it
@@ -45,7 +45,7 @@ JournalUrl: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """A session as the journal tells it: how it stands, and every event that led there."""
+    """A session as the journal records it: its state, and every event that led there."""
 
     state: State
     events: tuple[e.Event, ...]
@@ -60,7 +60,7 @@ class Story:
 
 @asynccontextmanager
 async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False) -> AsyncGenerator[Journal]:
-    """The journal at an address. Only `is_new` makes one where none is: whoever looks changes nothing.
+    """The journal at an address. Only `is_new` makes one where none is: readers change nothing.
 
     Without `is_written` it may also be one that this user may only read.
     """

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class Late(TyperCommand):
-    """Stands in for a command until it is called: importing all of them takes longer than a small command."""
+    """A placeholder for a command until it is called: importing all of them takes longer than a small command."""
 
     def __init__(self, words: str, entry: Entry) -> None:
         super().__init__(name=words.rpartition(" ")[2])
@@ -100,7 +100,7 @@ class Commands(TyperGroup):
             )
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the last one who can turn it into a message
+        except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
             code = _told(error, words)
         if standalone_mode:
             sys.exit(int(code or 0))
@@ -140,10 +140,14 @@ app = typer.Typer(
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("demo.command", "demo", "EXAMPLES", "Tell the refund story for real, in a few seconds."),
+    "demo": Entry(
+        "demo.command", "demo", "EXAMPLES", "Run the refund demo: refusal, approval, crash, one payment."
+    ),
     "plan": Entry("run.plan", "plan", "EXAMPLES", "Propose a plan for a request and review it."),
     "verify": Entry("run.verify", "verify", "EXAMPLES", "Review a plan: may it run, and if not, why not?"),
-    "run": Entry("run.run", "run", "RUN_EXAMPLES", "Carry a request out, from its plan to a judged result."),
+    "run": Entry(
+        "run.run", "run", "RUN_EXAMPLES", "Run a request: plan it, review the plan, call its tools."
+    ),
     "report": Entry("replay.report", "report", "EXAMPLES", "Write a report of a run as one HTML page."),
     "sessions list": Entry("sessions.sessions", "list_sessions", "LIST_EXAMPLES"),
     "sessions show": Entry("sessions.sessions", "show", "SHOW_EXAMPLES"),
@@ -171,18 +175,20 @@ COMMANDS: dict[str, Entry] = {
     "stop lift": Entry("sessions.stops", "lift", "LIFT_EXAMPLES"),
     "journal check": Entry("journal.check", "check", "CHECK_EXAMPLES"),
     "journal accept": Entry("journal.check", "accept", "ACCEPT_EXAMPLES"),
-    "replay": Entry("replay.replay", "replay", "EXAMPLES", "Judge recorded runs again, offline."),
+    "replay": Entry(
+        "replay.replay", "replay", "EXAMPLES", "Replay recorded runs offline, and compare every verdict."
+    ),
     "golden add": Entry("replay.golden", "add", "ADD_EXAMPLES"),
     "golden check": Entry("replay.golden", "check", "CHECK_EXAMPLES"),
     "provenance": Entry(
-        "replay.provenance", "provenance", "EXAMPLES", "Tell where what a run made came from."
+        "replay.provenance", "provenance", "EXAMPLES", "Show where the results of a run came from."
     ),
-    "export": Entry("replay.bundles", "export", "EXPORT_EXAMPLES", "Put a whole run into one file."),
+    "export": Entry("replay.bundles", "export", "EXPORT_EXAMPLES", "Export a run into one file, a bundle."),
     "verify-bundle": Entry(
         "replay.bundles",
         "verify_file",
         "VERIFY_EXAMPLES",
-        "Look at every byte of a bundle to see if it is intact.",
+        "Check that a bundle is intact, and who signed it.",
     ),
     "signing-keys new": Entry("replay.bundles", "new", "NEW_EXAMPLES"),
     "signing-keys list": Entry("replay.bundles", "list_keys", "LIST_EXAMPLES"),
@@ -206,20 +212,20 @@ COMMANDS: dict[str, Entry] = {
     "tools list": Entry("packs.tools", "list_tools", "LIST_EXAMPLES"),
     "tools pin": Entry("packs.tools", "pin", "PIN_EXAMPLES"),
     "tools diff": Entry("packs.tools", "diff", "DIFF_EXAMPLES"),
-    "stats": Entry("journal.stats", "stats", "EXAMPLES", "Show how the runs of a journal went."),
+    "stats": Entry("journal.stats", "stats", "EXAMPLES", "Show statistics of the runs in a journal."),
     "control": Entry(
-        "quality.control", "control", "EXAMPLES", "Show how the quality loop of each task class will go."
+        "quality.control", "control", "EXAMPLES", "Predict how the quality loop of each task class converges."
     ),
     "calibrate": Entry(
-        "quality.calibrate", "calibrate", "EXAMPLES", "Learn from recorded outcomes what measurements say."
+        "quality.calibrate", "calibrate", "EXAMPLES", "Fit the weights of confidence to recorded outcomes."
     ),
     "check": Entry(
         "packs.authoring",
         "check",
         "CHECK_EXAMPLES",
-        "Report every problem of a pack, with a remedy for each.",
+        "Report every problem of a pack, with file, place and remedy.",
     ),
-    "init": Entry("packs.authoring", "init", "INIT_EXAMPLES", "Make a small pack that works."),
+    "init": Entry("packs.authoring", "init", "INIT_EXAMPLES", "Create a small pack that works."),
     "schema": Entry(
         "packs.authoring",
         "schema",
@@ -230,16 +236,16 @@ COMMANDS: dict[str, Entry] = {
 """Every command: where it is, and the examples in its help. One that can only succeed returns no exit code."""
 
 GROUPS = {
-    "sessions": "Look at runs, follow them, steer them, and go on with them.",
-    "gates": "Look at the questions that runs wait with, and answer them.",
-    "journal": "Verify a whole journal, and accept that one has lost commits.",
-    "evidence": "Bring facts in, freeze them in snapshots, look at them.",
-    "tools": "The tools of a pack, and which MCP tools are pinned.",
-    "signing-keys": "The keys that bundles are signed with.",
-    "golden": "Keep chosen runs, and judge them again after every change.",
-    "feedback": "Say what is wrong with results, and see what it comes to.",
-    "tune": "Look for better values in a pack: tercet tune PACK. What may be tuned the pack says, and a person applies it.",
-    "stop": "Emergency stops: what is stopped is called no more.",
+    "sessions": "List, show, follow, steer and resume sessions.",
+    "gates": "List, show and answer gates: approvals and decisions.",
+    "journal": "Check a whole journal, or accept lost commits.",
+    "evidence": "Add facts, freeze them in snapshots, search them.",
+    "tools": "List the tools of a pack, and pin MCP tools.",
+    "signing-keys": "Manage the keys that sign bundles.",
+    "golden": "Keep chosen runs, and replay them after every change.",
+    "feedback": "Record corrections of results, and group them.",
+    "tune": "Search better values for a pack: tercet tune PACK. The pack says what may be tuned, and a person accepts it.",
+    "stop": "Stop tools, packs or everything at once, and lift stops.",
 }
 
 

@@ -25,33 +25,31 @@ def argument(metavar: str, text: str, **given: Any) -> Any:
     return typer.Argument(metavar=metavar, help=text, **given)
 
 
-PackFolder: TypeAlias = Annotated[Path, argument("PACK", "The pack's folder: the one with pack.toml in it.")]
+PackFolder: TypeAlias = Annotated[Path, argument("PACK", "The pack's folder, which contains pack.toml.")]
 AsJson: TypeAlias = Annotated[
     bool, flag("Print one JSON object on stdout, and nothing else. Errors too.", "--json")
 ]
-Force: TypeAlias = Annotated[
-    bool, flag("Write it even if something else is there, which is then gone.", "--force")
-]
-Note: TypeAlias = Annotated[str, option("TEXT", "Why; it is kept with what you say.", show_default=False)]
+Force: TypeAlias = Annotated[bool, flag("Overwrite a file that Tercet did not make.", "--force")]
+Note: TypeAlias = Annotated[str, option("TEXT", "The reason, which is recorded.", show_default=False)]
 Intent: TypeAlias = Annotated[
     str | None,
     option(
         "INTENT",
-        "What is asked for: by default the plan's intent, where a plan is given, else the pack's only decision.",
+        "The intent of the request: by default that of the given plan, else the pack's only decision.",
     ),
 ]
 RequestInput: TypeAlias = Annotated[
     str | None,
-    option("JSON", "The request's input: a JSON object, or @ and the name of a file.", "--input"),
+    option("JSON", "The request's input: a JSON object, or @FILE.", "--input"),
 ]
 SnapshotName: TypeAlias = Annotated[
     str | None,
-    option("SNAPSHOT", "Which of the pack's evidence counts: by default its newest snapshot."),
+    option("SNAPSHOT", "The evidence snapshot to use: by default the pack's newest."),
 ]
 SafetyMode: TypeAlias = Annotated[
     ApprovalMode | None,
     option(
         "MODE",
-        f"How far the run may go, one of {', '.join(ApprovalMode)}: by default as far as the pack says, else local_write.",
+        f"The most that the run may do, one of {', '.join(ApprovalMode)}: by default the pack's, else local_write.",
     ),
 ]

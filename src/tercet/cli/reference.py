@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from tercet.cli.main import COMMANDS, app
+from tercet.cli.main import COMMANDS, SHORTCUTS, app
 
 _INTRODUCTION = """\
 # The command line
@@ -24,23 +24,27 @@ A mistake is answered with what to do about it: on stderr, or with `--json` on s
 |---|---|
 | 0 | accepted; for a run: completed |
 | 1 | a bug in Tercet, or an output that cannot be written; `TERCET_TRACEBACK=1` shows where |
-| 2 | wrong use: an option, a plan, a pack or an input that cannot be understood, a session that is not there, a journal that cannot be opened |
-| 3 | refused by the critic; a replay, a what-if or a golden run that comes out otherwise; a bundle that is not as it was exported |
+| 2 | wrong use: an invalid option, plan, pack or input, an unknown session, a journal that cannot be opened |
+| 3 | refused by the critic; a replay, a what-if or a golden run that differs; a bundle that is not intact |
 | 4 | a run waits at a gate, or was paused by Ctrl-C, SIGTERM, an operator or an emergency stop; `tercet sessions resume` goes on |
-| 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal could not go on (full, locked, damaged or gone while it was used): what was written before is safe; or a check or a list found something damaged |
+| 5 | a run failed, was escalated, rejected or cancelled, or expired; or its journal failed (full, locked, damaged or removed while in use): what was written before is safe; or a check or a list found damage |
 | 130 | interrupted |
 
-Whoever starts a run, answers a gate or stops something is the user that the operating system says, mapped by the `actors.toml` of a pack: to the actor whose `os_user` they are, else to the one whose id is their name.
-Commands that load no pack are told with `--actors`, which reads that one file and never code.
-What they say is recorded as `auth: local` with their login, which the operating system tells and the environment does not.
-A gate is answered under the name and in the roles that the list of the run's own pack gives to that login: a file of one's own changes neither.
-Whoever may write the journal's file, or its database, by other means than these commands can write anything into it: [how sure it is who answered](runtime.md#how-sure-it-is-who-answered).
-Whoever started a run stays the same person for it, whatever file they name.
-It says who you are and nothing else: who asked and who answered is shown as it was recorded, whoever looks.
+Ids of sessions and gates may be abbreviated: `tercet show 4be1` shows the only session whose id begins with `ses_4be1`.
 
-What a command writes to a file goes by one rule.
-A page or a drawing that Tercet made is made again; anything else that is there stays, unless `--force` is given.
-A file appears under its name only once it is whole.
+| shortcut | command |
+|---|---|
+SHORTCUTS
+
+The person who starts a run, answers a gate or sets a stop is the user of the operating system, mapped by the `actors.toml` of a pack: to the actor with that `os_user`, else to the one with that id.
+Commands that load no pack read such a file with `--actors`, and never code.
+The answer is recorded as `auth: local` with the login, which comes from the operating system and not from the environment.
+A gate is answered under the name and in the roles that the list of the run's own pack gives to that login: a file of one's own changes neither.
+Anyone who can write the journal's file or database by other means can write anything into it: [how sure it is who answered](runtime.md#how-sure-it-is-who-answered).
+The owner of a run stays the same person for it, whichever file is named.
+
+Commands that write a file replace a page or drawing that Tercet made; any other file is kept, unless `--force` is given.
+A file appears under its name only when it is complete.
 
 Colours follow the terminal, `NO_COLOR` and `FORCE_COLOR`; the width follows the terminal and `COLUMNS`.
 """
@@ -54,7 +58,8 @@ def page() -> str:
     # The parser's own classes differ between versions of typer; what is read of them here does not.
     group: Any = get_command(app)
     sections = ["\n".join(_section(name, _find(group, name))) for name in COMMANDS]
-    return "\n".join([_INTRODUCTION, *sections])
+    shortcuts = [f"| `tercet {name}` | `tercet {' '.join(words)}` |" for name, words in SHORTCUTS.items()]
+    return "\n".join([_INTRODUCTION.replace("SHORTCUTS", "\n".join(shortcuts)), *sections])
 
 
 def _find(group: Any, name: str) -> Any:

@@ -182,12 +182,12 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Tell the refund story for real, in a few seconds. A plan is refused, a gate waits, a worker is killed after the
-    payment, and there is one refund.
+    """Run the refund demo: refusal, approval, crash, one payment.
 
-    It needs no key and no server: a journal and a shop's payment database on SQLite, and worker processes of its own,
-    one of which is killed with kill -9. What came of it is read back from the two databases. Exits with 0 when the
-    refund is paid, 5 when you deny it, 4 when you leave it at its gate.
+    The critic refuses plan A. Plan B waits for an approval, its worker is killed with kill -9 after the payment, and
+    a second worker finishes the run without paying twice. The demo needs no key and no server: it uses SQLite and
+    worker processes of its own, and reads the results back from both databases. Exits with 0 when the refund is paid,
+    5 when you deny it, and 4 when you leave it at its gate.
     """
     place = make_folder(folder)
     if as_json:

@@ -4,7 +4,7 @@
     python -m tercet.cli.demo.worker FOLDER resume SESSION [freeze]
 
 With `freeze` it stands still at the crash point between a tool's answer and its COMPLETE, says so, and waits to be
-killed. It lives no longer than whoever started it: when its stdin closes, it ends.
+killed. It lives no longer than the process that started it: when its stdin closes, it ends.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _environment(folder: Folder) -> dict[str, str]:
 
 
 LEASE_MS = 3_000
-"""Short, so that whoever takes over from a dead worker need not wait long; long enough for a machine that is busy."""
+"""Short, so that the process that takes over from a dead worker need not wait long; long enough for a machine that is busy."""
 _POINT: Point = "after_answer"
 
 
@@ -130,7 +130,7 @@ def pass_by(_point: str) -> None:
 
 
 def say(word: str) -> None:
-    """Tell whoever started this process."""
+    """Report to the process that started this one."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 

@@ -123,7 +123,9 @@ def _trust(text: str) -> Trust:
         return Trust(text)
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is no trust", code="bad_trust", remedy="write --trust trusted or --trust untrusted"
+            f"unknown trust label '{text}'",
+            code="bad_trust",
+            remedy="write --trust trusted or --trust untrusted",
         ) from error
 
 
@@ -137,11 +139,13 @@ def read_expiry(text: str) -> datetime:
             return datetime.fromtimestamp((now + read_duration(text)) / 1000, UTC)
         except (OverflowError, ValueError) as error:
             raise UsageError(
-                f"{text!r} is too far away", code="bad_expiry", remedy="write 90d or a time"
+                f"'{text}' is too far in the future", code="bad_expiry", remedy="write 90d or a time"
             ) from error
     if moment.tzinfo is None:
         raise UsageError(
-            f"{text!r} has no zone", code="bad_expiry", remedy="write a time as 2027-01-31T00:00:00Z, or 90d"
+            f"'{text}' has no time zone",
+            code="bad_expiry",
+            remedy="write a time as 2027-01-31T00:00:00Z, or 90d",
         )
     return moment
 
@@ -195,9 +199,9 @@ def snapshot(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Freeze what was added into a snapshot. It never changes any more.
+    """Freeze the draft into a snapshot, which never changes again.
 
-    It holds all that the snapshot before it held, with the changes of the draft.
+    It holds everything that the previous snapshot held, with the changes of the draft.
     """
     with _importing(is_quiet=as_json) as progress:
         head, counts = asyncio.run(_freeze(name, progress, store))
@@ -295,7 +299,7 @@ class ImportProgress:
 
     def count(self, facts: int) -> None:
         """So many facts were found."""
-        self._reading.update(self._reading.task_ids[0], facts=f"{facts:,} facts")
+        self._reading.update(self._reading.task_ids[0], facts=count(facts, "fact"))
 
     def begin_freezing(self, facts: int) -> None:
         """Show a bar over so many facts."""

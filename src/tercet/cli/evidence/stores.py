@@ -78,7 +78,7 @@ def _beside(journal: str) -> str:
 
 @asynccontextmanager
 async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[EvidenceStore]:
-    """The store at an address. Only `is_new` makes one where none is: whoever looks changes nothing."""
+    """The store at an address. Only `is_new` makes one where none is: readers change nothing."""
     url = store_url(given)
     if not is_new:
         _demand_file(url)

@@ -145,6 +145,6 @@ def _show_accepted(screen: Screen, marked: list[LostHistory] | None) -> None:
     for each in marked:
         had = "an unknown number" if each.had is None else f"{each.had:,}"
         screen.put(
-            f"{printable(each.session_id, 80)}: {each.left:,} events left of {had}; it cannot be resumed",
+            f"{printable(each.session_id, 80)}: {count(each.left, 'event')} left of {had}; it cannot be resumed",
             first="  ",
         )

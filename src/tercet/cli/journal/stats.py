@@ -45,11 +45,11 @@ def stats(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the runs of a journal went. It counts how many plans passed and steps completed, how often retries
-    helped and people were asked, how long it took, and what it cost.
+    """Show statistics of the runs in a journal.
 
-    The figures are counted from the events of every run, rehearsals left out, with the same rules as the metrics of
-    `--telemetry`. Runs that have not ended are told by where they stand: waiting, escalated, paused, ending or in
+    That is how many plans passed and steps completed, how often retries helped and people were asked, how long runs
+    took and what they cost. The figures are counted from the events of every run except rehearsals, by the same rules
+    as the metrics of `--telemetry`. Runs in progress are counted by status: waiting, escalated, paused, ending or in
     progress. Damaged runs are listed and not counted, and the exit code is then 5. Nothing is written.
     """
     now = SystemClock().now()

@@ -28,7 +28,7 @@ TelemetryWords: TypeAlias = Annotated[
     list[str] | None,
     option(
         "WHAT",
-        f"Tell what the run does: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
+        f"Export telemetry: otlp (a collector, see OTEL_EXPORTER_OTLP_ENDPOINT), prometheus[:PORT] or log[:FILE]; may be given several times. By default {VARIABLE}, else nothing.",
         "--telemetry",
         envvar=VARIABLE,
         show_default=False,
@@ -64,7 +64,7 @@ async def open_telemetry(
     if not settings.is_on:
         yield ()
         return
-    # What a collector does not take is told below, once; the exporters would say so again and again.
+    # What a collector does not take is reported below, once; the exporters would repeat it.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     async with Telemetry(settings) as telemetry:
         say(f"· telemetry: {'; '.join(_ways(telemetry))}")
@@ -72,7 +72,7 @@ async def open_telemetry(
     undelivered.update(telemetry.dropped)
     if telemetry.dropped:
         lost = ", ".join(f"{number:,} {what}" for what, number in telemetry.dropped.items())
-        say(f"· telemetry: nobody took {lost}")
+        say(f"· telemetry: not delivered: {lost}")
 
 
 def _ways(telemetry: Telemetry) -> list[str]:

@@ -29,7 +29,7 @@ tercet check examples/refunds --json
 
 
 def check(pack: PackFolder, *, as_json: AsJson = False) -> ExitCode:
-    """Report every problem of a pack, with a remedy for each. File and place stand with it.
+    """Report every problem of a pack, with file, place and remedy.
 
     Exits with 0 if there is no error (warnings and notes are allowed) and with 2 if there is one.
     """
@@ -70,8 +70,9 @@ def init(
     name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a small pack that works. It passes `tercet check`, its plan passes `tercet verify`, and it has a template
-    to `tercet run`.
+    """Create a small pack that works.
+
+    It passes `tercet check`, its plan passes `tercet verify`, and its template can be run with `tercet run`.
     """
     files = [path.relative_to(folder).as_posix() for path in scaffold(folder, name)]
     ref = load_pack(folder).ref
@@ -123,7 +124,7 @@ def _schema(name: str) -> dict[str, Any]:
     if name not in PUBLIC_TYPES:
         near = _near(name)
         raise UsageError(
-            f"unknown public type {name!r}",
+            f"unknown public type '{name}'",
             code="unknown_type",
             remedy=f"did you mean {' or '.join(near)}?" if near else "tercet schema lists them all",
         )

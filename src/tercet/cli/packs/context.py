@@ -18,7 +18,7 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import local_actor
-from tercet.cli.text import count, listed, printable
+from tercet.cli.text import listed, printable
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import BucketUse, TruncationEntry
@@ -98,10 +98,11 @@ def context(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show what a run may see, what is left out, and why. That is its decision, policies, tools, evidence and tokens.
+    """Show what a run may see, what is left out, and why.
 
-    With --session it is what that session was given: compiled again from what was recorded of its request, its owner
-    and its evidence, and compared with the hash in the journal. Nothing is run, and nothing is written.
+    That is its decision, policies, tools, evidence and tokens. With --session the context of that session is compiled
+    again from its recorded request, owner and evidence, and compared with the hash in the journal. Nothing is run or
+    written.
     """
     loaded = load_pack(pack)
     if session is not None:
@@ -250,7 +251,7 @@ def _show_entries(
             screen.put(line, first="  ", rest="    ")
     if len(entries) > MOST:
         screen.put(
-            Text(f"… {count(len(entries) - MOST, 'more')}; --json lists them", style="dim"), first="  "
+            Text(f"… {len(entries) - MOST:,} more; --json lists them", style="dim"), first="  "
         )
 
 

@@ -62,10 +62,9 @@ class Look:
 
 
 def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> None:
-    """List the tools of a pack. It says what each may touch, where it comes from, and whether its definition is
-    pinned.
+    """List the tools of a pack, with mode, origin and pin.
 
-    Nothing is started and nobody is asked. Tools of MCP servers that are named and not pinned yet are listed too.
+    Nothing is started. Tools of MCP servers that are declared but not pinned yet are listed too.
     """
     rows = list_json(pack)
     if as_json:
@@ -75,7 +74,7 @@ def list_tools(pack: PackFolder, *, as_json: AsJson = False) -> None:
 
 
 def diff(pack: PackFolder, server: ServerName = None, *, as_json: AsJson = False) -> ExitCode:
-    """Compare the tools of MCP servers with what is pinned. The servers of the pack are asked for them.
+    """Compare the tools of MCP servers with what is pinned.
 
     Starts the servers that are programs, and calls none of their tools. Exits with 3 if something has changed.
     """
@@ -98,12 +97,11 @@ def pin(
     yes: Annotated[bool, flag("Accept the changes without being asked.", "--yes")] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Pin the tools of a pack's MCP servers, once a person accepts. It shows first how they differ from what is
-    pinned.
+    """Pin the tools of a pack's MCP servers, after you accept them.
 
-    Only pinned tools can be used, and a server that says something else later is refused before anything is called.
-    So read what you accept: a planner will. Without a terminal and without --yes nothing is written, and it exits
-    with 3 if there is something to accept.
+    The differences from what is pinned are shown first. Only pinned tools can be used, and a server that later offers
+    another definition is refused before anything is called. Read what you accept: a planner will. Without a terminal
+    and without --yes nothing is written, and it exits with 3 if there is something to accept.
     """
     pins = read_pins(pack, is_mending=True)
     looks = _look(pins, server)

@@ -74,10 +74,12 @@ def calibrate(
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Learn from recorded outcomes what measurements say. That is how much each one says about whether an output is
-    right.
+    """Fit the weights of confidence to recorded outcomes.
 
-    An outcome is what was measured of an output, and whether it was right: in the journal, what people answered at gates for outputs. Confidence keeps its word if of the outputs that it gives 0.9 nine in ten are right. What is shown is measured on outcomes that the weights were not fitted to. Nothing is run, and no pack is changed; with --apply the weights are written into the journal, with your name.
+    An outcome is what was measured of an output, and whether the output was right: in the journal, the answers at
+    gates for outputs. Confidence is well calibrated if nine in ten of the outputs with confidence 0.9 are right. The
+    figures are measured on outcomes that the weights were not fitted to. Nothing is run and no pack is changed; with
+    --apply the weights are written into the journal, with your name.
     """
     if svg is not None:
         demand_place(svg, is_forced=force, mark=DRAWING)

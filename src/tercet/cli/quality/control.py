@@ -66,10 +66,11 @@ def control(
     force: Force = False,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show how the quality loop of each task class will go. Stable up to which gain, how many repairs, at which cost,
-    and how good noise lets it become.
+    """Predict how the quality loop of each task class converges.
 
-    Repairs that runs have recorded in the journal, or that stand in a file, are drawn beside that, and what they say of the gain and the noise is told. Nothing is run.
+    Shown are the largest stable gain, the number of repairs, their cost, and the quality that noise allows. Repairs
+    that were recorded in the journal or in a file are drawn beside the prediction, with the gain and the noise that
+    they suggest. Nothing is run.
     """
     if svg is not None:
         demand_place(svg, is_forced=force, mark=DRAWING)
@@ -113,7 +114,7 @@ def _chosen(pack: Pack, task_class: str | None) -> Sequence[str]:
         return sorted(pack.control)
     if pack.control_for(task_class) is None:
         raise UsageError(
-            f"{pack.ref} has no controller for {task_class!r}, and no default one",
+            f"{pack.ref} has no controller for task class '{task_class}', and no default one",
             code="unknown_task_class",
             remedy=f"choose one of {', '.join(sorted(pack.control))}",
         )

@@ -105,7 +105,7 @@ def _row(kind: Kind[Row], place: str, line: bytes) -> Row:
         where = ".".join(map(str, first["loc"]))
         fault = f"{where}: {first['msg']}" if where else first["msg"]
     raise UsageError(
-        f"{place} is no {kind.name}: {fault}",
+        f"{place} is not a valid {kind.name}: {fault}",
         code=f"{kind.file}_invalid",
         remedy=f"write one object a line: {kind.sample}",
     )

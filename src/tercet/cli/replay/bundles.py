@@ -58,12 +58,12 @@ def export(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Put a whole run into one file. It holds events, checkpoints and blobs, the pack as data, and a hash over all of
-    it.
+    """Export a run into one file, a bundle.
 
-    Exporting a run that is over again gives the same bytes. A run that is still going is exported as far as it is.
-    Without --pack the declarations of the pack go along, which the run has kept, but none of its files. What was redacted in
-    the journal stays so; the rest is in the file as it was recorded.
+    A bundle holds the events, checkpoints and blobs, the pack as data, and a hash over all of it. Exporting a
+    finished run again gives the same bytes; a run in progress is exported as far as it is. Without --pack the bundle
+    holds the declarations of the pack, which the run has recorded, but none of its files. Values that were redacted
+    in the journal stay redacted; everything else is exported as recorded.
     """
     path = output or Path(f"{session}{SUFFIX}")
     demand_place(path, is_forced=force)
@@ -81,7 +81,7 @@ def export(
 
 
 def keys() -> KeyRing:
-    """The signing keys of whoever sits here."""
+    """The signing keys of the current user."""
     return KeyRing(usual_folder(os.environ))
 
 
@@ -143,12 +143,12 @@ def verify_file(
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Look at every byte of a bundle to see if it is intact. If not, the first record is named that was changed, removed,
-    reordered or inserted.
+    """Check that a bundle is intact, and who signed it.
 
-    A bundle without a signature shows accidents, not forgery: whoever can write the file can make all hashes anew. With
-    --key it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with
-    2 if the file is no bundle. Nothing in it is run, unpacked or sent anywhere.
+    A damaged bundle is reported with the first record that was changed, removed, reordered or inserted. A bundle
+    without a signature shows accidents, not forgery: anyone who can write the file can compute new hashes. With --key
+    it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with 2
+    if the file is not a bundle. Nothing in it is run, unpacked or sent anywhere.
     """
     wanted = None if key is None else _wanted(key)
     finding = verify_bundle(file, wanted)
@@ -185,7 +185,7 @@ _WORDS: dict[Answer, str] = {
     "damaged": "is damaged",
     "forged": "has a signature that does not hold",
     "unsigned": "is not signed",
-    "wrong_signer": "is signed by somebody else",
+    "wrong_signer": "is signed with another key",
 }
 
 
@@ -231,7 +231,7 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
     """Make a key to sign bundles with (Ed25519).
 
     It is kept in a file that only you may read, in `tercet/keys` of your folder for configuration (XDG_CONFIG_HOME, else
-    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to whoever shall check your signatures. Who
+    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to those who check your signatures. Who
     has the file can sign as you: keep a copy where you keep such things, and nowhere else.
     """
     ring = keys()
@@ -248,7 +248,7 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
 def list_keys(*, as_json: AsJson = False) -> None:
     """List the keys that are there, with their public halves.
 
-    The public key of somebody else can be put beside your own, as NAME.pub with one line: then their signatures are told
+    The public key of another person can be put beside your own, as NAME.pub with one line: then their signatures are told
     by that name, and `tercet verify-bundle --key NAME` asks for them.
     """
     ring = keys()
@@ -272,7 +272,7 @@ def list_keys(*, as_json: AsJson = False) -> None:
 
 
 def show(name: KeyName, *, as_json: AsJson = False) -> None:
-    """Print the public half of a key. It is for whoever shall check your signatures."""
+    """Print the public half of a key, for those who check your signatures."""
     ring = keys()
     public = ring.public(name)
     if as_json:

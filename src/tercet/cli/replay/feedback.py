@@ -55,7 +55,10 @@ def add(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Attach a correction to the record of a run. The record itself does not change; your name and the time are kept."""
+    """Attach a correction to the record of a run.
+
+    The record itself does not change; your name and the time are kept.
+    """
     wanted = read_input(expected, "--expected") if expected is not None else {}
     author = speaker_by(actors).actor.id
     now = SystemClock().now()
@@ -83,7 +86,7 @@ def list_feedback(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """List what people have said about runs, the newest runs first."""
+    """List the corrections of runs, the newest runs first."""
     found = use_journal(journal, lambda opened: _list(opened, run))
     told = {"feedback": [each.model_dump(mode="json") for each in found]}
     return respond(lambda: told, lambda screen: _show_feedback(screen, found), as_json=as_json)
@@ -105,8 +108,9 @@ def insights(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Put corrections together that are about the same thing. That is the same decision, refusal or output, in
-    similar words.
+    """Group corrections that are about the same thing.
+
+    That is the same decision, refusal or output, in similar words.
     """
     found = use_journal(journal, lambda opened: _insights(opened, pack))
     told = {"insights": [each.model_dump(mode="json") for each in found]}
@@ -140,9 +144,10 @@ def golden(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Make a golden case of a correction. It is the run as one file, and beside it what would have been right.
+    """Turn a correction into a golden case.
 
-    `tercet golden check FOLDER --pack PACK` then fails as long as a pack still judges the run as it was judged.
+    It is the run as one file, and beside it the expected result. `tercet golden check` with --pack then fails as long
+    as the pack still judges the run as it was judged.
     """
     found, wanted = use_journal(journal, lambda opened: _found(opened, feedback))
     file = to / f"{found.session_id}{SUFFIX}"

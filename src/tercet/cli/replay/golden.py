@@ -55,9 +55,9 @@ def add(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Keep runs in a folder, each as one file. One that does not come out the same even now is not kept: exit 3.
+    """Keep runs in a folder, each as one file, as golden runs.
 
-    A run that is not over, such as one that waits at a gate, is kept as far as it is, and that is said.
+    A run whose replay already differs is not kept: exit 3. A run that is not over is kept as far as it is.
     """
     if to.exists():
         make_folder(to)  # raises if there is a file in its place, before anything is judged
@@ -139,8 +139,8 @@ def check(
 ) -> ExitCode:
     """Judge every run of a set again. Exits with 0 if all come out the same, and with 3 and the differences if not.
 
-    A run that somebody has corrected, kept by `tercet feedback golden`, must come out otherwise than it did: with --pack it is
-    told as corrected once the pack decides it as they said, and as still wrong until then.
+    A run with a correction, kept by `tercet feedback golden`, must come out differently: with --pack it counts as
+    corrected once the pack decides it as the correction says, and as still wrong until then.
     """
     total = len(files_in(folder))
     other = load_pack(pack) if pack is not None else None

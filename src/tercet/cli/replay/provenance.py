@@ -28,11 +28,11 @@ tercet provenance run.tercet --json
 
 
 def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
-    """Tell where what a run made came from. That is its plan, evidence, calls, models, people, costs and checkpoints.
+    """Show where the results of a run came from.
 
-    Evidence is told with the document, the part of it and the query that led there; costs by what they were for. All of
-    it follows from the recorded events, each checkpoint is compared with what they come to, and the hash is over the
-    whole: two people who have the same run get the same one.
+    That is its plan, evidence, calls, models, people, costs and checkpoints. Evidence is shown with its document, the
+    part of it and the query that found it; costs by phase. Everything is derived from the recorded events, each
+    checkpoint is compared with them, and one hash covers it all: the same run always has the same hash.
     """
     asyncio.run(_tell(run, journal, as_json=as_json))
 

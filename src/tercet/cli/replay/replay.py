@@ -55,7 +55,7 @@ def replay(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge recorded runs again, offline. Does every verdict follow from the facts that were recorded before it?
+    """Replay recorded runs offline, and compare every verdict.
 
     No tool or model is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
     names the first event, step and field. Runs are read as they are needed, so there may be any number of them; Ctrl-C shows
@@ -143,7 +143,7 @@ def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> 
 
 @contextmanager
 def progress_over(total: int, verb: str = "judging", *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar on stderr while it lasts, on a terminal; told how many are done."""
+    """A bar on stderr while it lasts, on a terminal, with the number of runs done."""
     screen = Screen(stderr=True)
     columns = TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     is_off = not (is_shown and screen.is_terminal)

@@ -49,12 +49,12 @@ def report(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report of a run as one HTML page. It shows plan, verdicts, timeline, approvals, budgets, evidence and
-    hashes.
+    """Write a report of a run as one HTML page.
 
-    The page opens from a file, fetches nothing and runs no script; what agents and tools wrote stands in it as text, and
-    secrets are left out. The journal, or the bundle, is only read, and is checked on the way. The same run gives the same
-    bytes. A report that is there is made again; any other file stays, unless --force is given.
+    The page shows the plan, verdicts, timeline, approvals, budgets, evidence and hashes. It opens from a file, loads
+    nothing from the network and runs no script; text from agents and tools is escaped, and secrets are left out. The
+    journal or bundle is only read, and its integrity is checked. The same run gives the same bytes. An existing
+    report is replaced; any other file is kept unless --force is given.
     """
     target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
     if target is not None:

@@ -106,7 +106,7 @@ def demand_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status
     """Refuse a command that names no run, or names some and all of them, or a status that there is not."""
     if status is not None and status not in get_args(SessionStatus):
         raise UsageError(
-            f"a session is never {status!r}",
+            f"unknown status '{status}'",
             code="unknown_status",
             remedy=f"choose one of {', '.join(get_args(SessionStatus))}",
         )

@@ -1,4 +1,4 @@
-"""`tercet tune`: better values for the surfaces of a pack, found by replay, applied by a person and by nobody else."""
+"""`tercet tune`: better values for the surfaces of a pack, found by replay, applied only by a person."""
 
 from __future__ import annotations
 
@@ -108,9 +108,7 @@ async def _corrected(journal: Journal, found: list[Recording]) -> frozenset[str]
 
 
 def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
-    """Show a proposal. That is the change, the scores with their intervals, the guardrails, and what runs would come
-    to.
-    """
+    """Show a proposal: its changes, scores, guardrails and effects."""
     found = read_proposal(proposal)
     document = found.model_dump(mode="json")
     return respond(

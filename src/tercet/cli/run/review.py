@@ -88,7 +88,7 @@ def review_plan(
 
 
 def for_input(case: Case) -> Case:
-    """The case of a filled template, told to whoever typed the input."""
+    """Return the review of a filled template with remedies for the person who typed the input."""
     return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
 
 
@@ -101,7 +101,7 @@ async def setting_for(
     safety_mode: ApprovalMode | None,
     origin: Literal["planner", "caller"],
 ) -> RunConfig:
-    """What a run of whoever sits at this machine would be planned and judged in, with what a store adds to the pack."""
+    """Return the configuration of a run by the person at this machine, with what a store adds to the pack."""
     context = pack.run_context(
         trace_id=f"trace_{uuid4().hex}",
         run_id=f"run_{uuid4().hex}",
@@ -145,7 +145,7 @@ _MOST_NAMED = 5
 
 
 def addressed(verdict: Verdict, evidence: Iterable[str]) -> Verdict:
-    """The verdict with a remedy for whoever typed the input, who cannot pin evidence, where the evidence is not there."""
+    """Return the verdict with a remedy for the person who typed the input, who cannot pin missing evidence."""
     if verdict.code is not Code.EVIDENCE_UNRESOLVED or not verdict.refusals:
         return verdict
     first, *others = verdict.refusals

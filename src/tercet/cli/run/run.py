@@ -70,12 +70,12 @@ def resume(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Go on with a session that was paused, answered, or interrupted.
+    """Continue a session that was paused, answered or interrupted.
 
-    What had been done stays done. If a dead process still has the lease on the session, this waits until it runs out,
-    and says for how long; if that process turns out to be alive, it is left alone. A session that is over is shown, and
-    nothing is done. One that is pinned to another pack or snapshot is refused: move it with `tercet sessions migrate`,
-    or end it with `tercet sessions cancel`. Exits as `tercet run` does.
+    Completed steps are not repeated. If a dead process still holds the lease on the session, this waits until the
+    lease expires, and says for how long; a process that is alive is left alone. A session that is over is shown
+    unchanged. A session that is pinned to another pack or snapshot is refused: move it with `tercet sessions
+    migrate`, or end it with `tercet sessions cancel`. Exits as `tercet run` does.
     """
     observed = settings_of(telemetry, sample)
     more = read_amounts(extend) if extend else None
@@ -123,8 +123,8 @@ def migrate(
 ) -> ExitCode:
     """Move a session to this pack and the current rules.
 
-    It goes on there with the pack's newest snapshot. Its plan is reviewed again, and nothing that was approved before counts any more. What had been done stays done.
-    Exits as `tercet run` does.
+    The session continues with the pack's newest snapshot. Its plan is reviewed again, earlier approvals are void, and
+    completed steps are not repeated. Exits as `tercet run` does.
     """
     observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)
@@ -152,7 +152,7 @@ def carry(
     is_new: bool = False,
     evidence: Sequence[str] = (),
 ) -> ExitCode:
-    """Carry a session in this process, and tell how it stands then; `evidence` is what a request could have asked for."""
+    """Run a session in this process and show its state afterwards; `evidence` is what a request could have asked for."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock())
@@ -230,7 +230,7 @@ def run(
         str,
         option(
             "HEADER",
-            "The traceparent of whoever asks, in the form of W3C: the run becomes part of that trace.",
+            "A W3C traceparent header: the run becomes part of that trace.",
             show_default=False,
         ),
     ] = "",
@@ -242,16 +242,15 @@ def run(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Carry a request out, from its plan to a judged result. The critic reviews the plan before its tools are called,
-    and what came of them after.
+    """Run a request: plan it, review the plan, call its tools.
 
-    Every step is in the journal before and after it happens, so a run that stops, for whatever reason, is resumed where
-    it was with `tercet sessions resume`. A call that needs an approval opens a gate; the run then ends with exit 4,
-    waiting, until somebody answers with `tercet gates`. Ctrl-C and SIGTERM pause the run; a second one ends the process
-    at once.
+    The critic reviews the plan before any tool is called, and the results afterwards. Every step is written to the
+    journal before and after it happens, so a run that stops for any reason continues where it was with `tercet
+    sessions resume`. A call that needs an approval opens a gate; the run then exits with 4 and waits for an answer by
+    `tercet gates`. Ctrl-C and SIGTERM pause the run; a second one ends the process at once.
 
-    Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5 if
-    it failed, was escalated, rejected, cancelled or expired, or if the journal could not go on.
+    Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5
+    if it failed, was escalated, rejected, cancelled or expired, or if the journal could not be written.
     """
     demand_local(journal, is_dev=dev)
     observed = settings_of(telemetry, sample)

@@ -1,4 +1,4 @@
-"""Carrying a session in this process, in the foreground.
+"""Running a session in this process, in the foreground.
 
 The first Ctrl-C or SIGTERM lets the session come to a halt from which it can be resumed; the second ends the process
 at once, which loses nothing either. A tool that does not return must not keep the process: its thread is left behind,
@@ -45,7 +45,7 @@ _AGAIN = "Ctrl-C again ends at once, and the run can be resumed"
 
 
 class Foreground:
-    """One session of one pack, carried until it is over, waits, or is told to stop."""
+    """One session of one pack, run until it is over, waits, or is stopped."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Foreground:
         self._undelivered: dict[str, int] = {}
 
     def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
-        """Do something with a runtime, and tell how the session stands then."""
+        """Do something with a runtime, and return the state of the session afterwards."""
         loop = asyncio.new_event_loop()
         with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop, self._wait):
             try:
@@ -91,7 +91,7 @@ class Foreground:
             library_at(self._store, url) as evidence,
             open_telemetry(self._telemetry, self._progress.say, self._undelivered) as observers,
         ):
-            # In the foreground one session is carried: others are looked after by whoever stays.
+            # One session runs in the foreground: others are left to workers.
             self._runtime = Runtime(
                 self._pack,
                 journal,
@@ -162,7 +162,7 @@ class Patience:
             )
         elif found.lease != self._first.lease:
             raise UsageError(
-                f"{process_name(found.owner)} carries session {found.stream} on, and is alive",
+                f"{process_name(found.owner)} runs session {found.stream}, and is alive",
                 code="session_running",
                 remedy=f"follow it with {self._commands.watch(found.stream)}, or stop that process first",
             )
@@ -186,7 +186,7 @@ def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any
     try:
         return loop.run_until_complete(main)
     finally:
-        loop.set_exception_handler(lambda _loop, _context: None)  # of what is left behind, nobody need hear
+        loop.set_exception_handler(lambda _loop, _context: None)  # errors of abandoned tasks are not reported
         if left := asyncio.all_tasks(loop):
             for task in left:
                 task.cancel()

@@ -35,10 +35,10 @@ def verify(
 ) -> ExitCode:
     """Review a plan: may it run, and if not, why not?
 
-    A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or may wait
-    for. A step that cannot be undone and may run before another one is denied is reported as a warning.
+    A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or
+    may wait for. A step that cannot be undone and may run before another one is denied is reported as a warning.
 
-    Exits with 0 if the plan may run and with 3 if the critic refuses it. Nothing is run.
+    Exits with 0 if the plan may run and with 3 if the critic refuses it. No tool is called.
     """
     loaded, proposed = load_pack(pack), read_plan(plan)
     if input_ is None:

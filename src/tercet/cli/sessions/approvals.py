@@ -1,6 +1,6 @@
 """`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
 
-An answer is bound to the call that was shown, and recorded with the name of whoever sits at this machine, the roles
+An answer is bound to the call that was shown, and recorded with the name of the person at this machine, the roles
 that they hold, `auth: local` and their login.
 """
 
@@ -78,11 +78,13 @@ def approve(
     ] = "",
     voice: Voice,
 ) -> ExitCode:
-    """Approve the call or the outputs that a gate shows. The answer is appended to the journal; whoever carries the session
-    makes the call or commits the outputs, else it is done when the session is resumed.
+    """Approve the call or the outputs that a gate shows.
 
-    Whoever started the run cannot approve it; the gate asks for certain roles, and for so many different people. What
-    is approved is looked at again just before the call: if anything has changed, it is not made.
+    The answer is appended to the journal. The process that runs the session then makes the call or commits the
+    outputs; if there is none, that happens when the session is resumed.
+
+    The owner of a run cannot approve it; the gate asks for certain roles and a number of different people. An
+    approval is checked again just before the call: if anything has changed, the call is not made.
     """
     return _answer(gate, "approve", voice, digest=digest)
 
@@ -93,10 +95,10 @@ def deny(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Deny the call or the outputs that a gate shows. The call is never made, the outputs are never committed, and
-    the session ends rejected as soon as it is resumed.
+    """Deny the call or the outputs that a gate shows.
 
-    Whoever could approve it may deny it, and so may whoever started the run. One denial is enough.
+    The call is never made, the outputs are never committed, and the session ends as rejected when it is resumed.
+    Everyone who may approve may deny, and so may the owner of the run. One denial is enough.
     """
     return _answer(gate, "deny", voice)
 
@@ -118,16 +120,15 @@ def modify(
     ] = "",
     voice: Voice,
 ) -> ExitCode:
-    """Send a call or outputs back, or set values in a call. A call goes to the planner, outputs go into repair; --note
-    says what shall be different.
+    """Send a call or outputs back for changes, or set values of a call.
 
-    With --set, the values that you give replace those that the gate shows, and no planner is asked. The critic reviews the
-    plan with them, then the changed call waits at a gate with a digest of its own, which another person approves. If the
-    critic refuses the values, the call waits again as it was. Only those who hold a role of the gate can set values, and
-    never who started the run.
+    Without --set, a call goes back to the planner and outputs go into repair, with your --note. A plan that the
+    caller supplied is not changed: deny the call instead.
 
-    Approvals that the gate had are void. Without --set, a plan that the caller brought is not changed: deny the call
-    instead. Outputs are judged again once they were changed.
+    With --set, your values replace those that the gate shows, and no planner is asked. The critic reviews the plan
+    with them; then the changed call waits at a gate with a digest of its own, which another person approves. If the
+    critic refuses the values, the call waits again as it was. Only holders of a role of the gate can set values,
+    never the owner of the run. Earlier approvals of the gate are void.
     """
     return _answer(gate, "modify", msgspec.structs.replace(voice, note=note), set_values=set_values or ())
 
@@ -138,7 +139,10 @@ def withdraw(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Take your own approval back, as long as the call has not begun. The gate is open again."""
+    """Withdraw your own approval before the call has started.
+
+    The gate is open again.
+    """
     return _answer(gate, "withdraw", voice)
 
 
@@ -159,9 +163,10 @@ def settle(
     ] = None,
     voice: Voice,
 ) -> ExitCode:
-    """Say whether a call of unknown outcome happened. Look first where it would have left its mark.
+    """Record whether a call of unknown outcome happened.
 
-    `tercet gates show` prints the call, its key, and a value in the shape that --value must have.
+    Check first in the system that it would have changed. `tercet gates show` prints the call, its key, and a value in
+    the shape that --value needs.
     """
     if happened is None:
         raise UsageError(
@@ -194,7 +199,7 @@ def decide(
         str,
         argument(
             "CHOICE",
-            f"For a run that was handed over: {', '.join(list(CHOICES)[:4])}. For the effects of one that failed: compensate, keep.",
+            f"For an escalated run: {', '.join(list(CHOICES)[:4])}. For the effects of a failed run: compensate, keep.",
         ),
     ],
     *,
@@ -206,15 +211,16 @@ def decide(
     wall_clock_ms: Annotated[Amount, option("N", "With extend: so many milliseconds more.")] = None,
     voice: Voice,
 ) -> ExitCode:
-    """Decide how a run goes on that was handed to a person. Or what becomes of the effects of one that failed.
+    """Decide how an escalated or failed run continues.
 
-    extend lets it use more, and goes on where it stopped. replan asks the planner for another plan, with your --note.
-    accept-partial takes what there is; whoever started the run cannot. abandon ends it failed. compensate takes its
-    effects back, the last one first; keep leaves them as they are.
+    For an escalated run: extend adds to its budget and continues where it stopped; replan asks the planner for
+    another plan, with your --note; accept-partial accepts what is done, which the owner of the run cannot; abandon
+    ends it as failed. For the effects of a failed run: compensate undoes them, the last one first; keep leaves them
+    as they are.
     """
     if choice not in CHOICES:
         raise UsageError(
-            f"{choice!r} is no way to go on",
+            f"unknown choice '{choice}'",
             code="unknown_choice",
             remedy=f"choose one of {', '.join(CHOICES)}",
         )
@@ -252,7 +258,7 @@ def _answer(
     digest: str = "",
     set_values: Sequence[str] = (),
 ) -> ExitCode:
-    """Say an answer, wait until it was heard, and tell what comes next."""
+    """Send an answer, wait until it was read, and show what comes next."""
 
     def words(state: State, actor: Actor) -> messages.Message:
         # At a terminal roles come from a list, and from nowhere else.
@@ -279,7 +285,7 @@ def _answer(
 
 
 class _Told:
-    """What is said back to whoever answered."""
+    """The reply to an answer."""
 
     def __init__(self, *, gate: str, answer: Answered, heard: Heard, commands: Commands) -> None:
         self._gate = gate
@@ -348,7 +354,7 @@ def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, A
         name, is_given, text = each.partition("=")
         if not is_given or not name:
             raise UsageError(
-                f"{each!r} sets no parameter",
+                f"'{each}' does not set a parameter",
                 code="usage",
                 remedy="write --set PARAM=VALUE, such as --set cents=500",
             )

@@ -43,9 +43,10 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List the gates that wait for an answer. Each with what it asks, whom, and until when: at most 200.
+    """List the open gates: at most 200.
 
-    Damaged sessions are listed last, and the exit code is then 5.
+    Each is shown with its question, the roles that may answer, and its deadline. Damaged sessions are listed last,
+    and the exit code is then 5.
     """
     unreadable: list[DamagedSession] = []
     found = use_journal(journal, lambda opened: open_gates(opened, TENANT, MOST, unreadable=unreadable))
@@ -87,13 +88,14 @@ def _deadline(gate: OpenGate, now: int) -> str:
 def show(
     gate: GateId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> None:
-    """Show a gate whole, before it is answered.
+    """Show everything about a gate before you answer it.
 
-    An approval shows the call with every parameter, which of them carry authority, where each value came from, the
-    evidence with its hash, how the call is taken back, who may approve and who has, when the gate expires, what is left of
-    the budget, the rest of the plan, recent calls like it, and the digest that an answer binds to. Outputs are shown whole, with every threshold,
-    its score and its limit, confidence, what asks for a person, what is advised, and what repairs left. A run that was handed over shows what is known
-    of it and the ways to go on; one that failed after effects shows how they would be taken back. Nothing is written.
+    An approval shows the call with every parameter, which of them carry authority and where each value came from, the
+    evidence with its hash, the compensation, who may approve and who has, the deadline, the remaining budget, the
+    rest of the plan, recent similar calls, and the digest that an answer is bound to. Outputs are shown in full with
+    every threshold, score and limit, the confidence, the reasons for asking a person, the advice, and what repairs
+    left open. An escalated run shows its state and the ways to continue; a run that failed after effects shows how
+    they would be compensated. Nothing is written.
     """
     page = use_journal(journal, lambda opened: _page(opened, gate))
     commands = commands_for(journal, speaker_by(actors), page.state)

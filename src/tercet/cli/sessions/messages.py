@@ -1,7 +1,7 @@
-"""Saying something to a session: an answer to its gate, or pause, cancel, extend.
+"""Sending a message to a session: an answer to its gate, or pause, cancel, extend.
 
-What is said goes into the inbox of the session, which needs no lease; so it is never lost, whoever carries the session.
-Here one only waits until it has been heard, in order to tell what came of it.
+A message goes into the inbox of the session, which needs no lease, so it is never lost, whichever process runs the
+session. The command waits only until the message was read, in order to report the result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 
 Words = Callable[[State, Actor], Message]
-"""What is said to a session as it stands, by somebody."""
+"""Builds the message for a session in its current state, from an actor."""
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Voice(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of whoever says something to a session: why, who they are, and where the session is."""
+    """The options of a command that sends a message: the reason, the sender, and where the session is."""
 
     note: Note = ""
     actors: ActorsPath = None
@@ -114,7 +114,7 @@ def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
 
 
 class _Waiting:
-    """Told while another process has the session; says so once."""
+    """Called while another process holds the lease; reports that once."""
 
     def __init__(self, screen: Screen | None) -> None:
         self._screen = screen
@@ -122,11 +122,11 @@ class _Waiting:
 
     def __call__(self, found: LeaseHeld) -> None:
         if not self.carrier and self._screen is not None:
-            line = f"· {process_name(found.owner)} has this session, and is told: waiting until it has heard"
+            line = f"· {process_name(found.owner)} runs this session: waiting until it has read the message"
             self._screen.say(Text(line, style="dim"))
         self.carrier = process_name(found.owner)
 
     def give_up(self) -> None:
-        """Say what becomes of it all the same."""
+        """Report what becomes of the message when the wait is interrupted."""
         if self.carrier and self._screen is not None:
-            self._screen.say("· it is kept: whoever carries the session hears it, or whoever resumes it")
+            self._screen.say("· the message is kept: it is read when the session runs again")

@@ -85,7 +85,7 @@ class Commands:
         return self.resume(state) or [hint]
 
     def settle(self, session: str, step: str) -> str:
-        """Say that somebody has taken a step back by hand."""
+        """Record that a person has undone a step by hand."""
         return self._said("sessions", "settle", session, step, "--note", "what you did")
 
     def show_gate(self, gate: str) -> str:
@@ -173,7 +173,7 @@ class Commands:
         return list(dict.fromkeys((*asked, *self.resume(state))))
 
     def _said(self, *words: str) -> str:
-        """A command that somebody is recorded with."""
+        """A command that records its sender."""
         return self._line(*words, *actors_words(self.actors))
 
     def _line(self, *words: str) -> str:
@@ -261,4 +261,4 @@ _OPTIONS = {
     "accept_partial": ("accept-partial",),
     "abandon": ("abandon",),
 }
-"""How each way to go on is typed after a run was handed over."""
+"""The words for each way to continue an escalated run."""

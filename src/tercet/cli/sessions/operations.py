@@ -1,6 +1,6 @@
-"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: what operators order.
+"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: the commands of operators.
 
-Whoever carries a session, in this terminal or elsewhere, hears it from the session's inbox.
+The process that runs a session, in this terminal or elsewhere, reads them from the session's inbox.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def pause(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Let a session come to rest, so that it can be resumed. Calls under way end first, and no other begins.
+    """Pause a session, so that it can be resumed later.
 
-    It may run in another terminal, or on another machine: whoever carries it hears of it within a second.
+    Calls in flight finish first, and no other call starts. The session may run in another terminal or on another
+    machine: its process reads the order within a second.
     """
 
     def words(_: State, actor: Actor) -> Pause:
@@ -75,10 +76,10 @@ def cancel(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """End a run without success. Nothing of its plan begins any more.
+    """Cancel a session. No further step of its plan starts.
 
-    What it did is taken back, kept or asked about, as its pack says. If no process carries the session, it comes to its
-    end when somebody resumes it.
+    Its effects are compensated, kept or asked about, as the pack says. If no process runs the session, it ends when
+    it is resumed.
     """
 
     def words(_: State, actor: Actor) -> Cancel:
@@ -100,7 +101,10 @@ def extend(
     *,
     voice: Voice,
 ) -> ExitCode:
-    """Let a run use more than it was started with. One that was handed over for want of it may then be resumed."""
+    """Add to the budget of a session.
+
+    A session that was escalated because a budget was used up can then be resumed.
+    """
     more = read_amounts(amounts)
 
     def words(state: State, actor: Actor) -> messages.Message:
@@ -114,7 +118,7 @@ def extend(
 
 
 def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> ExitCode:
-    """Say what somebody orders, wait until it was heard, and tell what comes next."""
+    """Send an order, wait until it was read, and show what comes next."""
     heard, commands = voice.speak(session, words)
     state = heard.state
     is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
@@ -144,9 +148,9 @@ def _what_next(state: State, carrier: str) -> str:
     if state.is_over:
         return "It is over. Look at it with:"
     if carrier:
-        return f"{carrier} goes on with it. Follow it with:"
+        return f"{carrier} continues it. Follow it with:"
     if state.ending:
-        return "No process carries it: it comes to its end when somebody resumes it:"
+        return "No process runs it: it ends when it is resumed:"
     return "Go on with:"
 
 
@@ -162,10 +166,10 @@ def settle(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Say that you have dealt with an effect that was left. A run could not take it back itself; it is recorded with
-    your name.
+    """Record that you have dealt with an effect of a failed run.
 
-    `tercet sessions show` names the steps of a run that ended without success and whose effects are left.
+    It is an effect that the run could not compensate itself; your name is recorded. `tercet sessions show` lists the
+    steps with such effects.
     """
     actor = speaker_by(actors).actor
     result = _use_runtime(
@@ -206,15 +210,16 @@ def prune(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Forget sessions that are over. Their events, blobs and records are gone, and it cannot be undone.
+    """Delete sessions that are over, with their events and blobs.
 
-    A session that is not over is never forgotten, and neither is one whose effects a person still has to deal with.
+    This cannot be undone. A session that is not over is never deleted, nor is one with effects that a person still
+    has to deal with.
     """
     if (older_than is None) == (pack is None):
         raise UsageError(
-            "it is not said which sessions are old",
+            "neither --older-than nor --pack says which sessions are old",
             code="usage",
-            remedy="say --older-than 90d; or --pack PACK, for what that pack says about retention",
+            remedy="give --older-than 90d, or --pack for the retention that a pack declares",
         )
     ms = None if older_than is None else read_duration(older_than)
     stay: list[dict[str, Any]] = []
@@ -240,11 +245,11 @@ def sweep(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Look once after every session that nobody carries. Those whose time is over are ended, those whose process has
-    died are paused.
+    """Expire or pause, once, the sessions that no process runs.
 
-    An open runtime does this by itself, all the time. At the command line every command does it for the session that it
-    is about; let a timer call this one for the others. Sessions of other packs are expired or paused, and left there.
+    Sessions past their time to live are ended, and sessions whose process has died are paused. A runtime does this
+    continuously, and every command for its own session; let a timer run this one for the others. Sessions of other
+    packs are expired or paused, and not continued.
     """
     swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
     if as_json:
@@ -263,5 +268,5 @@ def sweep(
 
 
 def _no_pack() -> Pack:
-    """Stands where a runtime wants a pack, and no pack is needed."""
+    """Return an empty pack, for a runtime that needs none."""
     return Pack(name="operator", version="0.0.0")

@@ -106,7 +106,7 @@ def unknown_actor(name: str, people: Iterable[str]) -> UsageError:
     """Return the refusal of a name that a list of people does not have."""
     known = ", ".join(people)
     return UsageError(
-        f"the pack has no actor {name!r}",
+        f"the pack has no actor '{name}'",
         code="unknown_actor",
         remedy=f"choose one of {known}" if known else "list people in the pack's actors.toml",
     )
@@ -157,7 +157,7 @@ def speaker_by(path: Path | None) -> Speaker:
 
 
 def actors_of(pack: Path) -> str:
-    """What another command must be told to know the people of a pack; empty where the pack has none."""
+    """Return the value of --actors that names the people of a pack; empty where the pack has none."""
     return os.fspath(pack) if (pack / FILE).is_file() else ""
 
 
@@ -168,9 +168,9 @@ def actors_words(path: str) -> tuple[str, ...]:
 
 
 def local_user() -> str:
-    """The name that the operating system has for whoever sits at this machine.
+    """Return the login of the person at this machine, by the operating system.
 
-    The environment is not asked: LOGNAME would let anybody answer as somebody else.
+    The environment is not read: LOGNAME would let anyone answer as another person.
     """
     try:
         return os.getlogin() if sys.platform == "win32" else pwd.getpwuid(os.getuid()).pw_name

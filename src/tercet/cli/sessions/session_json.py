@@ -80,7 +80,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
 
 
 def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
-    """All of it for programs: every phase as it was recorded, and how it stands; None where nobody judged the outputs."""
+    """Return every recorded phase of the quality loop and its state; None where outputs were not reviewed."""
     phases = [msgspec.to_builtins(event) for event in events if isinstance(event, PhaseEvent)]
     if not phases and not state.quality.exit:
         return None

@@ -65,13 +65,13 @@ def list_sessions(
 ) -> ExitCode:
     """List the sessions of the journal, newest first: at most 200.
 
-    Each is shown with its state, the gate that it waits at or the step that comes next, and how it is ending if it is.
-    Escalated are those paused sessions that were handed to a person. Damaged sessions are listed last, and the exit
-    code is then 5.
+    Each line shows the status, the gate that the session waits at or its next step, and how it is ending. `escalated`
+    selects the paused sessions that need a decision by a person. Damaged sessions are listed last, and the exit code
+    is then 5.
     """
     if status is not None and status not in STATES:
         raise UsageError(
-            f"a session is never {status!r}",
+            f"unknown status '{status}'",
             code="unknown_status",
             remedy=f"choose one of {', '.join(STATES)}",
         )
@@ -157,13 +157,12 @@ def _next(row: SessionRow) -> str:
 def show(
     session: SessionId, *, actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> None:
-    """Show a session and how far it is. That is its plan step by step, the gates that wait, what was used, and what
-    was said of it.
+    """Show a session: its plan, progress, gates, budget and verdicts.
 
-    If the run was planned anew, each revision is shown with the steps that it kept, word for word, those that are new,
-    and those that were given up, and why. The time is that of the current plan: what has ended took as long as it took,
-    the rest takes as long as the plan says; steps beside the longest chain may wait without anybody noticing. Where outputs
-    are judged before they are committed, each phase is shown with its defects, its repairs and the limits at the exit.
+    If the run was re-planned, each revision is shown with the steps that it kept, the new ones, and those that were
+    given up, and why. Times are those of the current plan: finished steps with their duration, open ones with their
+    estimate; a step off the critical path is shown with its slack. Where outputs are reviewed before they are
+    committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
     story, record, lease = use_journal(journal, lambda opened: _look(opened, session))
     commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
@@ -212,11 +211,11 @@ def watch(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Follow a session live, whichever process carries it. It begins with the first event, and nothing is written.
+    """Follow a session live, whichever process runs it.
 
-    With --json each event is one line. Ends when the session is over, with the exit code that its run had: 0, 3 or 5;
-    Ctrl-C ends it before. With --no-follow it ends with what there is, and a session that is not over exits
-    with 4, or with 5 if it was escalated.
+    Output starts with the first event. With --json each event is one line. The command ends when the session is over,
+    with the exit code of its run: 0, 3 or 5; Ctrl-C ends it earlier. With --no-follow it prints the events so far and
+    ends; a session that is not over then exits with 4, or with 5 if it was escalated.
     """
     screen = Screen()
     progress = Silence() if as_json else Progress(screen, SystemClock(), is_followed=True)

@@ -36,7 +36,7 @@ PACK_EXAMPLES = 'tercet stop pack refunds --note "wrong rules since this morning
 TENANT_EXAMPLES = 'tercet stop tenant --note "incident 12"\n'
 LIST_EXAMPLES = "tercet stop list\n"
 LIFT_EXAMPLES = """\
-tercet stop lift tool adp_payments.issue_refund --note "mended"
+tercet stop lift tool adp_payments.issue_refund --note "fixed"
 tercet stop lift tenant
 """
 
@@ -49,10 +49,11 @@ def stop_tool(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Stop a tool. No run calls it any more, whichever process carries the run, from before its next call on.
+    """Stop a tool: no run calls it from now on.
 
-    A call that has begun is not cut off. Runs that come to the tool pause, and can be resumed once the stop is lifted.
-    A name that no pack of a run in this journal has is stopped as well, with a warning.
+    This holds in every process that uses the journal. A call in flight is not interrupted. Runs that reach the tool
+    pause, and can be resumed once the stop is lifted. A name that no pack of a run in this journal has is stopped as
+    well, with a warning.
     """
     return _write("tool", name, note, actors, journal, as_json=as_json)
 
@@ -65,14 +66,14 @@ def stop_pack(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Stop a pack. Its runs call nothing any more, from before their next call on."""
+    """Stop a pack: its runs call no tool from now on."""
     return _write("pack", name, note, actors, journal, as_json=as_json)
 
 
 def stop_tenant(
     *, note: Note = "", actors: ActorsPath = None, journal: JournalUrl = DEFAULT, as_json: AsJson = False
 ) -> ExitCode:
-    """Stop everything in this journal: no run calls anything any more."""
+    """Stop everything in this journal: no run calls a tool from now on."""
     return _write("tenant", TENANT, note, actors, journal, as_json=as_json)
 
 
@@ -85,10 +86,10 @@ def lift(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Lift an emergency stop. The runs that it paused stay paused until somebody resumes them."""
+    """Lift an emergency stop. Paused runs stay paused until resumed."""
     if kind not in get_args(StopKind) or (kind == "tenant") != (name is None):
         raise UsageError(
-            f"{' '.join(filter(None, [kind, name]))!r} names no stop",
+            f"there is no stop '{' '.join(filter(None, [kind, name]))}'",
             code="usage",
             remedy="say tool NAME, pack NAME or tenant; tercet stop list names what is stopped",
         )
@@ -97,7 +98,7 @@ def lift(
 
 
 def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
-    """List what is stopped, since when, by whom, and why."""
+    """List the emergency stops, with time, person and reason."""
     stops = use_journal(journal, _active)
     if as_json:
         print_json({"stops": [_json(stop) for stop in stops]})
@@ -140,7 +141,7 @@ def _write(
     if not is_known:
         _warn(screen, kind, name, names or frozenset())
     what = f"{kind} {printable(name, 200)}"
-    done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped: it is called no more"
+    done = f"{what} is no longer stopped" if is_lifted else f"{what} is stopped"
     screen.say(Text.assemble(("✓ " if is_lifted else "■ ", "bold green" if is_lifted else "bold red"), done))
     screen.say(Text(f"  {_NEXT[is_lifted]}", style="dim"))
     words = Commands(journal=url)
@@ -170,11 +171,13 @@ def _demand_name(kind: StopKind, name: str) -> None:
     """A stop under a name that nothing can have would stop nothing, and nobody would notice."""
     if kind == "tool" and not _TOOL.fullmatch(name):
         raise UsageError(
-            f"no tool is called {name!r}", code="usage", remedy="write adapter.capability, as the plan does"
+            f"'{name}' is not the name of a tool",
+            code="usage",
+            remedy="write adapter.capability, as the plan does",
         )
     if kind == "pack" and not _PACK.fullmatch(name):
         raise UsageError(
-            f"no pack is called {name!r}",
+            f"'{name}' is not the name of a pack",
             code="usage",
             remedy="write the name in pack.toml, without a version and without a folder",
         )
