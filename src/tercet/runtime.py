@@ -185,7 +185,7 @@ class _Move:
 
 
 class Runtime(People):
-    """Runs a pack's decisions on a journal, and judges past runs again."""
+    """Runs requests against a pack, with a journal: use it as `async with Runtime(pack) as runtime`."""
 
     def __init__(
         self,
@@ -848,15 +848,15 @@ class Runtime(People):
     # --- people ---
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
-        """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
+        """Return the roles that the pack's list of people gives an actor; None for one who is not listed."""
         return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold: by the pack's list, or by the caller's word where that counts."""
+        """Return an actor with the roles that count: those of the pack's list, or the given ones where callers are trusted."""
         return self._roster.known(as_actor(actor))
 
     async def say(self, said: Message) -> RunResult:
-        """Say something to a session, whoever carries it: how it stands once that has become an event."""
+        """Send a message to a session, in whichever process it runs, and return the result once it is recorded."""
         driver = self._keeper.get(said.session)
         if driver is not None:
             messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
@@ -872,8 +872,8 @@ class Runtime(People):
     # --- operators ---
 
     async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
-        """Emergency stop of a tool, a pack or the tenant: nothing that it names is called any more, here or in any other
-        process; runs that want to come to rest, and can be resumed once it is lifted."""
+        """Stop a tool, a pack or the tenant in every process: nothing that it names is called any more. Runs that would
+        call it are paused, and can be resumed once the stop is lifted."""
         demand_kind(kind)
         if kind == "tenant" and name != self.tenant:
             raise UsageError(
@@ -901,14 +901,14 @@ class Runtime(People):
         )
 
     async def sweep(self) -> Swept:
-        """Look once after the sessions that nobody carries, as the watchdog does now and then: those whose time is over
-        expire and are brought to their end, those whose process is gone are paused, or resumed if their pack says so."""
+        """Check the sessions that no process runs, as the watchdog does: those past their time to live expire, and those
+        whose process has died are paused, or resumed if their pack says so."""
         return await self._watchdog.sweep()
 
     async def settle_rollback(
         self, session_id: str, step: str, *, actor: Actor, note: str = ""
     ) -> RollbackResult:
-        """Record that somebody dealt with an effect that could not be taken back, and how."""
+        """Record how an operator settled an effect that could not be compensated."""
         return await artifacts.settle_rollback(
             self.journal,
             self.tenant,
@@ -920,8 +920,8 @@ class Runtime(People):
         )
 
     async def prune(self, *, older_than_ms: int | None = None) -> int:
-        """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
-        how many they were. One that cannot be read stays, and is told as the signal `prune_failed`."""
+        """Delete sessions that ended longer ago than `older_than_ms`, or than this pack keeps its own; return how many.
+        A session that cannot be read stays, and sends the signal `prune_failed`."""
         age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
         if age is None:
             return 0
@@ -936,29 +936,29 @@ class Runtime(People):
     # --- looking ---
 
     async def state(self, session_id: str) -> State:
-        """How a session stands, folded from its events."""
+        """Return the state of a session, from its events."""
         return await load_state(self.journal, self.tenant, session_id)
 
     async def session(self, session_id: str) -> BackgroundSession:
-        """The row of a session in its published shape, with its heartbeat and its checkpoints."""
+        """Return a session in its published shape, with its heartbeat and its checkpoints."""
         return await progress.session_row(self.journal, self.tenant, session_id)
 
     def watch(self, session_id: str) -> AsyncIterator[ProgressEnvelope]:
-        """How far a session is, now and each time that it moves, until it is over; whichever process carries it."""
+        """Yield the progress of a session, now and after each change until it has ended, in whichever process it runs."""
         return progress.watch(self.journal, self.tenant, session_id, clock=self._clock)
 
     async def artifact(self, session_id: str) -> Artifact:
-        """What a session that came to rest has left: an AgentResult, a FailureReport or a HaltRecord."""
+        """Return what a session that does not run has left: an AgentResult, a FailureReport or a HaltRecord."""
         return await artifacts.artifact(self.journal, self.tenant, session_id)
 
     async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[ListedSession]:
-        """The sessions of this tenant, newest first."""
+        """Return the sessions of this tenant, newest first."""
         wanted = None if status is None else storable(status)
         rows = await self.journal.sessions(self.tenant, status=wanted, limit=limit)
         return [ListedSession.of(row) for row in rows]
 
     async def gates(self, *, limit: int = 200) -> list[PendingGate]:
-        """The gates of this tenant that wait for an answer, of every pack: what each asks, whom, and since when."""
+        """Return the gates of this tenant that wait for an answer, of every pack."""
         found = await open_gates(self.journal, self.tenant, limit)
         now = self._clock.now()
         return [

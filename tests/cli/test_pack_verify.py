@@ -14,6 +14,7 @@ from engine.test_retrieving import looks_up
 from engine.workshop import ADA, ASK, Workshop, plan
 from tercet import Pack, Request, Runtime
 from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
 
 from .harness import PLANS, REFUNDS, Tercet
 
@@ -34,7 +35,9 @@ def test_it_is_the_verdict_of_the_command_and_of_a_run(pack: Pack, path: Path, t
 
     async def main() -> Any:
         async with Runtime(pack) as runtime:
-            result = await runtime.run(REQUEST, plan=proposed, safety_mode="read_only", shadow=True)
+            result = await runtime.run(
+                REQUEST, plan=proposed, safety_mode=ApprovalMode.READ_ONLY, shadow=True
+            )
             usual = await runtime.run(REQUEST, plan=proposed, shadow=True)
             return result.verdict, usual.verdict, pack.verify(proposed, request=REQUEST)
 
@@ -42,7 +45,7 @@ def test_it_is_the_verdict_of_the_command_and_of_a_run(pack: Pack, path: Path, t
     assert pack.verify(proposed, request=Request.model_validate(REQUEST)) == inside == usual
     said = tercet("verify", REFUNDS, path, "--json", "--input", json.dumps(INPUT))
     assert said.json["verdict"] == inside.model_dump(mode="json")
-    context = pack.run_context(safety_mode="read_only", plan_origin="caller")
+    context = pack.run_context(safety_mode=ApprovalMode.READ_ONLY, plan_origin="caller")
     assert pack.verify(proposed, request=REQUEST, context=context) == reading
     assert {reading.code} <= {"mode_exceeded", inside.code}
 

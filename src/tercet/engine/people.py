@@ -1,4 +1,4 @@
-"""The commands that people give to a session, and the roles that a pack's list of people gives them."""
+"""The answers and commands that people give to a session, and the roles that a pack's list of people gives them."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from tercet.packs.people import people_of
 
 
 class People(ABC):
-    """The side of a runtime that people speak to."""
+    """The methods of a runtime by which people answer gates and direct sessions."""
 
     @abstractmethod
     async def say(self, said: Message) -> RunResult:
-        """Say something to a session: how it stands once that has become an event."""
+        """Send a message to a session, and return the result once it is recorded."""
 
     @abstractmethod
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
-        """The roles that a person holds now; None for somebody who is not on the list."""
+        """Return the roles that an actor holds now; None for one who is not listed."""
 
     @abstractmethod
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold."""
+        """Return an actor with the roles that count."""
 
     @abstractmethod
     async def state(self, session_id: str) -> State:
-        """How a session stands."""
+        """Return the state of a session."""
 
     async def approve(self, gate_id: str, *, actor: Actor, note: str = "", digest: str = "") -> RunResult:
-        """Approve the call that a gate shows, or the one with this digest; whoever drives the session goes on."""
+        """Approve the call that a gate shows, or the one with this digest; `resume` continues a session that no process runs."""
         return await self._reply(gate_id, "approve", actor, note=note, digest=digest)
 
     async def deny(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Deny it: the run ends rejected."""
+        """Deny the call: the run ends rejected."""
         return await self._reply(gate_id, "deny", actor, note=note)
 
     async def modify(
         self, gate_id: str, *, actor: Actor, note: str, changes: Mapping[str, Any] | None = None
     ) -> RunResult:
-        """Send it back to the planner with words about what shall be different; earlier approvals are void. Outputs go
-        into repair.
+        """Send the call back to the planner with a note on what to change, which voids earlier approvals; outputs are
+        repaired.
 
         With `changes`, set values in the call instead, by parameter name or JSON Pointer: the plan is reviewed with
         them, and another person approves the changed call.
@@ -55,21 +55,21 @@ class People(ABC):
         return await self._reply(gate_id, "modify", actor, note=note, changes=changes)
 
     async def withdraw(self, gate_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Take one's own approval back, as long as the call has not begun."""
+        """Withdraw an approval of your own, as long as the call has not begun."""
         return await self._reply(gate_id, "withdraw", actor, note=note)
 
     async def settle(
         self, gate_id: str, *, happened: bool, value: Any = None, actor: Actor, note: str = ""
     ) -> RunResult:
-        """Say whether a call of unknown outcome happened, and what it brought."""
+        """Settle a call of unknown outcome: whether it happened, and its result."""
         answer = "happened" if happened else "did_not_happen"
         return await self._reply(gate_id, answer, actor, note=note, value=value)
 
     async def decide(
         self, gate_id: str, answer: Answered, *, actor: Actor, note: str = "", value: Any = None
     ) -> RunResult:
-        """Answer a gate at which a person takes over (extend, replan, accept_partial, abandon), or one that asks what
-        becomes of the effects of a failed run (compensate, keep)."""
+        """Decide how an escalated run continues (extend, replan, accept_partial, abandon), or whether the effects of a
+        failed run are compensated (compensate, keep)."""
         return await self._reply(gate_id, answer, actor, note=note, value=value)
 
     async def _reply(self, gate_id: str, answer: Answered, actor: Actor, **said: Any) -> RunResult:
@@ -79,22 +79,22 @@ class People(ABC):
         return await self.say(messages.reply(gate_id, answer, person, listed=is_listed, **said))
 
     async def pause(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """Let a session come to rest once the calls under way have ended; `resume` carries it on."""
+        """Pause a session once the calls in progress have ended; `resume` continues it."""
         return await self.say(
             Pause(session=session_id, note=storable(note), **messages.by(self.known(actor)))
         )
 
     async def cancel(self, session_id: str, *, actor: Actor, note: str = "") -> RunResult:
-        """End a run without success; what it did is taken back, kept or asked about, as its pack says.
+        """Cancel a run; its effects are compensated, kept or asked about, as its pack says.
 
-        A session that nobody carries comes to its end when it is resumed.
+        A session that no process runs ends when it is resumed.
         """
         return await self.say(
             Cancel(session=session_id, note=storable(note), **messages.by(self.known(actor)))
         )
 
     async def extend(self, session_id: str, more: dict[str, int], *, actor: Actor) -> RunResult:
-        """Let a run use more than it was started with; one that was handed over for want of it goes on."""
+        """Add to the budget of a run; one that was escalated for lack of it continues when it is resumed."""
         amounts = messages.demand_extension(more)
         state = await self.state(session_id)
         for gate in state.gates.values():
