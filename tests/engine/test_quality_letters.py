@@ -289,3 +289,14 @@ def test_a_word_of_a_trusted_source_stays_its_own_in_the_spelling_of_the_schema(
     pack = desk(workshop, {"letter": ""}, quality=AUTHORED, evidence=(fact,))
     done = carry(workshop, pack, plan=wanted, accepts=False)
     assert (done.result.status, done.result.outputs["language"]) == ("completed", "en")
+
+
+def test_a_bound_value_is_still_bound_after_a_repair(workshop: Workshop) -> None:
+    """Nothing in the sentence names the booking, so the value would be refused once it is plain text."""
+    text = "Dear Amara Okafor,\n\nhere it is: {{ booking_id }}. It begins on 2 November 2026."
+    done = written(workshop, text)
+    verdicts = [each.verdict["tokens"] for each in of(e.OutputsVerified, done.found)]
+    assert len(verdicts) == 2
+    for tokens in verdicts:
+        assert ("bk_7", "bound") in [(each["token"]["text"], each["status"]) for each in tokens]
+    assert "here it is: bk_7. It begins on November 1, 2026." in done.result.outputs["letter"]

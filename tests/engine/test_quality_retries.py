@@ -226,7 +226,7 @@ async def test_what_a_tool_brought_counts_in_later_rounds_and_processes(
     assert looked_up(workshop) == ["lookup", "lookup:repair1"]
     assert len(of(e.EvidenceFetched, found)) == 1
     tokens = last(e.OutputsVerified, found).verdict["tokens"]
-    assert [each["status"] for each in tokens if "7" in each["token"]["text"]] == ["found"]
+    assert [each["status"] for each in tokens if "7" in each["token"]["text"]] == ["bound"]
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ class Behaviour(IntEnum):
     """A label may have another value between its words (`order A-7 of 3 May`); a time of day that evidence holds as a text is
     named by labels as any other value; Arabic labels are found with their article and prefixes; and a text in a script
     without spaces is a text. A repair redacts no value that is bound or found, and keeps each of these as often as it was
-    stated. A call that failed is made again once in a run, and only where a defect is due to it. A word of a schema's list
+    stated; bound values stay bound. A call that failed is made again once in a run, and only where a defect is due to it. A word of a schema's list
     counts as found where its decision lists it. Before, right letters were refused, and repairs lost right values."""
 
 

@@ -71,7 +71,8 @@ def _quantity(number: Decimal, known: KnownValue, locale: Locale, units: Units) 
         )
         return (form if is_exact and form else own.get("other", "{}")).replace("{}", shown)
     # Babel takes `spoon` for a tablespoon: a unit is one of CLDR's only by its whole name.
-    if not any(known.unit in (name, name.partition("-")[2]) for name in locale.unit_display_names):
+    names = [str(name) for name in locale.unit_display_names]
+    if not any(known.unit in (name, name.partition("-")[2]) for name in names):
         raise UsageError(
             f"the unit {known.unit!r} is neither in CLDR nor declared for {locale.language!r}",
             remedy=f"declare it under [decision.quality.units.{known.unit}], such as "

@@ -157,13 +157,8 @@ def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, st
 
 def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: int, lexicon: Lexicon) -> bool:
     """Whether a number states nothing: it stands behind `between` or `any`, and is not the first of a range."""
-    before = (
-        {word for word, _, _ in words[max(at - 3, 0) : at]}
-        if value > 1
-        else {words[at - 1][0]}
-        if at
-        else set()
-    )
+    reach = 3 if value > 1 else 1
+    before = [word for word, _, _ in words[max(at - reach, 0) : at]]
     following = words[at + length][0] if at + length < len(words) else ""
     is_range = following in word_set(lexicon.to)
     return not is_range and any(lexicon.idioms.get(word) == value for word in before)

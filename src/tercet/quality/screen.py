@@ -245,11 +245,11 @@ class _Screening:
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
         """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
-        own = self._names.nearest(token, (segment.start, segment.end), lambda *_: True)
+        own = self._names.nearest(token, (segment.start, segment.end), lambda _, __: True)
         beside = [] if own else [each for cell in segment.row for each in self._names.inside(cell)]
         is_led = segment.lead and not own and not beside
         return (
-            self._names.nearest(token, segment.lead, lambda *_: True)
+            self._names.nearest(token, segment.lead, lambda _, __: True)
             if segment.lead and is_led
             else own or beside
         )

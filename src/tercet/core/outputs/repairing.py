@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from re import escape, finditer
 from typing import Any
 
 from tercet.contracts import pointer
@@ -34,7 +35,7 @@ from tercet.quality.repair.losses import Stated
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.mending import IsGone, mend, with_feedback
 from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
-from tercet.quality.repair.regions import headings
+from tercet.quality.repair.regions import Edit, Region, headings, splice
 from tercet.quality.rubric.adversarial import EDGE_CASES
 from tercet.quality.rubric.critique import critique
 from tercet.quality.rubric.scorers import missing_faults
@@ -53,7 +54,30 @@ def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.O
     result = yield from mend(
         case, _is_gone(review), fetch=lambda _: fresh, vote=partial(_vote_on_answers, review)
     )
+    if review.is_close and result.output != review.outputs:
+        result = result.model_copy(update={"output": _with_slots(review, result.output)})
     return _repaired(result, models, now)
+
+
+def _with_slots(review: OutputReview, output: JsonObject) -> JsonObject:
+    """Repaired outputs with their bound values as slots again, so that they are still bound when they are read."""
+    for read in review.read:
+        new = pointer.value_at(output, read.pointer)
+        if not isinstance(new, str) or new == read.text:
+            continue
+        edits: list[Edit] = []
+        for piece in (each for each in read.pieces if each.slot):
+            shown = read.text[piece.start : piece.end]
+            old_places, places = (
+                [m.start() for m in finditer(escape(shown), text)] for text in (read.text, new)
+            )
+            if len(old_places) == len(places) and piece.start in old_places:
+                start = places[old_places.index(piece.start)]
+                region = Region(pointer=read.pointer, start=start, end=start + len(shown))
+                edits.append(Edit(region=region, replacement=f"{{{{ {piece.slot} }}}}"))
+        for edit in sorted(edits, key=lambda each: -(each.region.start or 0)):
+            output = splice(output, edit)
+    return output
 
 
 def _vote_on_answers(review: OutputReview, answers: Sequence[JsonObject | None]) -> Consensus:
