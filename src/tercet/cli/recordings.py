@@ -14,8 +14,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.session import SessionStatus
 from tercet.engine.session_reader import list_rows
 from tercet.journal.protocol import Journal
-from tercet.replay.recording import Recording, load
-from tercet.replay.sources import load_bundle, load_run
+from tercet.replay.recording import Recording, load, load_bundle, load_run
 
 Runs: TypeAlias = Annotated[
     list[str] | None,

@@ -104,7 +104,7 @@ def _tool(state: State, step: str) -> str:
 
 
 def cluster(placed: Iterable[Placed], *, alike: float = ALIKE) -> tuple[Insight, ...]:
-    """What corrections come to, the most frequent first."""
+    """Return the insights of corrections, the most frequent first."""
     groups: dict[Blame, list[list[Placed]]] = {}
     for each in sorted(placed, key=_age):
         clusters = groups.setdefault(each.blame, [])
