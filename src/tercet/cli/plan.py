@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tercet.cli.case_view import report_on, rules_json, show_rules, show_warnings
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import (
@@ -19,7 +20,6 @@ from tercet.cli.options import (
 )
 from tercet.cli.plan_view import dot, show_proposal
 from tercet.cli.proposal import propose
-from tercet.cli.rules_view import report_on, rules_json, show_rules, show_warnings
 from tercet.cli.run import Models, Planner
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.stores import StoreUrl
