@@ -157,12 +157,12 @@ def _compensation(shown: JsonObject) -> CompensationView | None:
     undo = as_object(shown.get("compensation"))
     if shown.get("no_compensation"):
         return CompensationView(
-            tool="", params={}, sources={}, note=f"there is no way back: {shown['no_compensation']}"
+            tool="", params={}, sources={}, note=f"it cannot be compensated: {shown['no_compensation']}"
         )
     if not undo:
         is_final = shown.get("reversibility") == "irreversible"
         return (
-            CompensationView(tool="", params={}, sources={}, note="it cannot be taken back")
+            CompensationView(tool="", params={}, sources={}, note="it cannot be compensated")
             if is_final
             else None
         )
@@ -204,7 +204,7 @@ class EarlierCallView:
     step: str
     at: int
     outcome: str
-    """What became of it, in words; empty where it was done."""
+    """Its outcome in words; empty where it was done."""
     is_repeat: bool
     """Whether the tool allows it once in a period only."""
     is_identical: bool
@@ -335,7 +335,7 @@ class NeedView:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """What a person answered."""
+    """An answer of a person."""
 
     who: str
     roles: tuple[str, ...]
@@ -387,7 +387,7 @@ class GateView:
     question: str
     is_open: bool
     state: str
-    """What became of it, with everybody whose answer counted."""
+    """Its state, with everybody whose answer counted."""
     tone: Tone
     at: int
     expires: int
@@ -420,7 +420,7 @@ class GateView:
     trusted_roles: tuple[str, ...] | None
     """The roles whose entered value is trusted; None where the gate does not say."""
     more: JsonObject
-    """What else was shown."""
+    """The other values that were shown."""
 
 
 def gate_view(
