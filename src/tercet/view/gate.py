@@ -345,13 +345,20 @@ class AnswerView:
     after_ms: int
     login: str
     """The login that they answered from, as words to follow their name."""
-    auth: str
+    signed_in: str
+    """How they were authenticated."""
     changes: JsonObject
     note: str
     value: Any
     digest: str
     is_bound: bool
     """Whether the answer is bound to what the gate showed."""
+
+
+def _signed_in(answer: Answer | e.GateAnswered) -> str:
+    if answer.simulated_by:
+        return f"simulated: login {answer.simulated_by} acted as {answer.actor}"
+    return f"signed in: {answer.auth}{f', login {answer.login}' if answer.login else ''}"
 
 
 def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
@@ -363,7 +370,7 @@ def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
         at=answer.at,
         after_ms=max(0, answer.at - gate.at),
         login=login_words(answer.login, answer.simulated_by),
-        auth=answer.auth,
+        signed_in=_signed_in(answer),
         changes=answer.changes,
         note=answer.note,
         value=getattr(answer, "value", None),
