@@ -19,9 +19,9 @@ from quality.repair.plants import (
     proportional_campaign,
     record,
 )
-from tercet.cli.figure import Band, Dots, Line, Mark, Panel, draw
 from tercet.contracts.control import ControlSpec
 from tercet.quality.control import predict
+from tercet.view.chart import Band, Dots, Line, Mark, Panel, draw
 
 PICTURE = Path(__file__).resolve().parent / "images" / "control.svg"
 BLUE, ORANGE, RED, GREY = "#0b7285", "#e67700", "#c92a2a", "#868e96"

@@ -93,12 +93,12 @@ from tercet.models.model import Model
 from tercet.models.opening import open_model
 from tercet.packs.pack import Pack
 from tercet.replay.agents import Agents, Recalls
-from tercet.replay.outcome import ReplayReport
+from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
-from tercet.replay.sources import load_run
 from tercet.tools import ToolContext
 from tercet.tools.tool import Lines
+from tercet.view.replay import ReplayReport
 
 _WHILE_OPEN = frozenset(
     ("journal", "_desk", "_gateway", "_breakers", "_board", "_keeper", "_subscription", "_watchdog")

@@ -342,14 +342,14 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_o
     session = session_of(handed_over)
     done = tercet("sessions", "resume", session, "--pack", BAKERY)
     assert done.code == 5
-    assert "✗ bake was not taken back: bread cannot be unbaked" in done.out
+    assert "✗ bake was not compensated: bread cannot be unbaked" in done.out
     assert f"    tercet sessions settle {session} bake --note 'what you did'\n" in done.out
     shown = tercet("sessions", "show", session, "--json").json
     assert shown["rollback"]["requires_manual_intervention"] is True
     assert tercet("sessions", "prune", "--older-than", "1ms", "--json").json["pruned"] == 0
     settled = tercet("sessions", "settle", session, "bake", "--note", "ate it", "--json").json
     assert (settled["actor"], settled["left"]) == ("agt_support", [])
-    assert "bake was not taken back, settled by agt_support" in tercet("sessions", "show", session).out
+    assert "bake was not compensated, settled by agt_support" in tercet("sessions", "show", session).out
     assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "already_settled")
     assert code_of(tercet("sessions", "settle", session, "look", "--json")) == (2, "nothing_to_settle")
     asyncio.run(_let_go(session))
@@ -389,5 +389,5 @@ def test_effects_are_taken_back_or_kept_as_somebody_decides(
     done = office.tercet("sessions", "resume", session_of(asked_back), "--pack", POST)
     assert done.code == 5
     is_back = choice == "compensate"
-    assert ("✓ send was taken back" if is_back else "What it did was kept.") in done.out
+    assert ("✓ send was compensated" if is_back else "What it did was kept.") in done.out
     assert office.sent() == ["sent box 7", "recalled box 7"][: 1 + is_back]

@@ -322,7 +322,7 @@ def test_an_attack_is_told_with_what_broke_the_outputs() -> None:
     assert told[1] == "✗ no answer: nobody is there"
     assert all(map(is_inert, told))
     stood = e.OutputsAttacked(at=0, number=0, tool="try.it", tried=tried[1:])
-    assert headline(stood).plain == "✓ attack try.it: it stood 1 edge case"
+    assert headline(stood).plain == "✓ attack try.it: it withstood 1 edge case"
     short = e.OutputsAttacked(at=0, number=0, tool="try.it", error="no calls are left")
     assert headline(short).plain.endswith("not all was tried: no calls are left")
 

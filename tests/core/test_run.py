@@ -11,7 +11,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.run import OF_EVERY_STEP
 from tercet.core.state import State
-from tercet.replay.sources import load_bundle
+from tercet.replay.recording import load_bundle
 
 FILES = sorted((Path(__file__).parents[1] / "histories").rglob("*.tercet"))
 PARTS = attrgetter("plan", "undo", "extended", "learned", "facts", "entered", "changed", "earlier")

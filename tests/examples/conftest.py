@@ -12,8 +12,8 @@ import pytest
 
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
+from tercet.replay.recording import list_rows
 from tercet.replay.replay import replay
-from tercet.replay.sources import list_rows
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.opening import open_journal
 from tercet.packs import Pack
-from tercet.replay.sources import list_rows
+from tercet.replay.recording import list_rows
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = [

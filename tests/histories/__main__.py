@@ -22,7 +22,7 @@ from histories.stories import STORIES
 from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.bundle.exporting import export_run
-from tercet.replay.sources import load_bundle
+from tercet.replay.recording import load_bundle
 
 
 def record(name: str, folder: Path) -> Path:

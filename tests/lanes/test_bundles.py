@@ -15,9 +15,8 @@ from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.reading import open_bundle
-from tercet.replay.recording import Recording
+from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
-from tercet.replay.sources import load_bundle
 from tercet.tools import ToolContext
 
 from .rooms import ASK, LOOK_UP, RESEARCH, children, lane_step, pack_with_lanes, plan, template

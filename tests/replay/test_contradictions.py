@@ -17,10 +17,9 @@ from tercet.core import events as e
 from tercet.journal.chain import ZERO, link
 from tercet.replay.bundle.verifying import verify_bundle
 from tercet.replay.bundle.writing import BundleWriter
-from tercet.replay.outcome import Difference
-from tercet.replay.recording import Recording
+from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
-from tercet.replay.sources import load_bundle
+from tercet.view.replay import Difference
 
 from .archive import make, split
 

@@ -24,12 +24,12 @@ from tercet.critic.pluggable.critic import is_pure
 from tercet.critics import Critic, CriticResult, Decision, Engine, SelfReflectionCritic, critic
 from tercet.replay.agents import Agents
 from tercet.replay.guard import IoRefused
-from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.testing.clock import VirtualClock
 from tercet.tools import Tool
+from tercet.view.replay import ReplayReport
 
 FINAL = Decision.final({"said": "done"})
 

@@ -16,9 +16,9 @@ from tercet.contracts.request import Actor
 from tercet.core import codec, messages
 from tercet.core import events as e
 from tercet.journal.memory import MemoryJournal
-from tercet.replay.outcome import Difference
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
+from tercet.view.replay import Difference
 
 
 def told(workshop: Workshop, name: str) -> Recording:

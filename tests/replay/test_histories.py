@@ -9,8 +9,8 @@ import pytest
 
 from histories.__main__ import record
 from histories.stories import STORIES
+from tercet.replay.recording import load_bundle
 from tercet.replay.replay import replay_recording
-from tercet.replay.sources import load_bundle
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 FILES = sorted(HISTORIES.rglob("*.tercet"))

@@ -26,9 +26,8 @@ from tercet.journal.protocol import CheckpointKind, StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.policy import schemas
 from tercet.replay.comparison import LONGEST, brief
-from tercet.replay.recording import Recording, load
+from tercet.replay.recording import Recording, load, load_bundle
 from tercet.replay.replay import replay, replay_recording
-from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
 
 from .archive import make_small, put_in

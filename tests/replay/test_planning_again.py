@@ -19,9 +19,9 @@ from tercet.core import events as e
 from tercet.engine.models.planners import TemplatePlanner
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
-from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.recording import Recording, load
 from tercet.replay.replay import replay_recording
+from tercet.view.replay import Difference, ReplayReport
 
 _E = TypeVar("_E", bound=e.Event)
 

@@ -22,10 +22,9 @@ from tercet.journal.protocol import StoredCheckpoint
 from tercet.packs.pack import Pack
 from tercet.replay.answers import RECORDED
 from tercet.replay.bundle.exporting import export_run
-from tercet.replay.recording import Recording, load
+from tercet.replay.recording import Recording, load, load_bundle
 from tercet.replay.replay import replay, replay_many, replay_recording
 from tercet.replay.rules import RuleSource
-from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import what_if
 from tercet.runtime import RuntimeOptions
 

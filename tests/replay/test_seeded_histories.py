@@ -21,9 +21,8 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.engine import sessions
 from tercet.packs.pack import Pack
-from tercet.replay.recording import Recording
+from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
-from tercet.replay.sources import load_bundle
 
 pytestmark = pytest.mark.slow
 SCREENED = Behaviour.OUTPUTS_SCREENED

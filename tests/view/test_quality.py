@@ -246,11 +246,11 @@ def test_edge_cases_and_samples_stand_in_their_turn(workshop: Workshop) -> None:
     assert (card.kind, card.tool, card.tone) == ("outputs_attacked", "try.it", "bad")
     assert card.summary.endswith(" of 12 edge cases broke it")
     assert "ZeroDivisionError" in card.findings[0].text
-    assert (second.tests[0].summary, second.tests[0].tone) == ("it stood 12 edge cases", "good")
+    assert (second.tests[0].summary, second.tests[0].tone) == ("it withstood 12 edge cases", "good")
     assert "<h4>Edge cases</h4>" in render(page)
     what = [each.text for each in page.events]
     assert "3 samples of draft agree at 1; number 1 is taken" in what
-    assert "attack try.it: it stood 12 edge cases" in what
+    assert "attack try.it: it withstood 12 edge cases" in what
 
 
 def test_a_change_after_which_the_same_test_fails_is_not_told_as_a_repair(workshop: Workshop) -> None:

@@ -62,7 +62,7 @@ def test_a_gate_is_told_with_what_was_seen_and_what_it_bound(workshop: Workshop)
     assert [(each.name, each.value, each.is_authority) for each in seen.parameters] == [("n", "pay", True)]
     assert FACT in seen.parameters[0].source
     assert seen.compensation is not None
-    assert seen.compensation.text == "there is no way back: it is gone"
+    assert seen.compensation.text == "it cannot be compensated: it is gone"
     assert (reply.who, reply.word) == ("bob", "approved")
     assert (reply.roles, reply.note, reply.digest, reply.is_bound) == (("boss",), "go on", seen.digest, True)
     assert seen.digest == case.state.answers[0].digest

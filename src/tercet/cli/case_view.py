@@ -1,4 +1,4 @@
-"""A reviewed plan on the screen: the plan as a tree, and the verdict with its remedy at the step that it is about."""
+"""A reviewed plan on the screen: the plan as a tree, the verdict with its remedy at its step, and the rules that applied."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
 from tercet.contracts.verdict import Refusal, Verdict
+from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
 
 MOST_FINDINGS = 6
@@ -30,7 +31,7 @@ MOST_FINDINGS = 6
 
 
 def show_case(screen: Screen, case: Case, *, name: str) -> None:
-    """Prints a reviewed plan; `name` is the file that it came from."""
+    """Print a reviewed plan; `name` is its file."""
     show_frame(screen, case, "stdin" if name == STDIN else PurePath(name).name)
     screen.say()
     _show_plan(screen, case)
@@ -39,7 +40,7 @@ def show_case(screen: Screen, case: Case, *, name: str) -> None:
 
 
 def show_frame(screen: Screen, case: Case, name: str) -> None:
-    """Prints what a plan is judged by, and what it is called."""
+    """Print the pack, the decision and the name of a plan."""
     compiled, spec, plan = case.compiled, case.spec, case.plan
     snapshot = f", snapshot {printable(compiled.snapshot, 80)}" if compiled.snapshot else ", no evidence"
     rows = {
@@ -52,7 +53,7 @@ def show_frame(screen: Screen, case: Case, name: str) -> None:
 
 
 def _show_plan(screen: Screen, case: Case) -> None:
-    """The tree, each finding at its step; then the findings about the plan as a whole, or about steps not shown."""
+    """Print the tree, each finding at its step; then the findings about the whole plan, or about steps not shown."""
     first, others = _findings(case.verdict)
     at_step: dict[int | None, list[Refusal]] = defaultdict(list)
     for refusal in others[:MOST_FINDINGS]:
@@ -71,7 +72,7 @@ def _show_plan(screen: Screen, case: Case) -> None:
 
 
 def _findings(verdict: Verdict) -> tuple[Refusal | None, list[Refusal]]:
-    """The refusal that decided, and the others but for those that say the same once more."""
+    """Return the decisive refusal, and the others without repetitions."""
     if not verdict.refusals:
         return None, []
     first, *others = verdict.refusals
@@ -110,7 +111,7 @@ def _mark(*, ok: bool, is_offending: bool) -> tuple[str, str]:
 
 
 def show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
-    """The refusal that decided, with where the value came from and what to do."""
+    """Print the decisive refusal, with the source of the value and the remedy."""
     reason = refusal.reason
     for source in refusal.sources:
         # The screen has a line of its own for what the published reason says in one.
@@ -128,7 +129,7 @@ def _show_finding(screen: Screen, refusal: Refusal, rest: str) -> None:
 
 
 def show_refusals(screen: Screen, verdict: Verdict) -> None:
-    """Prints the refusal that decided, and the first of the others, one below the other."""
+    """Print the decisive refusal, and the first of the others."""
     first, others = _findings(verdict)
     if first is not None:
         show_decisive(screen, first, "")
@@ -144,7 +145,7 @@ def _show_rest(screen: Screen, others: Sequence[Refusal]) -> None:
 
 
 def show_verdict(screen: Screen, case: Case) -> None:
-    """Prints whether a plan may run, and what it waits for."""
+    """Print whether a plan may run, and the gates that it waits for."""
     verdict = case.verdict
     if verdict.ok:
         line = Text.assemble(("✓ verified: ", "bold green"), printable("; ".join(verdict.reasons)))
@@ -167,7 +168,7 @@ def show_verdict(screen: Screen, case: Case) -> None:
 
 
 def _show_wait(screen: Screen, wait: Wait) -> None:
-    """One line for an approval: whether it is certain, at which step, which gate, and why."""
+    """Print one line for an approval: whether it is certain, the step, the gate and the reason."""
     word = "waits" if wait.is_certain else "may wait"
     where = "outputs" if wait.step is None else f"step {wait.step}"
     gate = printable(wait.gate, 120) if wait.gate else "anybody but the owner"
@@ -192,7 +193,7 @@ MOST_PARAMETERS = 6
 
 
 def headline(index: int, step: Step, compiled: CompiledContext) -> Text:
-    """Position, id unless it only repeats the position, tool and effective mode."""
+    """Return position, id (unless it repeats the position), tool and effective mode."""
     line = Text.assemble((f"{index}  ", "dim"), ("" if step.id == f"s{index}" else f"{step.id}  ", "bold"))
     if step.tool is None:
         return line.append(step.kind, style="dim")
@@ -207,7 +208,7 @@ def headline(index: int, step: Step, compiled: CompiledContext) -> Text:
 def details(
     index: int, step: Step, compiled: CompiledContext, *, beside: Sequence[str], gates: Sequence[str] | None
 ) -> Iterator[tuple[str, str]]:
-    """What else is worth knowing, as pairs of a word and a text.
+    """Yield details of a step as pairs of a label and a text.
 
     `beside` are the steps it also waits for; `gates` are those that the critic demands, None if it did not get so far.
     """
@@ -244,3 +245,76 @@ def _parameter(name: str, value: Any) -> str:
     if reference.kind == "evidence" and (ref := parse_ref(reference.target)):
         return f"{shown} ← {printable(f'{ref.classification}:{ref.key}#{reference.pointer}', LONGEST_VALUE)}"
     return f"{shown} ← {printable(reference.text, LONGEST_VALUE)}"
+
+
+# --- rules ---
+
+
+MOST_RULES = 30
+"""How many rules are shown; JSON has them all."""
+
+_PHRASES = {
+    "holds": "holds for {}",
+    "refuses": "refuses {}",
+    "waits": "{} waits",
+    "grants": "approves {}",
+    "later": "decided when {} runs",
+    "applies": "checked for {}",
+}
+
+
+def report_on(case: Case) -> RuleReport:
+    """Return which rules apply to a reviewed plan."""
+    return report_rules(case.context, case.compiled, case.spec, case.reviewed)
+
+
+def rules_json(report: RuleReport) -> dict[str, Any]:
+    """Return the rules and the warnings as JSON."""
+    return {
+        "rules": [use.model_dump(mode="json") for use in report.rules],
+        "warnings": [
+            {"code": "irreversible_before_gate", "step": e.step, "message": e.message, "remedy": e.remedy}
+            for e in report.early_effects
+        ],
+    }
+
+
+def show_rules(screen: Screen, report: RuleReport) -> None:
+    """Print each rule with the steps that it applied to, or why it applied to none; rules that applied come first."""
+    if not report.rules:
+        return
+    screen.say()
+    screen.say(Text("rules", style="dim"))
+    for use in sorted(report.rules, key=lambda use: not use.applied)[:MOST_RULES]:
+        line = Text.assemble(_rule_mark(use), f"{use.kind} {printable(use.name, 80)}: {_rule_summary(use)}")
+        screen.put(line, first="  ", rest="      ")
+    if len(report.rules) > MOST_RULES:
+        more = f"… {count(len(report.rules) - MOST_RULES, 'more rule')}; --json lists them"
+        screen.put(Text(more, style="dim"), first="  ")
+
+
+def show_warnings(screen: Screen, report: RuleReport) -> None:
+    """Print the warnings about a plan that may run."""
+    for early in report.early_effects:
+        screen.put(Text(f"! {printable(early.message)}", style="yellow"), rest="  ")
+        screen.put(Text(f"→ {printable(early.remedy)}", style="dim"), first="  ", rest="    ")
+
+
+def _rule_mark(use: RuleUse) -> tuple[str, str]:
+    if any(each.outcome == "refuses" for each in use.applied):
+        return "✗ ", "bold red"
+    return ("✓ ", "green") if use.applied else ("· ", "dim")
+
+
+def _rule_summary(use: RuleUse) -> str:
+    if not use.applied:
+        return f"did not apply: {printable(use.not_applied)}"
+    shown = "; ".join(map(_at_step, use.applied[:3]))
+    more = len(use.applied) - 3
+    return f"{shown}; and {count(more, 'more step')}" if more > 0 else shown
+
+
+def _at_step(each: RuleAtStep) -> str:
+    who = printable(each.step, 64) if each.step else "the plan"
+    detail = f" ({printable(each.detail, 120)})" if each.detail and each.outcome != "holds" else ""
+    return f"{_PHRASES[each.outcome].format(who)}{detail}"

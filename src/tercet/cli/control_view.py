@@ -1,9 +1,9 @@
-"""Controllers on the screen: what they are, what is expected of them, and a chart of expected and recorded quality."""
+"""Controllers on the screen and as SVG: their parameters, and expected and recorded quality."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil, floor
+from math import ceil, floor, sqrt
 
 from rich.text import Text
 
@@ -12,6 +12,7 @@ from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction, NoiseFloor, StopReason
 from tercet.quality.control import LEAST_SAMPLE
+from tercet.view.chart import Band, Dots, Line, Mark, Panel, Point, draw
 
 ROWS = 10
 MOST_COLUMNS = 64
@@ -27,7 +28,7 @@ _ENDS = {
 
 
 def show_controls(screen: Screen, pack: str, readings: Sequence[Reading]) -> None:
-    """Prints every controller."""
+    """Print every controller."""
     screen.put(printable(pack, 120), first=f"{'pack':<10}")
     for reading in readings:
         screen.say()
@@ -57,20 +58,20 @@ def _facts(reading: Reading) -> Iterator[tuple[str, Text | str]]:
         "model",
         f"a repair brings {_number(spec.gain)} of its intensity, give or take {_number(spec.sigma)}",
     )
-    yield "expected", _told(reading.start, expected)
+    yield "expected", _predicted(reading.start, expected)
     if expected.choice is not None:
         yield "", _choice(expected)
     if expected.floor is not None and spec.sigma:
         yield "noise", _floor(expected.floor)
     yield "recorded", _recorded(reading)
     if reading.fitted is not None:
-        yield "fitted", _told(reading.start, reading.fitted)
+        yield "fitted", _predicted(reading.start, reading.fitted)
         if reading.fitted.floor is not None and reading.fitted.floor.is_above_epsilon:
             yield "", _floor(reading.fitted.floor)
 
 
 def _number(value: float) -> str:
-    """A number for people, to three places."""
+    """Return a number to three places."""
     return f"{round(value, 3):,}".removesuffix(".0")
 
 
@@ -81,7 +82,7 @@ def _setpoint(reading: Reading) -> str:
     return ", ".join(f"{printable(name, 40)} {_number(wanted)}" for name, wanted in setpoint.items())
 
 
-def _told(start: float, prediction: ControlPrediction) -> Text:
+def _predicted(start: float, prediction: ControlPrediction) -> Text:
     mark = ("✓ ", "green") if prediction.is_reached else ("✗ ", "red")
     repairs = count(prediction.iterations, "repair")
     formula = "" if prediction.k_star is None else f", k* {prediction.k_star}"
@@ -97,15 +98,15 @@ def _choice(prediction: ControlPrediction) -> str:
         needed = prediction.cost_to_reach
         return f"it would need {_number(needed)}; so it fails" if needed is not None else "it fails"
     changed = {"epsilon": choice.epsilon, "kp": choice.kp}
-    told = ", ".join(f"{name} {_number(value)}" for name, value in changed.items() if value is not None)
-    return f"so it is done with {told}: {count(choice.iterations or 0, 'repair')} for {_number(choice.cost or 0.0)}"
+    text = ", ".join(f"{name} {_number(value)}" for name, value in changed.items() if value is not None)
+    return f"so it is done with {text}: {count(choice.iterations or 0, 'repair')} for {_number(choice.cost or 0.0)}"
 
 
 def _floor(found: NoiseFloor) -> Text:
-    told = f"keeps quality at about {_number(found.best_quality)} (mean square error {found.mean_square:.3g})"
+    text = f"keeps quality at about {_number(found.best_quality)} (mean square error {found.mean_square:.3g})"
     if found.is_above_epsilon:
-        return Text.assemble(("✗ ", "red"), f"{told}: repairs alone will not do")
-    return Text.assemble(("✓ ", "green"), told)
+        return Text.assemble(("✗ ", "red"), f"{text}: repairs alone will not do")
+    return Text.assemble(("✓ ", "green"), text)
 
 
 def _recorded(reading: Reading) -> str:
@@ -120,7 +121,7 @@ def _recorded(reading: Reading) -> str:
 
 
 def _show_chart(screen: Screen, reading: Reading) -> None:
-    """Quality by repairs: a line for what is expected, squares for what was recorded, dots from where it is accepted."""
+    """Quality by repairs: a line for expected quality, squares for recorded quality, dots for the limit of acceptance."""
     expected, mean = reading.qualities(reading.expected), reading.mean
     values = [*expected, *mean, reading.accepted_from, reading.spec.target]
     low, high = floor(min(values) * 10) / 10, ceil(max(values) * 10) / 10
@@ -187,27 +188,95 @@ class Canvas:
 
     @property
     def width(self) -> int:
-        """How many dots it is wide."""
+        """Its width in dots."""
         return self.columns * 2
 
     @property
     def height(self) -> int:
-        """How many dots it is high."""
+        """Its height in dots."""
         return self.rows * 4
 
     def dot(self, x: int, y: int) -> None:
-        """Sets a dot; the first one is at the top left."""
+        """Set a dot; the first one is at the top left."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self._cells[y // 4][x // 2] |= _DOTS[y % 4][x % 2]
 
     def line(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Sets the dots of a straight line."""
+        """Set the dots of a straight line."""
         (x0, y0), (x1, y1) = start, end
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
         for number in range(steps + 1):
             self.dot(round(x0 + (x1 - x0) * number / steps), round(y0 + (y1 - y0) * number / steps))
 
     def letter(self, row: int, column: int) -> str:
-        """The letter at a place; a blank where nothing is set."""
+        """Return the letter at a place; a blank where nothing is set."""
         dots = self._cells[row][column]
         return chr(_EMPTY | dots) if dots else " "
+
+
+# --- as SVG ---
+
+
+EXPECTED, FITTED, RECORDED, LIMIT = "#0b7285", "#9c36b5", "#e67700", "#c92a2a"
+MOST_COURSES = 200
+"""How many recorded outputs are drawn one by one."""
+
+
+def draw_controls(pack: str, readings: Sequence[Reading]) -> str:
+    """Return the charts of all controllers as SVG."""
+    return draw(
+        [_panel(pack, reading) for reading in readings], columns=min(2, len(readings)), size=(520, 360)
+    )
+
+
+def _panel(pack: str, reading: Reading) -> Panel:
+    expected = reading.qualities(reading.expected)
+    courses = list(reading.courses.values())[:MOST_COURSES]
+    values = [*expected, *reading.mean, *(y for course in courses for y in course), reading.spec.target]
+    low, high = (
+        floor(min(values) * 10) / 10,
+        max(ceil(max(values) * 10) / 10, floor(min(values) * 10) / 10 + 0.1),
+    )
+    last = max([len(expected), len(reading.mean), *map(len, courses), 2]) - 1
+    seen = (
+        f"; {count(reading.repairs, 'repair')} of {count(len(courses), 'output')} recorded" if courses else ""
+    )
+    return Panel(
+        title=f"{pack}, {reading.task_class}",
+        note=f"kp {reading.expected.kp:.4g}, stable below {reading.expected.kp_bound:.4g}{seen}",
+        x_label="repairs",
+        y_label="quality",
+        x_range=(0, last),
+        y_range=(low, high),
+        x_ticks={number: str(number) for number in range(0, last + 1, -(-last // 10))},
+        y_ticks={tick / 10: f"{tick / 10:.1f}" for tick in range(round(low * 10), round(high * 10) + 1)},
+        marks=list(_marks(reading, courses, last)),
+    )
+
+
+def _marks(reading: Reading, courses: Sequence[Sequence[float]], last: int) -> Iterator[Mark]:
+    expected = _points(reading.qualities(reading.expected))
+    spread = sqrt(reading.expected.floor.mean_square) if reading.expected.floor else 0.0
+    if spread:
+        lower, upper = [(x, y - spread) for x, y in expected], [(x, y + spread) for x, y in expected]
+        yield Band(lower=lower, upper=upper, colour=EXPECTED, name="what noise does to it")
+    for course in courses:
+        yield Line(points=_points(course), colour=RECORDED, width=1.0, opacity=0.25)
+    accepted = reading.accepted_from
+    yield Line(
+        points=[(0, accepted), (last, accepted)],
+        colour=LIMIT,
+        width=1.5,
+        is_dashed=True,
+        name="accepted from",
+    )
+    yield Line(points=expected, colour=EXPECTED, width=2.5, name="expected")
+    if reading.fitted is not None:
+        fitted = _points(reading.qualities(reading.fitted))
+        yield Line(points=fitted, colour=FITTED, is_dashed=True, name="expected, as recorded")
+    if courses:
+        yield Dots(points=_points(reading.mean), colour=RECORDED, radius=4.0, name="recorded, mean")
+
+
+def _points(qualities: Sequence[float]) -> list[Point]:
+    return [(float(number), quality) for number, quality in enumerate(qualities)]

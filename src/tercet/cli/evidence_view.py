@@ -169,7 +169,7 @@ def _show_line(screen: Screen, fact: Fact, score: float | None = None) -> None:
 
 
 def _labels(fact: Fact) -> str:
-    """What must not be overlooked: trust, expiry, and the place in the document."""
+    """Return trust, expiry, and the place in the document."""
     evidence, citation = fact.evidence, fact.citation
     parts = [str(evidence.trust)]
     if evidence.expires_at is not None:
@@ -181,7 +181,7 @@ def _labels(fact: Fact) -> str:
 
 
 def _gist(content: Any) -> str:
-    """What a fact says, on one line."""
+    """Return the content of a fact on one line."""
     fields = as_object(content)
     text = fields.get("text") if fields is not None else None
     return " ".join(text.split()) if isinstance(text, str) else value_text(content)

@@ -68,7 +68,7 @@ def _cells(proposal: Proposal, index: int, *, is_critical: bool) -> Iterator[str
 
 
 def _rows(proposal: Proposal) -> dict[str, str]:
-    """What is said below the table, by its label; empty where there is nothing to say."""
+    """Return the rows below the table by label; empty where there is nothing to show."""
     timed = proposal.schedule
     return {
         "asked": _cost_text(proposal.cost) if proposal.cost else "",
@@ -83,7 +83,7 @@ def _rows(proposal: Proposal) -> dict[str, str]:
 
 
 def _cost_text(cost: ModelCost) -> str:
-    """What asking language models took."""
+    """Return the cost of asking language models."""
     calls = count(cost.calls, "call")
     names = printable(", ".join(cost.models), 200)
     return f"{names}: {calls}, {cost.tokens:,} tokens, {amount_text('cost_microcents', cost.cost_microcents)}"
@@ -120,7 +120,7 @@ def _size(number: int) -> str:
 
 
 def dot(proposal: Proposal) -> str:
-    """The plan as a graph: arrows lead to whoever waits, the critical path is bold, and causal links are dashed."""
+    """The plan as a graph: arrows lead to the waiting steps, the critical path is bold, and causal links are dashed."""
     plan, path = proposal.plan, proposal.schedule.critical_path
     critical = {*path, *pairwise(path)}
     lines = ["digraph plan {", "  rankdir=LR;", "  node [shape=box];"]

@@ -8,17 +8,17 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.figure import FAINT, INK, STYLE, draw_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.exit import FEATURES, Weights
 from tercet.quality.exit.calibration import Bin, Reliability
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
+from tercet.view.chart import FAINT, INK, STYLE, draw_text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What was learned, and how good it is."""
+    """Fitted weights, and their reliability."""
 
     weights: Weights
     before: Reliability
@@ -27,7 +27,7 @@ class Calibration:
     """With fitted weights, each on outcomes that it was not fitted to."""
     task_class: str | None = None
     in_force: Weights | None = None
-    """What runs of the task class went by until now, if somebody had put other than the usual weights into force."""
+    """The weights in force for the task class until now, if they are not the default ones."""
     applied: str = ""
     """Under which name the fitted weights were put into force; empty where they were not."""
 
@@ -184,5 +184,5 @@ def _legend(before: Reliability, after: Reliability) -> Iterator[str]:
     for row, (name, found, colour) in enumerate((("before", before, _BEFORE), ("fitted", after, _AFTER))):
         y = _HEIGHT - 30 + 18 * row
         yield f'<circle cx="{_LEFT + 6}" cy="{y - 4}" r="5" fill="{colour}"/>'
-        told = f"{name}: Brier score {found.brier:.4f}, calibration error {found.ece:.4f}"
-        yield draw_text(_LEFT + 18, y, told, kind="small")
+        text = f"{name}: Brier score {found.brier:.4f}, calibration error {found.ece:.4f}"
+        yield draw_text(_LEFT + 18, y, text, kind="small")

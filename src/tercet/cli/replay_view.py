@@ -1,4 +1,4 @@
-"""What replay and what-if found, on the screen."""
+"""The results of replay and what-if on the screen."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.text import Text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, json_text, printable
 from tercet.contracts.behaviour import CURRENT
-from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.what_if import JudgedAs, Rejudged, VerdictChange, WhatIfReport
+from tercet.view.replay import Count, Difference, ReplayReport
 
 MOST = 50
 """Of more runs, only those that differ are shown."""
@@ -19,7 +19,7 @@ MOST = 50
 
 @dataclass
 class Tally:
-    """What came of runs that are judged one after the other; those that nobody will be shown are counted and let go of."""
+    """The results of runs that are judged one after the other; those that are not shown are only counted."""
 
     is_whole: bool
     """Whether every run will be shown, and not only those that differ."""
@@ -51,10 +51,10 @@ def show_replayed(screen: Screen, tally: Tally) -> None:
 
 
 def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> None:
-    told = (
+    text = (
         f"{report.outcome}  {printable(report.session_id, 80)}  {printable(report.pack, 80)}, {report.status}"
     )
-    screen.conclude(told, is_good=report.is_equal)
+    screen.conclude(text, is_good=report.is_equal)
     if report.difference is not None:
         show_difference(screen, report.difference)
     if is_alone:
@@ -98,9 +98,9 @@ def show_what_if(screen: Screen, report: WhatIfReport) -> None:
     for run in report.runs:
         if run.outcome != "unchanged":
             _show_rejudged(screen, run)
-    told = f"{count(len(report.runs), 'run')} under {printable(report.pack, 80)}: {report.changed:,} changed, {report.unchanged:,} unchanged"
+    text = f"{count(len(report.runs), 'run')} under {printable(report.pack, 80)}: {report.changed:,} changed, {report.unchanged:,} unchanged"
     unreadable = f", {report.unreadable:,} unreadable" if report.unreadable else ""
-    screen.conclude(f"{told}{unreadable}", is_good=report.is_unchanged)
+    screen.conclude(f"{text}{unreadable}", is_good=report.is_unchanged)
 
 
 def _show_rejudged(screen: Screen, run: Rejudged) -> None:

@@ -143,7 +143,7 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
         return
     mark, tone, _ = STEPS[step.status]
     name, tool = printable(step_text(undo.name)), printable(undo.tool, 80)
-    progress = "taken back" if step.status == "done" else progress_text(step, None, is_over=False)
+    progress = "compensated" if step.status == "done" else progress_text(step, None, is_over=False)
     screen.put(
         Text.assemble(
             (f"{mark} ", STYLES[tone]), (f"{name}  ", "bold"), tool, (f"  {printable(progress, 400)}", "dim")
@@ -262,7 +262,7 @@ _MOST_LINES = 60
 _INVITATIONS: dict[Standing, str] = {
     "waiting": "Look, answer, and then resume:",
     "paused": "Go on with:",
-    "escalated": "Look, and decide how it goes on; to try again as it stands, resume:",
+    "escalated": "Look, and decide how it goes on; to try again unchanged, resume:",
     "ending": "It ends when it is resumed:",
     "in progress": "Go on with:",
 }

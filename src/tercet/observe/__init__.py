@@ -1,4 +1,4 @@
-"""Observing: what runs did, told as spans, metrics and logs.
+"""Telemetry: spans, metrics and logs of runs.
 
 Everything here is made of the journal's events and their recorded times. The pure part (`spans`, `tally`, `figures`,
 `sampling`, `lines`) reads no clock; the rest hands its results to a collector, a Prometheus server or a file, from a thread of

@@ -1,4 +1,4 @@
-"""What spans and logs say of an event: names, counts, sizes and code words, and never a value.
+"""The attributes of events in spans and logs: names, counts, sizes and code words, and never a value.
 
 Parameters, results, outputs, reasons, notes, prompts, answers and people's names stay in the journal; `tercet.seq` is the
 position at which whoever may read it finds them. Hashes of parameters are left out too: that of an account number is
@@ -29,7 +29,7 @@ _TOLD = frozenset(
     {"attempt", "how", "code", "outcome", "kind", "answer", "action", "turn", "count", "iterations", "step",
      "gate", "epoch", "steps", "policy", "reconciled", "latency", "tokens", "cost"}
 )  # fmt: skip
-"""The fields of events that are told as they are: numbers, and words of the runtime or of the pack."""
+"""The fields of events that are exported as they are: numbers, and words of the runtime or of the pack."""
 
 
 def short(name: str) -> str:
@@ -38,7 +38,7 @@ def short(name: str) -> str:
 
 
 def word(code: str) -> str:
-    """A code word, which tools may give as well; what is none is not told."""
+    """Return a code word, which may come from a tool; anything else is left out."""
     return code if _WORD.fullmatch(code) else "other"
 
 
@@ -48,9 +48,9 @@ def action_of(event: e.Event) -> str:
 
 
 def of_start(start: e.SessionStarted) -> Attributes:
-    """What is known of a run from its start."""
+    """Return the attributes of a run at its start."""
     name, _, version = str(start.pack).partition("@")
-    told: Attributes = {
+    attrs: Attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": name,
         "gen_ai.agent.version": version,
@@ -66,12 +66,12 @@ def of_start(start: e.SessionStarted) -> Attributes:
     }
     for field in ("risk_tier", "planner", "shadow", "depth"):
         if value := getattr(start, field):
-            told[f"tercet.{field}"] = value
-    return told
+            attrs[f"tercet.{field}"] = value
+    return attrs
 
 
 def of_end(state: State) -> Attributes:
-    """What a run came to."""
+    """Return the attributes of a run at its end."""
     used = state.used
     return {
         "tercet.status": state.status,
@@ -86,7 +86,7 @@ def of_end(state: State) -> Attributes:
 
 
 def of_phase_end(event: e.PlanReviewed | e.RunReported | e.EvidenceRetrieved | e.Decomposed) -> Attributes:
-    """What a phase came to."""
+    """Return the attributes of a phase at its end."""
     match event:
         case e.PlanReviewed():
             verdict = event.verdict
@@ -103,7 +103,7 @@ def of_phase_end(event: e.PlanReviewed | e.RunReported | e.EvidenceRetrieved | e
 def of_intent(event: e.Intent, position: int) -> Attributes:
     """A call before it is made."""
     names = tuple(short(name) for name in sorted(event.params)[:_MOST_NAMES])
-    told: Attributes = {
+    attrs: Attributes = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": event.tool,
         "tercet.attempt": event.attempt,
@@ -111,35 +111,35 @@ def of_intent(event: e.Intent, position: int) -> Attributes:
         "tercet.params": names,
         "tercet.params.bytes": _size(event.params),
     }
-    return told if event.breaker == "CLOSED" else {**told, "tercet.breaker": event.breaker}
+    return attrs if event.breaker == "CLOSED" else {**attrs, "tercet.breaker": event.breaker}
 
 
 def of_complete(event: e.Complete) -> Attributes:
     """A call that happened."""
-    told: Attributes = {"tercet.outcome": "done"}
+    attrs: Attributes = {"tercet.outcome": "done"}
     if event.cost:
-        told["tercet.cost_microcents"] = event.cost
+        attrs["tercet.cost_microcents"] = event.cost
     if event.tokens:
-        told["tercet.tokens"] = event.tokens
-    # How large a blob is, nobody has to look up.
-    return told if event.blob else {**told, "tercet.result.bytes": _size(event.value)}
+        attrs["tercet.tokens"] = event.tokens
+    # The size of a blob is not looked up.
+    return attrs if event.blob else {**attrs, "tercet.result.bytes": _size(event.value)}
 
 
 def of_abort(event: e.Abort) -> Attributes:
-    """A call that did not happen, or of which nobody knows."""
+    """Return the attributes of a call that did not happen, or whose outcome is unknown."""
     return {"tercet.outcome": event.outcome, "tercet.retriable": event.retriable}
 
 
 def of_gate(event: e.GateOpened) -> Attributes:
     """A question to people."""
-    told: Attributes = {
+    attrs: Attributes = {
         "tercet.gate": event.gate,
         "tercet.gate.kind": event.kind,
         "tercet.gate.names": event.names,
     }
     if event.step:
-        told["tercet.step"] = short(event.step)
-    return told
+        attrs["tercet.step"] = short(event.step)
+    return attrs
 
 
 def of_question(event: e.ModelAsked) -> Attributes:
@@ -157,16 +157,16 @@ def of_question(event: e.ModelAsked) -> Attributes:
 
 def of_answer(event: e.ModelAnswered) -> Attributes:
     """A model's answer, by its length."""
-    told: Attributes = {
+    attrs: Attributes = {
         "gen_ai.usage.input_tokens": event.tokens_in,
         "gen_ai.usage.output_tokens": event.tokens_out,
         "tercet.cost_microcents": event.cost,
     }
     if not event.code:
-        told["gen_ai.response.finish_reasons"] = ("length" if event.cut else "stop",)
+        attrs["gen_ai.response.finish_reasons"] = ("length" if event.cut else "stop",)
     if event.model:
-        told["gen_ai.response.model"] = event.model.partition(":")[2].partition("@")[0] or event.model
-    return told
+        attrs["gen_ai.response.model"] = event.model.partition(":")[2].partition("@")[0] or event.model
+    return attrs
 
 
 def of_moment(event: e.Event) -> Attributes:
@@ -175,7 +175,7 @@ def of_moment(event: e.Event) -> Attributes:
 
 
 def facts_of(event: e.Event) -> dict[str, str | int | float]:
-    """What may be told of any event, by the names of its fields."""
+    """Return the exported fields of any event by name."""
     found: dict[str, str | int | float] = {}
     for name in _told_fields(type(event)):
         value = getattr(event, name)

@@ -25,7 +25,7 @@ class Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What many runs came to. A rate is None where there is nothing to divide by."""
+    """The figures of many runs. A rate is None where there is nothing to divide by."""
 
     runs: int
     ended: dict[str, int]
@@ -70,7 +70,7 @@ class Figures:
     loops_resumed: int
     """Times that a process went on with a run: after an answer or a pause, or because the one before had died."""
     actions_recovered: int
-    """Calls that were in flight then: their process had died, or was told to stop."""
+    """Calls that were in flight then: their process had died, or was asked to stop."""
     cost_microcents: dict[str, int]
     """By phase."""
     tokens: dict[str, int]
@@ -94,7 +94,7 @@ def figures(runs: Iterable[Recorded]) -> Figures:
 def count_run(tally: Tally, run: Recorded) -> None:
     """Count one recorded run."""
     if not run.events or not isinstance(run.events[0], e.SessionStarted):
-        return  # what another stream holds is no run
+        return  # another stream does not hold a run
     about = About.of(run.events[0])
     tally.add(about, run.events)
     for kind, size in run.checkpoints:

@@ -1,4 +1,4 @@
-"""The metrics by name: what each counts, and by which labels it is told apart.
+"""The metrics by name, with their meaning and labels.
 
 One name serves both worlds: `tercet.action_dispatched` at an OTLP collector is `tercet_action_dispatched_total` at a Prometheus
 server. No label holds anything that a plan, a person or a tool's result says: their values come from the pack and from
@@ -69,7 +69,7 @@ COUNTED = (
 RUN_SAMPLED = _counter("telemetry_run", "Runs that came to rest, by whether they are traced.", "is_traced")
 DROPPED = _counter("telemetry_dropped", "What was dropped since nobody took it in time.", "what")
 OWN = (RUN_SAMPLED, DROPPED)
-"""What telemetry counts of itself."""
+"""The metrics of telemetry itself."""
 
 SAFE_COMPLETION = "tercet.safe_completion"
 SAFE_COMPLETION_SECONDS = "tercet_safe_completion_seconds"

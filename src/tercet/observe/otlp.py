@@ -52,7 +52,7 @@ _PROVIDER = "CREDENTIAL_PROVIDER"
 
 
 class Collector:
-    """What a collector is sent: the spans of runs that came to rest, and the metrics now and then."""
+    """Sends the spans of runs that came to rest, and the metrics from time to time, to a collector."""
 
     def __init__(
         self,

@@ -49,14 +49,14 @@ class Endpoint:
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 class _Collected:
-    """What is asked for the metrics."""
+    """Return the metrics."""
 
     def __init__(self, tally: Tally, own: Tally) -> None:
         self._tally = tally

@@ -1,4 +1,4 @@
-"""Spans, woven from the events of a run: one tree of the run, its phases, steps, calls, gates and questions to models.
+"""Spans built from the events of a run: one tree of the run, its phases, steps, calls, gates and questions to models.
 
     run ─┬─ PLAN ── chat MODEL
          ├─ DECOMPOSE, RETRIEVE, REVIEW
@@ -8,8 +8,8 @@
          └─ VERIFY, CRITIQUE, REPAIR, COMMIT, FAIL, HALT
 
 Pure: times are those that were recorded, and ids come from the run and the position of the event with which a span
-begins. So it makes no difference who weaves, and when. No span outlives the one above it: whoever exports the end of a
-run exports everything that leads down to what is new.
+begins. So the result does not depend on the process. No span outlives its parent: an exporter of the end of a run exports
+every ancestor of what is new.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Span:
 
 
 def weave(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
-    """The spans that ended while this process carried a session, and those before it that nobody has exported.
+    """Return the spans that ended while this process had a session, and earlier ones that were not exported.
 
-    `wants` says whether a session that came to rest so is traced: where it was not, or where its process died, what
-    happened before is told now.
+    `wants` returns whether a session that came to rest in a state is traced: if it was not, or if its process died, the
+    earlier spans are exported now.
     """
     loom, known = _Loom(tenure.state), 0
     state, resting = State(), (0, State())
@@ -76,7 +76,7 @@ def weave(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: Tr
 
 
 def _is_told(state: State, wants: Callable[[State], bool]) -> bool:
-    """Whether a process that left a session so has exported what it knew."""
+    """Return whether a process that left a session in this state has exported its spans."""
     return state.status in ("paused", "awaiting_gate") and wants(state)
 
 
@@ -108,8 +108,8 @@ class _Loom:
             self._begin_phase(after)
         if after.is_over:
             self._leave_phase()
-            told = a.of_end(after)
-            self._end(RUN, "", "" if after.status == "completed" else after.status, told)
+            attrs = a.of_end(after)
+            self._end(RUN, "", "" if after.status == "completed" else after.status, attrs)
 
     # --- events ---
 
@@ -140,10 +140,10 @@ class _Loom:
         step = self._step(event.step)
         match event:
             case e.Intent() if event.tool:
-                told = a.of_intent(event, self._position)
-                self._begin(CALL, event.step, f"execute_tool {event.tool}", step.span_id, told)
+                attrs = a.of_intent(event, self._position)
+                self._begin(CALL, event.step, f"execute_tool {event.tool}", step.span_id, attrs)
             case e.Intent():
-                pass  # a note calls nobody
+                pass  # a note calls no tool
             case e.Complete() if (CALL, event.step) in self._open:
                 error = a.UNUSABLE if event.error else ""
                 self._end(CALL, event.step, error, a.of_complete(event))
@@ -168,9 +168,9 @@ class _Loom:
     def _model(self, event: e.ModelAsked | e.ModelAnswered) -> None:
         name = str(event.call)
         if isinstance(event, e.ModelAsked):
-            told = a.of_question(event)
-            called = f"chat {told[a.REQUEST_MODEL]}"
-            self._begin(MODEL, name, called, self._open[PHASE, ""].span_id, told)
+            attrs = a.of_question(event)
+            called = f"chat {attrs[a.REQUEST_MODEL]}"
+            self._begin(MODEL, name, called, self._open[PHASE, ""].span_id, attrs)
         elif (MODEL, name) in self._open:
             self._end(MODEL, name, event.code and a.word(event.code), a.of_answer(event))
 
@@ -195,11 +195,11 @@ class _Loom:
 
     def _begin_phase(self, state: State) -> None:
         phase = str(state.phase)
-        told: Attributes = {"tercet.seq": self._position}
-        self._begin(PHASE, "", phase, self._open[RUN, ""].span_id, told)
+        attrs: Attributes = {"tercet.seq": self._position}
+        self._begin(PHASE, "", phase, self._open[RUN, ""].span_id, attrs)
         for gate in state.gates.values():  # what was asked before the phase began still waits
-            told = {"tercet.gate": gate.id, "tercet.gate.kind": gate.kind}
-            self._begin(GATE, gate.id, f"gate {gate.kind}", self._open[PHASE, ""].span_id, told)
+            attrs = {"tercet.gate": gate.id, "tercet.gate.kind": gate.kind}
+            self._begin(GATE, gate.id, f"gate {gate.kind}", self._open[PHASE, ""].span_id, attrs)
 
     def _leave_phase(self) -> None:
         for kind in (CALL, MODEL, GATE, STEP, PHASE):
@@ -210,7 +210,7 @@ class _Loom:
         for key in [key for key, span in self._open.items() if span.parent_id == step.span_id]:
             self._end(*key)
 
-    def _begin(self, kind: str, name: str, called: str, parent: str, told: Attributes) -> None:
+    def _begin(self, kind: str, name: str, called: str, parent: str, attrs: Attributes) -> None:
         salted = kind if kind in (RUN, PHASE, CALL) else f"{kind}:{name}"
         self._open[kind, name] = Span(
             name=called,
@@ -220,12 +220,12 @@ class _Loom:
             parent_id=parent,
             start=self._at,
             first=self._position,
-            attributes=told,
+            attributes=attrs,
         )
 
-    def _end(self, kind: str, name: str, error: str = "", told: Attributes | None = None) -> None:
+    def _end(self, kind: str, name: str, error: str = "", attrs: Attributes | None = None) -> None:
         span = self._open.pop((kind, name))
-        span.attributes |= told or {}
+        span.attributes |= attrs or {}
         span.end, span.last, span.error = self._at, self._position, error
         self.woven.append(span)
 

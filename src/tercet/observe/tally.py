@@ -28,7 +28,7 @@ _FAILED_ANSWERS = {"deny": "denied", "abandon": "denied"}
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What of a session's start its events are counted by."""
+    """The fields of a session's start that its events are counted by."""
 
     run: str
     intent: str
@@ -37,7 +37,7 @@ class About:
     is_shadow: bool = False
     is_lane: bool = False
     is_fixed: bool = False
-    """Whether its plan is a template of the pack, which knows no other: then nothing is planned anew."""
+    """Whether its plan is a template of the pack, so that nothing is planned again."""
 
     @classmethod
     def of(cls, start: e.SessionStarted) -> About:
@@ -149,7 +149,7 @@ class Tally:
         self.count(i.LOOP_GUARD_TRIP, about.intent)
 
     def intent(self, about: About, event: e.Intent) -> None:
-        if event.tool:  # a note calls nobody
+        if event.tool:  # a note calls no tool
             self.count(i.ACTION_DISPATCHED, about.intent, event.tool)
             if event.attempt > 1:
                 self.count(i.RETRY, about.intent, event.tool)
@@ -232,7 +232,7 @@ class SharedTally(Tally):
 
 
 def _acting(step: str) -> Phase:
-    """The phase of a step: effects are taken back in FAIL."""
+    """Return the phase of a step: effects are compensated in FAIL."""
     return Phase.FAIL if compensated_step(step) else Phase.ACT
 
 

@@ -1,4 +1,4 @@
-"""The observer that tells the world: it counts as events come, and hands everything else to threads of their own.
+"""The observer behind telemetry: it counts events as they come, and leaves everything else to other threads.
 
     async with Telemetry(TelemetrySettings(otlp=True)) as telemetry, Runtime(pack, observers=[telemetry]) as runtime:
         ...
@@ -94,7 +94,7 @@ class Telemetry:
         await self._close()
 
     async def _close(self) -> None:
-        """Close whatever is open, all of it at once; what fails is told when the rest is closed."""
+        """Close everything that is open at once; errors are raised when the rest is closed."""
         within_s = self.settings.flush_ms / 1000
         closing = [asyncio.to_thread(each.close, within_s) for each in (self._spans, self._log) if each]
         if self._endpoint is not None:
@@ -103,7 +103,7 @@ class Telemetry:
             if isinstance(fault, BaseException):
                 raise fault
 
-    # --- what was told ---
+    # --- numbers of its own ---
 
     @property
     def figures(self) -> Figures:
@@ -112,7 +112,7 @@ class Telemetry:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """What nobody took in time: runs, spans, metrics, log entries and log lines."""
+        """Return how much was dropped: runs, spans, metrics, log entries and log lines."""
         return {labels[0]: n for (name, labels), n in self._own.counts.items() if name == i.DROPPED.name}
 
     @property
@@ -138,7 +138,7 @@ class Telemetry:
         about = self._abouts.get(session)
         if about is None:
             if len(self._abouts) >= _MOST_KEPT:
-                self._abouts.clear()  # of runs that ended with an error, nobody says that they were let go of
+                self._abouts.clear()  # runs that ended with an error are never reported as released
             about = self._abouts[session] = About.of(state.start)
         self._tally.add(about, events)
         for written in checkpoints:
@@ -148,7 +148,7 @@ class Telemetry:
             self._log.put(Entry(start=state.start, first=first, events=events, checkpoints=checkpoints))
 
     def rested(self, tenure: ReleasedSession, /) -> None:
-        """Hand a session that is traced to the collector; what people said while nobody had it is counted now."""
+        """Send a traced session to the collector; messages that arrived while no process had it are counted now."""
         self._abouts.pop(str(tenure.state.start.session), None)
         if said := _said_between(tenure):
             self._tally.add(About.of(tenure.state.start), said)

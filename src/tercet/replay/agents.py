@@ -22,7 +22,7 @@ from tercet.replay.recording import Recording
 
 GROUP = "tercet.agents"
 PREFIX = "agent:"
-"""What the planner of a session is called that an agent decides in, before the name of the agent."""
+"""The prefix of the planner's name in a session of an agent."""
 
 
 @runtime_checkable
@@ -71,7 +71,7 @@ class Agents:
 
 
 def _planner(recording: Recording) -> str:
-    """Who plans in a run; nobody where its first event tells nothing."""
+    """Return the planner of a run; None where its first event does not name one."""
     try:
         started = codec.decode(recording.events[0])
     except (CodecError, IndexError):

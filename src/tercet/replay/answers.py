@@ -51,7 +51,7 @@ from tercet.engine.models.planners import TaskPlanner, TemplatePlanner, pack_pla
 from tercet.engine.models.session import AskingRole, shortage, time_for
 from tercet.engine.planning import answer_failure, answer_plan, ask_planner
 from tercet.planner.sources import PlanningError
-from tercet.replay.driving import drive
+from tercet.replay.guard import drive
 from tercet.replay.recorded_run import RecordedRun
 
 _CommandT = TypeVar("_CommandT", bound=c.Command)
@@ -220,7 +220,7 @@ def _planning_failed(run: RecordedRun, event: e.PlanningFailed) -> Answered:
 
 
 def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> Answered:
-    """What follows from a planner having no plan, whatever the reason is."""
+    """Return what follows when a planner has no plan."""
     command = _demand(run, c.Propose, event)
     by_pack = event.by_pack and run.state.start.planner in _PURE
     return Answered(command, copy_fields(NotPlanned, event, by_pack=by_pack), "why a planner had no plan")

@@ -8,13 +8,13 @@ import msgspec
 
 from tercet.contracts.shape import as_list, as_object
 from tercet.core import events as e
-from tercet.replay.outcome import Difference
+from tercet.view.replay import Difference
 
 NOTHING = "(nothing)"
-"""What stands for a field that is not there."""
+"""The placeholder for a missing field."""
 
 LONGEST = 4_000
-"""A value with more bytes is told by how it begins."""
+"""Of a longer value only the beginning is shown."""
 MOST_NESTED = 200
 """So is one with more lists and objects in it."""
 
@@ -61,7 +61,7 @@ def differing(
 
 
 def brief(value: Any) -> Any:
-    """A value as a report tells it: as it is, or, where it is large or deeply nested, how its JSON begins.
+    """Return a value as a report shows it: whole, or the beginning of its JSON where it is large or deeply nested.
 
     What was recorded may be anything, and whoever prints the report has to be able to.
     """

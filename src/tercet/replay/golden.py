@@ -17,17 +17,16 @@ from pydantic import ValidationError
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.shape import Absent, Published
 from tercet.packs.pack import Pack
-from tercet.replay.outcome import Difference, ReplayReport
 from tercet.replay.pool import on_all_cores
-from tercet.replay.recording import Recording
+from tercet.replay.recording import Recording, load_bundle
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
-from tercet.replay.sources import load_bundle
 from tercet.replay.what_if import Rejudged, VerdictChange, what_if
+from tercet.view.replay import Difference, ReplayReport
 
 SUFFIX = ".tercet"
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
-"""What may become the name of a file: a bundle from elsewhere can call its session anything, also `../../x`."""
+"""Session ids that may become a file name: a bundle can name its session anything, also `../../x`."""
 
 
 class GoldenRun(Published):

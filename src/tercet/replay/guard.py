@@ -18,12 +18,14 @@ import _thread
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tercet.contracts.errors import TercetError
+
+_ResultT = TypeVar("_ResultT")
 
 _REFUSED = (
     "open",
@@ -44,7 +46,7 @@ _REFUSED = (
     "fcntl.",
     "import",
 )
-"""What the names of refused audit events begin with."""
+"""The prefixes of refused audit events."""
 _ROOTS = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]))
 _FOLDERS = tuple(f"{folder}{os.sep}" for root in _ROOTS for folder in {root, os.path.realpath(root)})
 """Where the code of the interpreter and of what is installed lies."""
@@ -60,7 +62,7 @@ class IoRefused(TercetError):  # noqa: N818 - what happened is named, not that i
 class _Section(threading.local):
     is_guarded = False
     refused: IoRefused | None = None
-    """The first attempt of the section: whoever catches what was raised does not make it undone."""
+    """The first attempt of the section, which counts even if its error was caught."""
 
 
 _section = _Section()
@@ -86,14 +88,14 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         # Building the message may import or open something: that is not what is being guarded.
         _section.is_guarded = False
         try:
-            told = IoRefused(
+            refused = IoRefused(
                 f"replay must not touch the world, and this is {event} {args[:1]!r:.120}",
                 remedy="this is a bug: what is judged again must be pure, and so must a critic that is declared so",
             )
         finally:
             _section.is_guarded = True
-        _section.refused = _section.refused or told
-        raise told
+        _section.refused = _section.refused or refused
+        raise refused
 
 
 def _place() -> None:
@@ -115,7 +117,7 @@ def _watch_threads() -> None:
 
 
 def _watched(start: Callable[..., int]) -> Callable[..., int]:
-    """The same function, which tells of a thread before it starts one, as those of later versions do."""
+    """Return the same function, which reports a thread before it starts one, as later versions do."""
 
     def start_new_thread(function: Callable[..., object], *rest: Any) -> int:
         _look("_thread.start_new_thread", (function, *rest))
@@ -126,7 +128,7 @@ def _watched(start: Callable[..., int]) -> Callable[..., int]:
 
 @contextmanager
 def guarded() -> Generator[None]:
-    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may stand in one another.
+    """A section in which this thread can do no I/O: an attempt raises `IoRefused`. Sections may be nested.
 
     Rules fail closed, so one of them may catch what an attempt raised: then the end of the section raises it.
     """
@@ -141,3 +143,17 @@ def guarded() -> Generator[None]:
             _section.refused = None
     if refused is not None:
         raise refused
+
+
+def drive(coroutine: Coroutine[Any, Any, _ResultT]) -> _ResultT:
+    """Return the result of a coroutine without an event loop; raises `IoRefused` if it waits for something."""
+    try:
+        coroutine.send(None)
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        coroutine.close()
+    raise IoRefused(
+        "what is judged again waits for something, so it is not pure",
+        remedy="declare only those critics pure that look at nothing but what they are given",
+    )

@@ -21,14 +21,14 @@ from tercet.replay.recording import Recording
 _FoundT = TypeVar("_FoundT")
 
 BATCH = 20
-"""How many runs are handed over at a time."""
+"""How many runs a process is given at a time."""
 BATCH_BYTES = 8 * 2**20
 """A batch with so many bytes is full, however few runs that are."""
 FEW = 60
 """So many runs are judged sooner than another process is started."""
 
 _job: list[Callable[[Any], Any]] = []
-"""What this process, one of a pool, does with each run."""
+"""The job of this process, one of a pool."""
 
 
 def most_held(workers: int) -> int:
@@ -43,7 +43,7 @@ def on_all_cores(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[_FoundT]:
-    """What a job makes of each run, in order; `progress` is told how many are done."""
+    """Return the result of a job for each run, in order; `progress` receives how many are done."""
     found: list[_FoundT] = []
     with closing(one_by_one(job, runs, workers=workers)) as coming:
         for each in coming:
@@ -119,7 +119,7 @@ def _batch(runs: Iterator[Recording], most: int = BATCH) -> list[Recording]:
 
 @contextmanager
 def _pool(job: Callable[[Recording], Any], limit: int) -> Generator[ProcessPoolExecutor]:
-    """Processes that do a job; whoever leaves early does not wait for what nobody has begun."""
+    """Processes that do a job; leaving early cancels what has not begun."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(limit, mp_context=context, initializer=_prepare, initargs=(job,))
     try:

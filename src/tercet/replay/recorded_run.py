@@ -26,7 +26,7 @@ from tercet.core.turns import is_recorded_whole
 from tercet.critic.score import score
 from tercet.engine.planning import Planning
 from tercet.packs.pack import Pack
-from tercet.replay.driving import drive
+from tercet.replay.guard import drive
 from tercet.replay.recording import Recording
 from tercet.replay.rules import RuleSource
 

@@ -26,11 +26,11 @@ from tercet.replay.bundle.manifest import facts_of
 from tercet.replay.comparison import NOTHING, brief, compare, differing, event_type, not_due
 from tercet.replay.guard import IoRefused, guarded
 from tercet.replay.lanes import judge_lanes
-from tercet.replay.outcome import Count, Difference, ReplayReport
 from tercet.replay.pool import on_all_cores, one_by_one
 from tercet.replay.recorded_run import RecordedRun
 from tercet.replay.recording import Recording, load
 from tercet.replay.rules import RuleSource
+from tercet.view.replay import Count, Difference, ReplayReport
 
 
 async def replay(
@@ -180,7 +180,7 @@ class _Replay:
             self._rederived[type(event)] += 1
 
     def _due(self) -> str:
-        """What should have come instead."""
+        """The event that was expected."""
         commands = self._run.commands() if self._run.events else ()
         return ", ".join(dict.fromkeys(type(command).__name__ for command in commands)) or NOTHING
 

@@ -82,7 +82,7 @@ class RuleSource:
         return self._read.get(wanted) or self._installed.get(wanted)
 
     def setting_for(self, recording: Recording, state: State) -> tuple[Pack, RunConfig]:
-        """What a run is judged in from where it was started, or moved to another pack."""
+        """Return the rules of a run from its start, or from its move to another pack, on."""
         pack = self.pack_for(recording, state)
         ctx, request = opening.frame_of(state)
         if self.instead is not None and (own := self.own(recording, state)) is not None:

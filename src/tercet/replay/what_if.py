@@ -1,4 +1,4 @@
-"""What if: recorded runs judged under another pack, each up to its first changed verdict."""
+"""Recorded runs judged under another pack, each up to its first changed verdict."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def what_if(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> WhatIfReport:
-    """Judge recorded runs under another pack, in so many processes; `progress` is told how many are done."""
+    """Judge recorded runs under another pack, in so many processes; `progress` receives how many are done."""
     found = on_all_cores(_Rejudge(pack.content), runs, workers=workers, progress=progress)
     return WhatIfReport.of(pack, found)
 
@@ -135,8 +135,8 @@ def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
             if isinstance(error, IoRefused):
                 raise
             # Recorded bytes may be anything, and folding or judging them may then raise anything.
-            told = str(error) if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
-            return events.told(outcome="unreadable", error=told[:600])
+            reason = str(error) if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
+            return events.conclude(outcome="unreadable", error=reason[:600])
 
 
 class _Judging:
@@ -150,7 +150,7 @@ class _Judging:
 
     def result(self) -> Rejudged:
         if not self._recording.events:
-            return self.told(outcome="unreadable", error="nothing is recorded of it")
+            return self.conclude(outcome="unreadable", error="nothing is recorded of it")
         events = [codec.decode(data) for data in self._recording.events]
         self._last = _folded(events)
         for position, event in enumerate(events, 1):
@@ -163,7 +163,7 @@ class _Judging:
                 if not isinstance(event, e.SessionStarted) or is_not_judgeable(error):
                     raise
                 return self._not_started(position, event, error)
-        return self.told(outcome="unchanged")
+        return self.conclude(outcome="unchanged")
 
     def _compared_as(self, position: int, event: e.Event, found: BothVerdicts) -> Rejudged | None:
         self._compared += 1
@@ -179,7 +179,7 @@ class _Judging:
             new=_as(found.new),
         )
         status = _status(self._run.state, found)
-        return self.told(outcome="changed", change=change, new_status=status)
+        return self.conclude(outcome="changed", change=change, new_status=status)
 
     def _not_started(self, position: int, event: e.Event, error: TercetError) -> Rejudged:
         """A request that the other pack does not even begin with."""
@@ -189,9 +189,9 @@ class _Judging:
             old=JudgedAs(verdict="start"),
             new=JudgedAs(verdict="refuse", details={"code": error.code}, reasons=(error.message,)),
         )
-        return self.told(outcome="changed", change=change, new_status="failed")
+        return self.conclude(outcome="changed", change=change, new_status="failed")
 
-    def told(
+    def conclude(
         self,
         *,
         outcome: Literal["unchanged", "changed", "unreadable"],
@@ -228,7 +228,7 @@ def _as(said: VerdictWords) -> JudgedAs:
 
 
 def _status(state: State, found: BothVerdicts) -> str:
-    """How a session stands once the new verdict is in."""
+    """Return the status of a session after the new verdict."""
     after = state if found.event is None else fold_event(state, found.event)
     match after.phase:
         case "COMMIT":

@@ -1,4 +1,4 @@
-"""What repairs changed in outputs: line by line, before the first repair and at the end."""
+"""The changes of repairs in outputs: line by line, before the first repair and at the end."""
 
 from __future__ import annotations
 

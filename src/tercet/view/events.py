@@ -174,7 +174,7 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
             return _reported(event)
         case e.CompensationBegun():
             steps = some([each.step for each in event.undo]) or "nothing"
-            return EventLine("·", "wait", f"taking back what was done: {steps}")
+            return EventLine("·", "wait", f"compensating what was done: {steps}")
         case e.EffectsKept():
             return EventLine("·", "wait", "what was done is kept", is_minor=not event.by)
         case _:
@@ -257,7 +257,7 @@ def _asked(kind: GateKind, names: Sequence[str]) -> str:
         case "escalation":
             return "handed to a person"
         case "compensation":
-            return "a person is asked whether what was done is taken back"
+            return "a person is asked whether what was done is compensated"
         case "output":
             return f"the outputs wait for {some(names) or 'a person'} to accept them"
 

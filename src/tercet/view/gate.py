@@ -157,12 +157,12 @@ def _compensation(shown: JsonObject) -> CompensationView | None:
     undo = as_object(shown.get("compensation"))
     if shown.get("no_compensation"):
         return CompensationView(
-            tool="", params={}, sources={}, note=f"there is no way back: {shown['no_compensation']}"
+            tool="", params={}, sources={}, note=f"it cannot be compensated: {shown['no_compensation']}"
         )
     if not undo:
         is_final = shown.get("reversibility") == "irreversible"
         return (
-            CompensationView(tool="", params={}, sources={}, note="it cannot be taken back")
+            CompensationView(tool="", params={}, sources={}, note="it cannot be compensated")
             if is_final
             else None
         )
@@ -204,7 +204,7 @@ class EarlierCallView:
     step: str
     at: int
     outcome: str
-    """What became of it, in words; empty where it was done."""
+    """Its outcome in words; empty where it was done."""
     is_repeat: bool
     """Whether the tool allows it once in a period only."""
     is_identical: bool
@@ -335,7 +335,7 @@ class NeedView:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """What a person answered."""
+    """An answer of a person."""
 
     who: str
     roles: tuple[str, ...]
@@ -345,13 +345,20 @@ class AnswerView:
     after_ms: int
     login: str
     """The login that they answered from, as words to follow their name."""
-    auth: str
+    signed_in: str
+    """How they were authenticated."""
     changes: JsonObject
     note: str
     value: Any
     digest: str
     is_bound: bool
     """Whether the answer is bound to what the gate showed."""
+
+
+def _signed_in(answer: Answer | e.GateAnswered) -> str:
+    if answer.simulated_by:
+        return f"simulated: login {answer.simulated_by} acted as {answer.actor}"
+    return f"signed in: {answer.auth}{f', login {answer.login}' if answer.login else ''}"
 
 
 def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
@@ -363,7 +370,7 @@ def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
         at=answer.at,
         after_ms=max(0, answer.at - gate.at),
         login=login_words(answer.login, answer.simulated_by),
-        auth=answer.auth,
+        signed_in=_signed_in(answer),
         changes=answer.changes,
         note=answer.note,
         value=getattr(answer, "value", None),
@@ -387,7 +394,7 @@ class GateView:
     question: str
     is_open: bool
     state: str
-    """What became of it, with everybody whose answer counted."""
+    """Its state, with everybody whose answer counted."""
     tone: Tone
     at: int
     expires: int
@@ -420,7 +427,7 @@ class GateView:
     trusted_roles: tuple[str, ...] | None
     """The roles whose entered value is trusted; None where the gate does not say."""
     more: JsonObject
-    """What else was shown."""
+    """The other values that were shown."""
 
 
 def gate_view(

@@ -105,7 +105,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class HandOffView:
-    """What a person gets when a run escalates."""
+    """The information for a person when a run escalates."""
 
     plan: tuple[PlannedStep, ...]
     verdicts: tuple[str, ...]

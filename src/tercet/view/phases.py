@@ -80,7 +80,7 @@ class DefectView:
 
     @property
     def key(self) -> str:
-        """What the same defect is recognised by in the next round: not by the values of a test, which may differ."""
+        """The key of the same defect in the next round: without the values of a test, which may differ."""
         return f"{self.dimension}: {self.description.partition(': expected ')[0]}"
 
 
@@ -90,7 +90,7 @@ class RepairView:
 
     defect: DefectView
     success: bool | None
-    """None where only the next round can tell."""
+    """None where only the next round shows it."""
     cause: str
     strategy: str
     means: str
@@ -128,7 +128,7 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True)
 class Steering:
-    """What the controller says to a measurement."""
+    """The controller's command after a measurement."""
 
     quality: float
     repairs: int
@@ -144,9 +144,9 @@ class PhaseView:
     kind: str
     """The tag of the event."""
     title: str
-    """What was done, such as `tests shop.unit` or `verified 0.84`."""
+    """The action, such as `tests shop.unit` or `verified 0.84`."""
     summary: str
-    """What came of it."""
+    """Its result."""
     tone: Tone
     mark: str
     took_ms: int = 0
@@ -266,7 +266,7 @@ def _failure(failure: TestFailure) -> Finding:
 def _attack(fields: Fields) -> PhaseView:
     outcomes = [EdgeOutcome.model_validate(each) for each in fields["tried"]]
     broken, tried = len(judge_edge_cases(outcomes, limit=len(outcomes))), count(len(outcomes), "edge case")
-    summary = f"{broken:,} of {tried} broke it" if broken else f"it stood {tried}"
+    summary = f"{broken:,} of {tried} broke it" if broken else f"it withstood {tried}"
     error = fields.get("error", "")
     alike = [found.defect for found in judge_attack(outcomes)]
     return _view(

@@ -74,7 +74,7 @@ class StepView:
     is_optional: bool
     key: str
     params: Any
-    """What it was last called with; as planned, where it never was."""
+    """The parameters of its last call; as planned, where it was never called."""
     result: Any
     result_digest: str
     """The digest of a result that is too large to show."""

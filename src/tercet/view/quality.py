@@ -32,9 +32,9 @@ from tercet.view.vocabulary import (
 
 EventT = TypeVar("EventT", bound=e.Event)
 _FIRST = (e.SamplesDrawn, e.TestsRun, e.OutputsVerified)
-"""What a round may begin with."""
+"""The events that begin a round."""
 _LAST = (e.OutputsVerified, e.OutputsCritiqued, e.OutputsRepaired)
-"""What a round includes before the next one begins."""
+"""The events of which a round has one before the next one begins."""
 _JUDGED = (*_FIRST, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired)
 
 
@@ -43,7 +43,7 @@ _JUDGED = (*_FIRST, e.OutputsAttacked, e.OutputsCritiqued, e.OutputsRepaired)
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidencePart:
-    """What one feature adds to confidence, before the sigmoid."""
+    """The amount that one feature adds to confidence, before the sigmoid."""
 
     label: str
     amount: float
@@ -63,7 +63,7 @@ class ExitView:
     confidence: float | None
     confidence_tone: Tone
     disposition: str
-    """What confidence leads to; empty where the decision has no bands."""
+    """The consequence of confidence; empty where the decision has no bands."""
     sample: int
     """From how many outcomes the weights of confidence were fitted; 0 for the defaults."""
     unmeasured: tuple[str, ...]
@@ -75,7 +75,7 @@ class ExitView:
 
     @property
     def confidence_note(self) -> str:
-        """What confidence leads to, and what it was estimated by."""
+        """The consequence of confidence, and the weights it was estimated by."""
         leads = self.disposition or "the decision names no bands for it, so it leads nowhere"
         if not self.parts:
             return leads
@@ -130,7 +130,7 @@ def _parts(known: Confidence, features: Mapping[str, Any]) -> Iterator[Confidenc
 
 @dataclass(frozen=True, kw_only=True)
 class OutputAnswer:
-    """What a person answered about the outputs."""
+    """An answer of a person about the outputs."""
 
     who: str
     text: str
@@ -144,7 +144,7 @@ class Round:
     number: int
     tone: Tone
     next: str
-    """What followed from it."""
+    """What happened next."""
     tests: tuple[PhaseView, ...]
     """Test commands and attacks."""
     verified: PhaseView | None
@@ -357,7 +357,7 @@ class QualityView:
     accepted: str
     """Who or which rule accepted the outputs, and which scores below a limit did not count; empty where they were not accepted."""
     answers: tuple[OutputAnswer, ...]
-    """What people answered to the exit."""
+    """The answers of people to the exit."""
     course: Course | None
     changes: tuple[OutputChange, ...]
     restored: str

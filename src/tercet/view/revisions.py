@@ -1,4 +1,4 @@
-"""What became of a run's plan from one revision to the next: which steps were kept, and which were given up, and why.
+"""The plans of a run compared: which steps each one kept, changed, added and gave up, and why.
 
 A step is kept if the new plan says it in the same words; then its hash is the same. One that keeps its name and says
 something else is changed: mostly it waits for other steps, since those that it waited for were given up.
@@ -36,7 +36,7 @@ class Changed:
     before: str
     """The hash that it had."""
     fields: tuple[str, ...]
-    """What is different in it."""
+    """The fields that differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class Revision:
 
 
 def revisions(events: Iterable[e.Event]) -> tuple[Revision, ...]:
-    """The plans of a run in their order, as its events tell from the first one on."""
+    """Return the plans of a run in order, each compared with the one before."""
     state, found = State(), list[Revision]()
     setbacks = 0
     for event in events:

@@ -237,7 +237,7 @@ def score_views(report: JsonObject) -> tuple[ScoreView, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class CompensatedStep:
-    """What became of one effect of a run that ended without success."""
+    """One effect of a run that ended without success: compensated, settled or left."""
 
     step: str
     text: str
@@ -250,14 +250,14 @@ def compensated_steps(rollback: RollbackResult | None) -> tuple[CompensatedStep,
     found: list[CompensatedStep] = []
     for entry in rollback.log if rollback is not None else ():
         if entry.status is RollbackStatus.COMPENSATED:
-            found.append(CompensatedStep(step=entry.step_id, text="taken back", note="", tone="good"))
+            found.append(CompensatedStep(step=entry.step_id, text="compensated", note="", tone="good"))
             continue
         settled = f", settled by {entry.settled_by}" if entry.settled_by else ""
         note = "; ".join(filter(None, [entry.error, entry.note]))
         found.append(
             CompensatedStep(
                 step=entry.step_id,
-                text=f"not taken back{settled}",
+                text=f"not compensated{settled}",
                 note=note,
                 tone="quiet" if settled else "bad",
             )

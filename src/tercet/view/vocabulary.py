@@ -67,19 +67,19 @@ ANSWERS: dict[str, tuple[str, Tone]] = {
     "compensate": ("answered with compensate", "wait"),
     "keep": ("answered with keep", "good"),
 }
-"""What a gate becomes by an answer."""
+"""The state of a gate after an answer."""
 OUTPUT_ANSWERS: dict[str, tuple[str, Tone]] = {
     "approve": ("accepted the outputs", "good"),
     "deny": ("denied them", "bad"),
     "modify": ("asked for a change", "wait"),
     "withdraw": ("withdrew the approval", "bad"),
 }
-"""What a person did at a gate for outputs."""
+"""The answers at a gate for outputs."""
 QUESTIONS: dict[GateKind, str] = {
     "approval": "may this call be made?",
     "reconcile": "did this call happen?",
     "escalation": "how shall this run go on?",
-    "compensation": "shall what this run did be taken back?",
+    "compensation": "shall what this run did be compensated?",
     "output": "shall what this run produced be accepted?",
 }
 CALL_OUTCOMES: dict[str, Status] = {
@@ -97,14 +97,14 @@ REVIEWS: dict[str, tuple[str, Tone]] = {
     "replan": ("refused, to be planned again", "bad"),
     "reject": ("refused", "bad"),
 }
-"""What the critic says of a plan."""
+"""The critic's verdicts on a plan."""
 JUDGED: dict[str, Status] = {
     "accept": Status("✓", "good", "accepted by the critic"),
     "retry": Status("↻", "wait", "the critic wants another try"),
     "replan": Status("✗", "bad", "the critic wants another plan"),
     "escalate": Status("✗", "bad", "the critic hands it to a person"),
 }
-"""What the critic says of a step."""
+"""The critic's verdicts on a step."""
 RUN_VERDICTS: dict[str, Tone] = {
     "accept": "good", "retry": "wait", "ask": "wait", "replan": "bad", "escalate": "bad", "fail": "bad",
 }  # fmt: skip
@@ -112,13 +112,13 @@ RUN_VERDICTS: dict[str, Tone] = {
 TURNS: dict[TurnAction, Status] = {
     "continue": Status("·", "quiet", "goes on"),
     "retry": Status("↻", "wait", "is undone and decided again"),
-    "replan": Status("↻", "wait", "stands, and the agent decides otherwise"),
+    "replan": Status("↻", "wait", "is kept, and the agent decides otherwise"),
     "stop": Status("✗", "bad", "is the last"),
     "escalate": Status("✗", "bad", "goes to a person"),
     "limit": Status("✗", "bad", "is the last"),
     "final": Status("✓", "good", "answers"),
 }
-"""What follows from a turn of an agent."""
+"""The verdicts on a turn of an agent."""
 SCORES: dict[str, Tone] = {"pass": "good", "warn": "wait", "fail": "bad"}
 """The statuses of an evaluator's score."""
 TRUST: dict[Trust | None, tuple[str, Tone]] = {
@@ -154,13 +154,13 @@ FEATURES: dict[FeatureName, str] = {
     "critic": "rubric",
     "tests": "tests passed",
 }
-"""What confidence is estimated from."""
+"""The features of confidence."""
 DISPOSITIONS: dict[Disposition, tuple[str, Tone]] = {
     Disposition.AUTO_COMMIT: ("enough to commit without asking", "good"),
     Disposition.HUMAN_REVIEW: ("a person is asked", "wait"),
     Disposition.REJECT: ("too little to ask a person", "bad"),
 }
-"""What confidence leads to."""
+"""The consequences of confidence."""
 ESCALATIONS: dict[Escalation, str] = {
     Escalation.HUMAN_REVIEW: "to a person",
     Escalation.MODEL_UPGRADE: "to a stronger model",
@@ -174,7 +174,7 @@ ADVICE = {
     "modify": "send them back: a limit is missed",
     "reject": "deny them: they are unsafe, or too unsure",
 }
-"""What an approver of outputs is advised to answer."""
+"""The advice to an approver of outputs."""
 
 
 def exit_status(decided: ExitDecision) -> Status:
@@ -265,10 +265,10 @@ STANDINGS: dict[Standing, tuple[Tone, str]] = {
     "expired": ("bad", "The time that the run had was over before it could end."),
     "cancelled": ("bad", "The run was cancelled by a person."),
     "waiting": ("wait", "The run has stopped before a call, and waits for people."),
-    "paused": ("wait", "The run was let go of, and can be carried on where it stood."),
+    "paused": ("wait", "The run is paused, and can be resumed."),
     "escalated": ("bad", "The run could not go on by itself, and was handed to a person."),
     "ending": ("wait", "The run will end once what it did is settled."),
-    "in progress": ("busy", "The run is not over: this is how it stood at its last event."),
+    "in progress": ("busy", "The run is not over: this is its state at its last event."),
 }
 """Each standing with its tone and its meaning."""
 

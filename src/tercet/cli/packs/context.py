@@ -250,9 +250,7 @@ def _show_entries(
             line = Text.assemble(_mark(entry, compiled), f"{name:<{width}}  ", (reason, "dim"))
             screen.put(line, first="  ", rest="    ")
     if len(entries) > MOST:
-        screen.put(
-            Text(f"… {len(entries) - MOST:,} more; --json lists them", style="dim"), first="  "
-        )
+        screen.put(Text(f"… {len(entries) - MOST:,} more; --json lists them", style="dim"), first="  ")
 
 
 def _mark(entry: LedgerEntry, compiled: CompiledContext) -> _Mark:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from tercet.cli.control_figure import draw_controls
-from tercet.cli.control_view import show_controls
+from tercet.cli.control_view import draw_controls, show_controls
 from tercet.cli.documents import load_pack
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file

@@ -26,9 +26,9 @@ from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.writing import new_file
 from tercet.replay.golden import GoldenReport, GoldenRun, file_name, files_in
 from tercet.replay.golden import check as check_folder
-from tercet.replay.outcome import ReplayReport
 from tercet.replay.recording import Recording
 from tercet.replay.replay import replay_many
+from tercet.view.replay import ReplayReport
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden

@@ -21,8 +21,7 @@ from tercet.journal.errors import BlobMissing, JournalCorrupt
 from tercet.journal.protocol import Journal
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.reading import Bundle, open_bundle
-from tercet.replay.recording import Recording, load
-from tercet.replay.sources import load_bundle, load_run
+from tercet.replay.recording import Recording, load, load_bundle, load_run
 
 RunName: TypeAlias = Annotated[
     str,

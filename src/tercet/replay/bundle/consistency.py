@@ -24,7 +24,7 @@ class Consistency:
         self._kind = -1
         self._place: tuple[Any, ...] = ()
         self._stream = 0
-        """The how-manieth stream of the manifest is being read."""
+        """The index of the manifest's stream that is being read."""
         self._seq = 0
         self._chain = ZERO
         self._packs = 0
@@ -32,7 +32,7 @@ class Consistency:
         self._hasher, self._is_hashing = sha256(), False
 
     def begin(self, header: Header) -> str:
-        """What is wrong with a record where it stands; empty if nothing is. Its payload comes next."""
+        """Return what is wrong with a record at its position; empty if nothing is. Its payload comes next."""
         rank = ORDER.index(header.kind)
         if (self._kind < 0) != (header.kind == "manifest") or rank < self._kind:
             return f"no {header.kind} stands here"
@@ -56,7 +56,7 @@ class Consistency:
             self._hasher.update(data)
 
     def finish(self, header: Header, payload: bytes) -> str:
-        """What is wrong with a record now that its payload is known; only that of a manifest is handed over."""
+        """Return what is wrong with a record given its payload; only that of a manifest is passed."""
         if header.kind == "manifest":
             self.manifest = decode_manifest(payload)
             return _fault(self.manifest)

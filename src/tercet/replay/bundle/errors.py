@@ -1,10 +1,10 @@
-"""What may be wrong with a file that should be a bundle.
+"""Errors about bundles.
 
     JournalCorrupt
     └── BundleDamaged     a record was changed, removed, reordered or inserted; names the first
-        └── BundleForged  the signature does not stand under these bytes, or is somebody else's
+        └── BundleForged  the signature does not match these bytes, or is of another key
 
-What is no bundle at all is the caller's mistake: `UsageError`.
+A file of another kind is a mistake of the caller: `UsageError`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BundleDamaged(JournalCorrupt):
 
 
 class BundleForged(BundleDamaged):
-    """A signature that does not hold, or is not that of whom it should be."""
+    """A signature that is invalid, or of another key than expected."""
 
     default_code = "bundle_forged"
 

@@ -82,7 +82,7 @@ async def export_run(
 
 
 async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) -> tuple[Manifest, set[str]]:
-    """What the bundle will say about itself, and the blobs that events name."""
+    """Return the manifest of the bundle, and the blobs that events name."""
     state = await load_state(journal, tenant, session)
     pins: dict[str, str] = {}
     named: set[str] = set()
@@ -129,7 +129,7 @@ def _demand_pinned(session: str, pins: Mapping[str, str], given: set[str]) -> No
 async def _streams(
     journal: Journal, tenant: str, session: str, position: Position
 ) -> tuple[StreamEntry, ...]:
-    """The stream of the session, and those beside it that tell what people said and did about it."""
+    """Return the stream of the session, and those with messages and actions of people about it."""
     found = [StreamEntry(name=session, events=position.seq, chain=position.chain.hex())]
     for name in (inbox_of(session), rollback_of(session)):
         end = await verify_chain(journal, tenant, name)
@@ -183,7 +183,7 @@ async def _add_checkpoints(writer: BundleWriter, journal: Journal, manifest: Man
 
 
 async def _add_blobs(writer: BundleWriter, journal: Journal, manifest: Manifest, named: set[str]) -> None:
-    """What the session brought, and what its events name: an old journal does not know who brought its blobs."""
+    """Return the blobs that the session stored and that its events name: an old journal does not record who stored a blob."""
     found, last = named - {""}, ""
     while page := await journal.blob_digests(manifest.tenant, manifest.session, after=last):
         found.update(page)

@@ -1,4 +1,4 @@
-"""A bundle as a journal that can only be read: whatever tells about a run from its journal tells the same from a bundle.
+"""A bundle as a read-only journal: a run is read from it as from its journal.
 
 It holds one session. Folds are not handed out as the newest of their kind: whoever looks back folds the events, and a fold
 in a file from elsewhere is compressed bytes that nobody should have to trust. Claims and leases stay with the store.
@@ -117,7 +117,7 @@ class BundleJournal:
         return list(islice(found, max(limit, 0)))
 
     async def bell(self, tenant: str) -> int:
-        """Always 0: nobody rings here."""
+        """Return 0: nothing changes here."""
         del tenant
         return 0
 
@@ -132,12 +132,12 @@ class BundleJournal:
         return []
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Always None: nobody writes here."""
+        """Return None: there is no writer."""
         del tenant, stream
         return None
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """The row of the session, as its events tell it."""
+        """Return the row of the session, derived from its events."""
         return next((row for row in self._rows(tenant) if row.session_id == session_id), None)
 
     async def sessions(
@@ -153,7 +153,7 @@ class BundleJournal:
         return [name for name in found if name.startswith(prefix)][: max(limit, 0)]
 
     async def due(self, tenant: str, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Never anything: nobody can look after it here."""
+        """Return nothing: a bundle has no sessions to look after."""
         del tenant, now_ms, limit
         return []
 

@@ -1,7 +1,7 @@
-"""The signing keys of whoever sits at a machine: one file each, which nobody else may read.
+"""The signing keys of a user: one file each, which no other user may read.
 
 A key NAME is `NAME.key`, a private key in PKCS 8 as OpenSSL writes it, and `NAME.pub`, one line with the public key. The
-public key of somebody else may be put beside them: then a signature of theirs is told by that name.
+public key of another person may be stored beside them: then their signature is shown with that name.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import msgspec
 
 FIRST_LINE = b"tercet-bundle 1\n"
 START = sha256(FIRST_LINE).hexdigest()
-"""What the first record names as the one before it."""
+"""The previous hash of the first record."""
 MAX_LINE = 8192
 """A longer header is none."""
 SIGNED = b"tercet-bundle-signature 1\n"
@@ -30,7 +30,7 @@ SIGNED = b"tercet-bundle-signature 1\n"
 
 Kind = Literal["manifest", "event", "checkpoint", "blob", "pack", "file", "end"]
 ORDER: tuple[Kind, ...] = ("manifest", "event", "checkpoint", "blob", "pack", "file", "end")
-"""The order in which the kinds stand in a bundle."""
+"""The order of the kinds in a bundle."""
 _MORE: dict[Kind, frozenset[str]] = {
     "event": frozenset({"stream", "seq"}),
     "checkpoint": frozenset({"stream", "seq", "checkpoint"}),
@@ -46,7 +46,7 @@ _HEX = frozenset("0123456789abcdef")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What the line of a record says. `sha256` and `size` are those of its payload; of the end, those of all before it."""
+    """The header of a record. `sha256` and `size` are those of its payload; of the end, those of all before it."""
 
     kind: Kind
     n: int
@@ -59,11 +59,11 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     pack: str | None = None
     path: str | None = None
     signer: str | None = None
-    """The public key of who signed; empty where nobody did."""
+    """The public key of the signer; empty without a signature."""
 
     @property
     def name(self) -> str:
-        """What the record is, for people."""
+        """The name of the record for people."""
         match self.kind:
             case "event":
                 return f"event {self.seq} of {self.stream}"
@@ -139,7 +139,7 @@ def is_path(text: str) -> bool:
 
 
 def encode_signature(key: str) -> bytes:
-    """Who signs, as it stands in the last line."""
+    """The signer, as the last line names it."""
     return _encoder.encode(Signature(algorithm="ed25519", key=key, kind="signature"))
 
 
@@ -162,7 +162,7 @@ def decode_signature(line: bytes) -> tuple[bytes, str] | None:
 
 
 def signed_bytes(end: str, key: str) -> bytes:
-    """What is signed: the hash of the end's header, and who signs."""
+    """Return the bytes that are signed: the hash of the end's header, and the signer."""
     return SIGNED + end.encode() + b"\n" + encode_signature(key)
 
 
@@ -177,7 +177,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Seal:
-    """The end of a bundle: the hash that stands for all of it, and who signed that."""
+    """The end of a bundle: the hash over all of it, and the signer."""
 
     hash: str
     records: int

@@ -1,4 +1,4 @@
-"""What a bundle says about itself, in its first record."""
+"""The manifest of a bundle: its first record."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _decoder = msgspec.json.Decoder(Manifest)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """A manifest as it stands in a bundle."""
+    """Return a manifest as it is written in a bundle."""
     return canonical(msgspec.to_builtins(manifest))
 
 

@@ -43,7 +43,7 @@ class Scan:
         self._seal: Seal | None = None
 
     def result(self) -> tuple[Manifest, Seal]:
-        """What stands at the beginning and at the end, once the pass is over."""
+        """The first and the last record, once all were read."""
         manifest = self._facts.manifest
         if manifest is None or self._seal is None:
             raise InternalError("a bundle was asked about before it was read to its end")
@@ -162,7 +162,7 @@ def _refuse(name: str, first: bytes) -> NoReturn:
 
 
 class Diagnosis:
-    """What happened at a place where not the record stands that should: one look ahead, and nothing is believed.
+    """Finds out what happened where another record was expected: looks ahead once, and trusts nothing.
 
     The record that should come names the last good one as the one before it. If that one comes later, what stands here
     was inserted, or moved to the front; if it does not come, it was removed, or changed.
@@ -176,7 +176,7 @@ class Diagnosis:
         self._previous = before.link if before else START
 
     def damage(self) -> BundleDamaged:
-        """The damage, as far as it can be told from what is there."""
+        """Return the damage, as far as it can be found out."""
         self._file.seek(self._start)
         line = self._file.readline(MAX_LINE)
         found = decode_header(line)
@@ -207,7 +207,7 @@ class Diagnosis:
         return self._say("changed", f"record {stranger.n} ({stranger.name}) stands in its place")
 
     def _look_ahead(self, stranger: Header) -> tuple[bool, bool]:
-        """Whether the record that should stand here comes later, and whether the stranger's number does."""
+        """Return whether the expected record comes later, and whether the number of the unexpected one does."""
         has_successor = is_there_again = False
         self._file.seek(stranger.size + 1 if stranger.kind != "end" else 0, os.SEEK_CUR)
         while (found := decode_header(self._file.readline(MAX_LINE))) is not None:

@@ -1,4 +1,4 @@
-"""Ed25519 signatures under bundles. `cryptography` is imported when somebody signs, or something is signed."""
+"""Ed25519 signatures under bundles. `cryptography` is imported only to sign or to verify."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PrivateKey:
 
 
 def check_signature(seal: Seal) -> None:
-    """Raises `BundleForged` if a bundle is signed and the signature does not stand under it."""
+    """Raise `BundleForged` if a bundle is signed and the signature does not match it."""
     if not seal.signer:
         return
     demand_cryptography()

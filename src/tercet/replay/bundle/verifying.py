@@ -22,7 +22,7 @@ _SIGNATURE_BYTES = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a bundle was found to be."""
+    """The result of verifying a bundle."""
 
     answer: Answer
     manifest: Manifest | None = None

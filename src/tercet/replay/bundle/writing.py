@@ -51,7 +51,7 @@ class BundleWriter:
         self._put(b"\n")
 
     def finish(self, signer: PrivateKey | None = None) -> Seal:
-        """The end, and the signature of whoever signs."""
+        """Write the end, and the signature if there is a key."""
         key = signer.key if signer else ""
         size, whole = self._size, self._whole.hexdigest()
         header = self._header("end", whole, size, {"signer": key})

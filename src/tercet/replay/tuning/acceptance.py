@@ -21,7 +21,7 @@ from tercet.replay.tuning.edits import FileEdit, edit_folder
 from tercet.replay.tuning.proposal import Change, Proposal
 
 NEW, KEPT = ".accepting", ".before-accepting"
-"""What the names of files end in while they are replaced: what they shall hold, and what they held."""
+"""The endings of file names during a replacement: the new and the old contents."""
 LOG = "tuning.accepted.jsonl"
 """Who accepted what, and when: one line each, in the pack's folder."""
 
@@ -33,7 +33,7 @@ class Accepted(Published):
     by: str
     at: str
     pack: str
-    """What it was before."""
+    """Its value before."""
     pack_hash: str
     new_version: str
     new_hash: str
@@ -70,7 +70,7 @@ def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accept
 
 
 def _again(folder: Path, proposal: Proposal) -> tuple[FileEdit, ...]:
-    """What the proposed values make of the folder as it is now."""
+    """Return the files of the folder with the proposed values."""
     pack = Pack.load(folder)
     if pack.hash != proposal.pack_hash:
         raise UsageError(
@@ -102,7 +102,7 @@ def _hash(folder: Path, name: str) -> str:
 
 def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
     """Replace the files one by one, each at once, the one with the version last. Before that, what they hold is kept
-    beside them: an attempt that is cut off is taken back by the next one, and one that fails by itself."""
+    beside them: an interrupted attempt is undone by the next one, and a failed one by itself."""
     ordered = sorted(edits, key=lambda edit: (edit.file == PACK_FILE, edit.file))
     try:
         for edit in ordered:
@@ -175,7 +175,7 @@ def _demand_result(folder: Path, proposal: Proposal) -> None:
 
 
 def _finished(folder: Path, proposal: Proposal) -> str | None:
-    """Who accepted this proposal before, if somebody did and it is still in force."""
+    """Return who accepted this proposal before, if it is still in force."""
     if any(_hash(folder, edit.file) != edit.after for edit in proposal.edits):
         return None
     return next((each.by for each in accepted_in(folder) if each.proposal == proposal.id), None)

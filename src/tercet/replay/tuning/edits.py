@@ -24,7 +24,7 @@ from tercet.replay.tuning.frozen import demand_same
 from tercet.replay.tuning.toml_edits import TomlPath, edit_toml
 
 _PARAMS = ("params", "args")
-"""What the two published formats call the parameters of a step."""
+"""The names of a step's parameters in the two published formats."""
 _INDENTS = (2, 4, None)
 _LEFT_BEHIND = shutil.ignore_patterns("__pycache__", "*.db", "*.db-*", "*.tercet", ".git", ".venv")
 
@@ -37,7 +37,7 @@ class FileEdit(Published):
     """The hash of its bytes."""
     after: str
     text: str
-    """What it holds afterwards."""
+    """Its contents afterwards."""
     diff: str
 
 
@@ -124,7 +124,7 @@ def _template_file(pack: Pack, surface: TemplateSurface) -> str:
 
 
 def _edit_template(text: str, pack: Pack, surface: TemplateSurface, value: Value) -> str:
-    """A template with another parameter, indented as it was; one that was laid out by hand is laid out anew."""
+    """Return a template with another parameter, indented as it was; one that was laid out by hand is formatted again."""
     plan, step = template_of(pack, surface)
     document = json.loads(text)
     steps = as_list((as_object(document) or {}).get("steps")) or []

@@ -1,4 +1,4 @@
-"""What candidates of one pack are worth on one set of recorded runs. Each is measured once."""
+"""The value of candidates of one pack on one set of recorded runs. Each is measured once."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MANY = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """What a candidate is worth, and whether it may be proposed at all."""
+    """The value of a candidate, and whether it may be proposed."""
 
     candidate: Candidate
     compared: Comparison
     guardrails: tuple[Guardrail, ...]
     refused: str = ""
-    """Why it is no candidate at all, where it is none."""
+    """Why it cannot be a candidate; empty if it can."""
 
     @property
     def is_allowed(self) -> bool:
@@ -80,7 +80,7 @@ class Evaluation:
         self.before = tuple(_left_out(each) if each.session in left_out else each for each in measured)
 
     def evaluate(self, candidate: Candidate) -> Evaluated:
-        """What a candidate is worth; values that a surface has anyway do not count."""
+        """Return the value of a candidate; values that a surface already has do not count."""
         values = {name: value for name, value in candidate.values.items() if self.now.get(name) != value}
         key = digest(values)
         if key not in self._known:
@@ -149,7 +149,7 @@ def _left_out(outcome: Outcome) -> Outcome:
 
 
 def _wishes(recorded: Sequence[Outcome], corrected: frozenset[str]) -> Mapping[str, Wish]:
-    """What people want: how a run came out, unless somebody has corrected it; nothing where it failed by itself."""
+    """Return the wanted result: the outcome of a run, unless a person corrected it; nothing where it failed by itself."""
     found: dict[str, Wish] = {}
     for each in recorded:
         if not each.is_told:

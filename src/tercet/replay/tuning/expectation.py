@@ -1,4 +1,4 @@
-"""What one recorded run would come to under a candidate: its plan, its transcript, and what changes in its record."""
+"""The expected result of one recorded run under a candidate: its plan, its transcript, and the changes in its record."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Expectation(Published):
 
 
 def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
-    """What a run would come to under another pack, beside what it comes to now."""
+    """The expected result of a run under another pack, beside its current one."""
     old, old_record, _ = _enacted(recording, before)
     new, new_record, run = _enacted(recording, after)
     return Expectation(
@@ -85,7 +85,7 @@ def _enacted(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Ena
 
 
 def _record(run: Enactment, outcome: Outcome) -> JsonObject:
-    """The decision record without its transcript, which stands beside it; for a run that waits, what there is of it."""
+    """Return the decision record without its transcript; for a run that waits, as much as there is."""
     scene = run.scene
     history = History(at=scene.state.at, events=scene.events)
     [kept] = resolve(scene.run, c.End(status=outcome.status), history).blobs

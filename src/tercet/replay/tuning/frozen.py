@@ -45,7 +45,7 @@ def tunable(pack: Pack) -> tuple[Surface, ...]:
 
 
 def choices_of(pack: Pack, surface: Surface) -> tuple[Value, ...]:
-    """What a surface may be set to, the value that it has included."""
+    """Return the values that a surface may be set to, including its current one."""
     now, domain = read_value(pack, surface), domain_of(surface)
     if now in domain:
         return domain
@@ -72,7 +72,7 @@ def apply(pack: Pack, candidate: Candidate, *, version: str | None = None) -> Pa
 
 
 def _with(changed: Pack, original: Pack, surface: Surface, value: Value) -> Pack:
-    # By type as well: True is no 1, and a budget is no fraction.
+    # By type as well: True is not 1, and a budget is not a fraction.
     fits = any(type(value) is type(each) and value == each for each in choices_of(original, surface))
     if not fits:
         raise CandidateRefused(
@@ -112,7 +112,7 @@ def demand_same(original: Pack, candidate: Candidate, offered: Pack, *, version:
 
 
 def differences(before: Any, after: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Every place at which two declarations differ, by the names of what stands there."""
+    """Yield every place at which two declarations differ, by its path of names."""
     old, new = _members(before), _members(after)
     if old is None or new is None:
         if type(before) is not type(after) or before != after:

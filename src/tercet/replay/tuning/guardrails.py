@@ -1,4 +1,4 @@
-"""What no candidate may do: the floors, for every one, and the guardrail of each surface that it changes."""
+"""The rules for candidates: floors for all of them, and the guardrail of each surface that one changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Guardrail(Published):
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What guardrails look at."""
+    """The input of guardrails."""
 
     compared: Comparison
     recorded: Sequence[Outcome]
@@ -54,7 +54,7 @@ def _rule(name: str, surface: SurfaceName | str, offenders: Sequence[str], what:
 
 
 def _floors(evidence: Evidence) -> Iterator[Guardrail]:
-    """Policy, safety, schema and approvals decide as they did; and enough runs tell."""
+    """Yield the floors: policy, safety, schema and approvals decide as before, and enough runs are known."""
     refused = {each.session for each in evidence.recorded if each.is_below_floor}
     refused |= {old.session for old, _ in evidence.compared.pairs if old.is_below_floor}
     let_through = [
@@ -63,8 +63,8 @@ def _floors(evidence: Evidence) -> Iterator[Guardrail]:
     yield _rule(
         "policy_and_safety", "floor", let_through, "refused for policy or safety, and would be accepted"
     )
-    told = evidence.compared.runs
-    short = [] if told >= evidence.min_runs else [f"{told:,} of {evidence.min_runs:,}"]
+    runs = evidence.compared.runs
+    short = [] if runs >= evidence.min_runs else [f"{runs:,} of {evidence.min_runs:,}"]
     yield _rule("enough_runs", "floor", short, "too few runs tell what it would do")
 
 

@@ -1,4 +1,4 @@
-"""What one recorded run tells about a pack: how it would have ended, and what it would have cost.
+"""The outcome and the cost of one recorded run under another pack.
 
 The facts stay as they were recorded, and the verdicts are those of the pack. Up to the first verdict that is another one
 the record tells everything. Behind it, it tells how the run ends if that follows by itself (refused, failed, committed,
@@ -56,12 +56,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     case: str
-    """What was asked: runs of one request tell about one case."""
+    """The request: runs of the same request are one case."""
     is_told: bool = True
     is_elsewhere: bool = False
-    """Whether it is not told because it is a run of something else: of another plan, of another version, or not over."""
+    """Whether it is left out because it is a run of another plan or version, or is not over."""
     why: str = ""
-    """Why it is not told, or which verdict is another one."""
+    """Why it is left out, or which verdict changed."""
     position: int = 0
     """The first event that would be another one; 0 where none would."""
     status: str = ""
@@ -116,7 +116,7 @@ def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
 
 
 def measure_recorded(recording: Recording, rulebook: RuleSource) -> Outcome:
-    """How a run ended as it was recorded; nothing is judged anew."""
+    """Return how a run ended as it was recorded; nothing is judged again."""
     with guarded():
         found = Enactment(recording, rulebook)
         try:
@@ -126,7 +126,7 @@ def measure_recorded(recording: Recording, rulebook: RuleSource) -> Outcome:
 
 
 class Enactment:
-    """A recorded run, taken as far under another pack as its record tells."""
+    """A recorded run, continued under another pack as far as its record allows."""
 
     def __init__(self, recording: Recording, rulebook: RuleSource) -> None:
         self.scene = RecordedRun(recording, rulebook)
@@ -156,7 +156,7 @@ class Enactment:
             self.scene.fold(event)
         return self._told()
 
-    # --- what the record does not tell ---
+    # --- what the record does not hold ---
 
     def untold(self, why: str, *, is_elsewhere: bool = False) -> Outcome:
         """That the record does not say how the run ends."""
@@ -215,8 +215,8 @@ class Enactment:
 
     def _expired(self, position: int) -> Outcome:
         began = int(self.scene.state.start.at)
-        told = self._outcome_now("expired", position)
-        return msgspec.structs.replace(told, why="it would have expired", held_ms=self._ends_at() - began)
+        outcome = self._outcome_now("expired", position)
+        return msgspec.structs.replace(outcome, why="it would have expired", held_ms=self._ends_at() - began)
 
     def _note_loss(self, event: e.Event) -> None:
         """A lost process is noticed after two heartbeats: with others, sooner or later."""
@@ -264,7 +264,7 @@ class Enactment:
                 return "escalated" if is_escalated(state) else ""
 
     def _went_on(self, at: int) -> bool:
-        """Whether there was something to do that needs nobody: judging the run as a whole, or a template, which knows no
+        """Return whether there was something to do without people: judging the run as a whole, or a template, which knows no
         other plan once one was refused."""
         scene, due = self.scene, self.scene.commands()
         if any(isinstance(command, c.Score) for command in due):
@@ -394,7 +394,7 @@ def _said_critiqued(event: e.OutputsCritiqued) -> VerdictWords:
 
 
 def _repairers(scene: RecordedRun) -> int:
-    """How many models could be asked to repair: told where a repair was made, and else of no matter."""
+    """Return how many models could be asked to repair: known where a repair was made, and irrelevant elsewhere."""
     repaired = [
         event for event in map(codec.decode, scene.recording.events) if isinstance(event, e.OutputsRepaired)
     ]

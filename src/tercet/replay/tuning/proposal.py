@@ -152,7 +152,7 @@ def _kind(why: str) -> str:
 def _expectations(
     evaluation: Evaluation, candidate: Candidate, changed: Sequence[Outcome]
 ) -> tuple[Expectation, ...]:
-    """What the runs would come to: those that change, and where there are none, some that do not."""
+    """Return the expected results of runs: those that change, and if there are none, some that do not."""
     by_session: dict[str, Recording] = {each.session: each for each in evaluation.recordings}
     told = [new for new in evaluation.evaluate(candidate).compared.after if new.is_told]
     shown = (changed or told)[:MOST_SHOWN]

@@ -1,4 +1,4 @@
-"""What many recorded runs come to under two packs, and how sure that is.
+"""The results of many recorded runs under two packs, and their certainty.
 
 Runs of one request make one case. Cases that both packs tell are compared. Where the record tells the end under the one and
 not under the other, since there somebody would have to do something else, the worst is assumed: nothing is gained by ends
@@ -32,7 +32,7 @@ class Interval(Published):
 
 
 class Score(Published):
-    """What a pack comes to on recorded runs. Rates and utility are means over cases."""
+    """The results of a pack on recorded runs. Rates and utility are means over cases."""
 
     runs: int
     """How many runs it rests on."""
@@ -51,7 +51,7 @@ Metric = Callable[[Outcome], float]
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What people want of a run: that it is accepted, that it is not, or nobody has said."""
+    """The wanted result of a run: accepted, not accepted, or unknown."""
 
     accepted: bool | None = None
 
@@ -78,18 +78,18 @@ class Comparison:
 
     @cached_property
     def cases(self) -> tuple[str, ...]:
-        """The cases that both tell."""
+        """The cases that are known under both packs."""
         told = [{each.case for each in side if each.is_told} for side in (self.before, self.after)]
         return tuple(sorted(told[0] & told[1]))
 
     @cached_property
     def runs(self) -> int:
-        """How many runs tell what the second pack does in these cases."""
+        """How many runs show the results of the second pack in these cases."""
         return len(self._told(self.after))
 
     @property
     def pairs(self) -> list[tuple[Outcome, Outcome]]:
-        """The runs that both tell."""
+        """The runs that are known under both packs."""
         pairs = zip(self.before, self.after, strict=True)
         return [(old, new) for old, new in pairs if old.is_told and new.is_told]
 
@@ -105,7 +105,7 @@ class Comparison:
         return [fmean(found[case]) for case in self.cases]
 
     def utility(self, outcome: Outcome) -> float:
-        """What a run is worth to the people who have seen it."""
+        """Return the utility of a run to its users."""
         return self.wishes.get(outcome.session, NO_WISH).utility(outcome.is_accepted)
 
     def gain(self, metric: Metric) -> list[float]:
@@ -115,7 +115,7 @@ class Comparison:
 
     @cached_property
     def gains(self) -> list[float]:
-        """What the second pack is better by, in each case: utility, less what cost, people and time are worth."""
+        """Return the advantage of the second pack in each case: utility, less the price of cost, people and time."""
         weights = self.weights
         parts = [
             (1.0, self.gain(self.utility)),
@@ -127,7 +127,7 @@ class Comparison:
         return [*known, *self._lost()]
 
     def _lost(self) -> list[float]:
-        """For each case that is told no more, what it was worth."""
+        """Return the value of each case whose result is no longer known."""
         told = {each.case for each in self.after if each.is_told}
         open_ = {each.case for each in self.after if not each.is_told and not each.is_elsewhere} - told
         worth: dict[str, list[float]] = {}
@@ -197,7 +197,7 @@ def trips(outcome: Outcome) -> float:
 
 
 def cost(outcome: Outcome) -> float:
-    """What a run costs."""
+    """Return the cost of a run."""
     return float(outcome.cost)
 
 

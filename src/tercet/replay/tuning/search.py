@@ -19,7 +19,7 @@ from tercet.replay.tuning.evaluation import Evaluated, Evaluation
 from tercet.replay.tuning.frozen import choices_of
 
 _REFUSED = -1_000.0
-"""What a candidate that breaks rules is told to be worth, less one for each rule."""
+"""The value of a candidate that breaks rules, less one for each rule."""
 _SLIGHT = 1e-9
 _MOST_STEPS = 50
 _FEW = 10
@@ -29,7 +29,7 @@ _MOST_ASKED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a search has come to."""
+    """The result of a search."""
 
     best: Evaluated | None
     """The best candidate that keeps every rule and is better than the pack; None if there is none."""
@@ -141,7 +141,7 @@ def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
 
 
 def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
-    """The top of the hill that a candidate stands on: no value beside one of its own is better."""
+    """Return the local optimum from a candidate on: no neighbouring value is better."""
     for _ in range(_MOST_STEPS):
         around = [
             evaluation.evaluate(Candidate(values={**evaluation.now, **best.candidate.values, name: value}))

@@ -387,7 +387,7 @@ def undo_text(undo: Mapping[str, Any]) -> Text:
     step = name_text(str(undo.get("step", "?")))
     if not undo.get("tool"):
         why = printable(str(undo.get("note", "")), WHOLE)
-        return Text.assemble((f"✗ {step}", "red"), f"  cannot be taken back: {why}")
+        return Text.assemble((f"✗ {step}", "red"), f"  cannot be compensated: {why}")
     given = _given(as_object(undo.get("params")) or {})
     return Text.assemble(("← ", "green"), f"{step}  {name_text(str(undo['tool']))}{given}")
 

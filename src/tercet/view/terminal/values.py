@@ -25,7 +25,7 @@ _CURRENCIES = frozenset(
      "vnd", "zar"}
 )  # fmt: skip
 _MINOR = {"cents": 2, "pence": 2, "paise": 2, "microcents": 8}
-"""How many digits stand behind the point, by the last word of a parameter's name."""
+"""The number of decimal places by the last word of a parameter's name."""
 _LARGE = 10_000
 
 

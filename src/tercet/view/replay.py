@@ -1,4 +1,4 @@
-"""What replay found: that a run comes out the same, or the first place where it does not."""
+"""The result of a replay: a run comes out the same, or differs first at a place."""
 
 from __future__ import annotations
 

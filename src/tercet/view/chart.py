@@ -1,4 +1,4 @@
-"""Charts as SVG, written by hand: a few panels with axes, lines, bands and dots. They fetch nothing and run nothing."""
+"""Charts as SVG: panels with axes, lines, bands and dots, without script or addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.cli.text import printable
+from tercet.view.terminal.text import printable
 
 Point: TypeAlias = tuple[float, float]
 
@@ -32,7 +32,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     is_dashed: bool = False
     opacity: float = 1.0
     name: str = ""
-    """How the legend calls it; nameless ones are not in it."""
+    """The name in the legend; a mark without a name is not in it."""
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Dots(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies between two lines."""
+    """The area between two lines."""
 
     lower: Sequence[Point]
     upper: Sequence[Point]
@@ -72,11 +72,11 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     """One line under the title."""
     is_named_on_top: bool = False
-    """Whether the names of the marks stand in the upper corner; in the lower one, curves that rise leave room."""
+    """Whether the legend is in the upper corner; rising curves leave room in the lower one."""
 
 
 def draw(panels: Sequence[Panel], *, columns: int, size: tuple[int, int] = (420, 320)) -> str:
-    """The panels side by side, in rows of so many."""
+    """Return the panels side by side, in rows of `columns`."""
     wide, high = size
     rows = -(-len(panels) // columns)
     body = [
@@ -102,7 +102,7 @@ def _panel(panel: Panel, wide: int, high: int) -> str:
 
 
 class _Frame:
-    """Where values lie on the paper."""
+    """The positions of values on the paper."""
 
     def __init__(self, panel: Panel, wide: int, high: int) -> None:
         self.right, self.bottom = wide - RIGHT, high - BOTTOM
