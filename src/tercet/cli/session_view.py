@@ -32,7 +32,7 @@ from tercet.core.budget import budget_of
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
 from tercet.core.transcript import timestamp
-from tercet.view.events import describe_turn, scores
+from tercet.view.events import describe_turn, lane_use, scores
 from tercet.view.words import (
     SKIPPED,
     STANDINGS,
@@ -88,6 +88,10 @@ def show_session(
         "started": f"{timestamp(start.at)}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
+    if start.lane:
+        rows["lane"] = (
+            f"{printable(start.lane['name'])}, started by step {printable(start.lane['step'])} of {start.lane['parent']}"
+        )
     if start.dev:
         acting = login_words("", start.actor.get("os_user", "") if start.actor["auth"] == SIMULATED else "")
         rows["people"] = f"simulated: a development session, started by {owner}{printable(acting, 120)}"
@@ -173,6 +177,8 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
 def _progress(step: StepState, latency: int | None) -> str:
     again = f", attempt {step.attempt}" if step.attempt > 1 else ""
     match step.status:
+        case "done" if step.lane:
+            return f"lane {printable(step.lane)}, {lane_use(step)}{again}"
         case "done":
             return f"{'' if latency is None else took(latency)}{again}".lstrip(", ")
         case "failed":

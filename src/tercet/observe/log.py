@@ -48,6 +48,8 @@ _ACTIONS: dict[type[e.Event], tuple[str, str]] = {
     e.ModelAsked: ("model_asked", "a model is asked"),
     e.ModelAnswered: ("model_answered", "a model answered, or did not"),
     e.RunReported: ("run_reported", "the critic judged the run"),
+    e.StepProposed: ("step_proposed", "a lane proposes a step to its parent"),
+    e.ProposalsReviewed: ("proposals_reviewed", "the critic reviewed what a lane proposes"),
 }
 """The events that get a line, each with its action word and its sentence."""
 

@@ -13,7 +13,7 @@ from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
 from tercet.core.events.plan import TurnAction
-from tercet.core.state import State
+from tercet.core.state import State, StepState
 from tercet.view.text import amount_text, count, took
 from tercet.view.words import SKIPPED, Tone, answer_tone, answer_word, login_words, settlement
 
@@ -50,6 +50,10 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
             return view("·", "busy", call, is_minor=not event.tool)
         case e.Complete() if event.error:
             return view("✗", "bad", f"done, but unusable: {event.error}")
+        case e.Complete() if event.lane:
+            return view(
+                "✓", "good", f"lane {event.lane} ended after {took(event.latency)}: {lane_use(event)}"
+            )
         case e.Complete():
             how = "had happened" if event.reconciled else f"done after {took(event.latency)}"
             return view("✓", "good", f"{how}{_attempt(event.attempt)}")
@@ -67,6 +71,13 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
             return view("!", "wait", f"repeats a call of {some([each.session for each in event.found])}")
         case e.RepeatsChecked():
             return view("·", "quiet", "repeats no call of another run", is_minor=True)
+        case e.StepProposed():
+            tool = event.proposal.get("tool", "")
+            return view("○", "quiet", f"proposed to the run that started the lane: {tool}")
+        case e.ProposalsReviewed():
+            is_ok, why = event.verdict.get("outcome") == "ok", "; ".join(event.verdict.get("reasons", ()))
+            words = "accepted what its lane proposes" if is_ok else "rejected what its lane proposes"
+            return view(*(("✓", "good") if is_ok else ("✗", "bad")), f"the critic {words}: {why}")
         case e.StepSkipped():
             return view("○", "quiet", f"skipped: {SKIPPED[event.reason]}")
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
@@ -81,6 +92,12 @@ def _of_step(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - 
             return view("?", "wait", _asked(event.kind, event.names))
         case _:
             return None
+
+
+def lane_use(used: e.Complete | StepState) -> str:
+    """Return what a lane used up."""
+    tokens = f", {count(used.tokens, 'token')}" if used.tokens else ""
+    return f"{count(used.lane_calls, 'call')}{tokens}"
 
 
 def _of_session(event: e.Event, state: State) -> EventView | None:  # noqa: C901 - one case for each kind of event
