@@ -49,7 +49,6 @@ def test_three_lanes_ask_and_one_order_is_placed(orders: Path) -> None:
                 "supplier": "Calder Works",
                 "price_eur": 385,
             }
-            assert not orders.exists()
             rows = await runtime.sessions()
             assert sorted(row.intent for row in rows) == ["suppliers.buy", *["suppliers.research"] * 3]
             assert (await runtime.state(waiting.session_id)).used.tool_calls == 7
