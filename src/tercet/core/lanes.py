@@ -101,7 +101,8 @@ def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict
 
 def _written(value: Any) -> Any:
     """A value as a plan writes it down."""
-    return {references.LITERAL: value} if isinstance(value, dict | list) else value
+    is_nested = as_object(value) is not None or as_list(value) is not None
+    return {references.LITERAL: value} if is_nested else value
 
 
 def envelope_of(state: State, *, code: str = "") -> LaneEnvelope:
