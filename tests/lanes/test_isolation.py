@@ -95,7 +95,7 @@ def test_no_lane_changes_the_effects_of_its_parent(lane_plan: dict[str, Any], ap
             made.append((context.session_id, name, context.step_id, params.get("supplier")))
             return {"partner": "mallory", **params}
 
-        schema = {"type": "object", "properties": {"supplier": {}}}
+        schema: dict[str, Any] = {"type": "object", "properties": {"supplier": {}}}
         workshop.tool(name, call, mode=mode, parameters=schema, no_compensation="none", **declared)
 
     watched("look.up", "read_only")

@@ -13,7 +13,7 @@ from tercet.packs.checking import check, check_folder
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
 
-from .rooms import RESEARCH, pack_with_lanes, template
+from .rooms import LOOK_UP, RESEARCH, pack_with_lanes, template
 
 PACK = 'name = "suppliers"\nversion = "1.0.0"\n'
 DECISIONS = """
@@ -158,8 +158,6 @@ def test_templates_may_use_lanes(workshop: Workshop) -> None:
         intent="work",
         outputs={"found": {"$from": "s#/outputs"}},
     )
-    from .rooms import LOOK_UP
-
     pack = pack_with_lanes(workshop, templates=(LOOK_UP, good))
     assert not [each for each in check(pack) if each.severity == "error"]
     wrong = template(

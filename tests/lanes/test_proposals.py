@@ -173,3 +173,39 @@ def test_a_step_that_computes_with_a_proposal_ends_the_lane(workshop: Workshop) 
 
     workshop.run(main())
     assert called(workshop) == ["a"]
+
+
+@pytest.mark.req("R267")
+def test_what_a_proposal_did_is_taken_back_like_any_effect(workshop: Workshop) -> None:
+    """A run that fails after it bought what its lane proposed compensates the purchase, and not the lane."""
+    workshop.tool("look.up", look_up, mode="read_only")
+    text = {"type": "object", "properties": {"supplier": {"type": "string"}}, "required": ["supplier"]}
+    undo = {"tool": "undo.it", "params": {"order": {"$from": "self#/order"}}}
+    workshop.tool("buy.it", buy, mode="local_write", parameters=text, compensate=undo)
+    workshop.tool("undo.it", mode="local_write", no_compensation="none")
+
+    async def fail(_: ToolContext, __: dict[str, Any]) -> Any:
+        raise ValueError("no")
+
+    workshop.tool("fail.it", fail, mode="read_only")
+    lane = {**RESEARCH, "tools": ("look.up", "buy.it")}
+    pack = pack_with_lanes(
+        workshop,
+        lanes=(lane,),
+        templates=(template(LOOK, BUY),),
+        on_failure="compensate",
+        budget={"max_step_retries": 0},
+    )
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            steps = (lane_step("s"), step("z", "fail.it", depends_on=("s",), priority=-5))
+            result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+            await runtime.cancel(result.session_id, actor=ADA)
+            result = await runtime.resume(result.session_id)
+            assert result.status == "cancelled", result
+            state = await runtime.state(result.session_id)
+            assert [(each.step, each.tool) for each in state.undo] == [("s.p1", "undo.it")]
+
+    workshop.run(main())
+    assert called(workshop)[-1] == "~s.p1"

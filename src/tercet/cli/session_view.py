@@ -79,6 +79,10 @@ def show_session(
         "started": f"{timestamp(start.at)}, last event {ago(now - state.at)}",
         "used": _used(state),
     }
+    if start.lane:
+        rows["lane"] = (
+            f"{printable(start.lane['name'])}, started by step {printable(start.lane['step'])} of {start.lane['parent']}"
+        )
     if start.dev:
         acting = login_words("", start.actor.get("os_user", "") if start.actor["auth"] == SIMULATED else "")
         rows["people"] = f"simulated: a development session, started by {owner}{printable(acting, 120)}"

@@ -69,7 +69,9 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
                 owners = (event.actor, *event.parent_owners)
             case e.PlanProposed():
                 planned |= {step.id: step for step in read_plan(event.plan).steps}
-            case e.Intent() if event.tool and event.step in planned:
+            case e.ProposalsReviewed() if event.plan:
+                planned |= {step.id: step for step in read_plan(event.plan).steps}
+            case e.Intent() if event.tool and not event.lane_calls and event.step in planned:
                 intents[event.step] = event
             case e.GateOpened(kind="reconcile"):
                 asked[event.gate] = event

@@ -101,7 +101,8 @@ def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict
 
 def _written(value: Any) -> Any:
     """A value as a plan writes it down."""
-    return {references.LITERAL: value} if isinstance(value, dict | list) else value
+    is_nested = as_object(value) is not None or as_list(value) is not None
+    return {references.LITERAL: value} if is_nested else value
 
 
 def envelope_of(state: State, *, code: str = "") -> LaneEnvelope:
@@ -136,8 +137,8 @@ def _steps(state: State) -> Sequence[Step]:
 
 def dump_envelope(envelope: LaneEnvelope) -> JsonObject:
     """Return an envelope as the result of the call that started the lane."""
-    used = envelope.used.model_dump(mode="json")
-    return envelope.model_dump(mode="json", exclude_defaults=True) | {"used": used}
+    proposals = [each.model_dump(mode="json", exclude_defaults=True) for each in envelope.proposals]
+    return envelope.model_dump(mode="json") | {"proposals": proposals}
 
 
 # --- in the parent ---
@@ -145,11 +146,8 @@ def dump_envelope(envelope: LaneEnvelope) -> JsonObject:
 
 def lane_results(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[JsonObject]:
     """Yield the envelopes of the lanes that a run has started, in the order in which they ended."""
-    lanes: set[str] = set()
     for event in events:
-        if isinstance(event, e.Intent):
-            (lanes.add if event.lane_calls else lanes.discard)(event.step)
-        elif isinstance(event, e.Complete) and event.step in lanes:
+        if isinstance(event, e.Complete) and event.lane:
             value = blobs.get(event.blob) if event.blob else event.value
             if (envelope := as_object(value)) is not None:
                 yield envelope
@@ -159,6 +157,7 @@ def envelope_fields(value: Any) -> budget.Fields:
     """Return the fields of a lane's COMPLETE that follow from its envelope: what it used up, and what it proposes."""
     envelope = as_object(value) or {}
     fields = budget.amounts_of_lane(LaneUse.model_validate(envelope.get("used") or {}))
+    fields["lane"] = str(envelope.get("session_id", ""))
     proposals = as_list(envelope.get("proposals"))
     return {**fields, "proposals": tuple(proposals)} if proposals else fields
 

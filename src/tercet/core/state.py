@@ -96,6 +96,8 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """The step that it compensates; empty for a step of the plan."""
     is_lane: bool = False
     """Whether its call starts a lane."""
+    lane: str = ""
+    """The session of its lane, once that has ended."""
     lane_calls: int = 0
     """The tool calls that are reserved for its lane, and once it has ended, those that it made."""
 

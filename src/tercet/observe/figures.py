@@ -77,6 +77,10 @@ class Figures:
     """By phase."""
     lanes: dict[str, int]
     """Runs inside of runs that ended: completed or failed."""
+    lane_success_rate: float | None
+    """The share of these that completed."""
+    parent_replan_rate: float | None
+    """Re-plans of the runs that are not inside of others, a run."""
 
     def as_json(self) -> dict[str, Any]:
         """The same for programs."""
@@ -111,6 +115,7 @@ def figures_of(tally: Tally) -> Figures:
     calls, retries = read.total(i.ACTION_DISPATCHED), read.total(i.RETRY)
     started, escalated = read.by(i.RUN_STARTED, "risk_tier"), read.by(i.ESCALATION, "risk_tier")
     completed, commits = steps.get("completed", 0), read.total(i.COMMIT)
+    lanes = read.by(i.LANE_ENDED, "outcome")
     trips, passed = read.total(i.LOOP_GUARD_TRIP), reviewed.get("ok", 0)
     return Figures(
         runs=runs,
@@ -145,7 +150,9 @@ def figures_of(tally: Tally) -> Figures:
         actions_recovered=read.total(i.ACTION_RECOVERED),
         cost_microcents=read.by(i.COST, "phase"),
         tokens=read.by(i.TOKENS, "phase"),
-        lanes=read.by(i.LANE_ENDED, "outcome"),
+        lanes=lanes,
+        lane_success_rate=_rate(lanes.get("completed", 0), sum(lanes.values())),
+        parent_replan_rate=_rate(tally.parent_replans, tally.parents),
     )
 
 

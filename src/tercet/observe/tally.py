@@ -78,6 +78,8 @@ class Tally:
         self.counts: dict[tuple[str, tuple[str, ...]], int] = {}
         self.durations: dict[tuple[str, str], Durations] = {}
         """How long it took to complete, by intent and tier."""
+        self.parents = self.parent_replans = 0
+        """Runs that are not inside of others, and how often another plan was asked for in them."""
         self._purposes: dict[tuple[str, int], str] = {}
         """Why a model is being asked, by run and call."""
 
@@ -105,6 +107,7 @@ class Tally:
 
     def session_started(self, about: About, _: e.SessionStarted) -> None:
         self.count(i.RUN_STARTED, about.intent, about.risk_tier)
+        self.parents += not about.is_lane
 
     def session_resumed(self, about: About, event: e.SessionResumed) -> None:
         self.count(i.LOOP_RESUMED, about.intent)
@@ -144,6 +147,7 @@ class Tally:
     def _replanned(self, about: About, outcome: str) -> None:
         if outcome == "replan" and not about.is_fixed:
             self.count(i.REPLAN, about.intent)
+            self.parent_replans += not about.is_lane
 
     def loop_guard_tripped(self, about: About, _: e.LoopGuardTripped) -> None:
         self.count(i.LOOP_GUARD_TRIP, about.intent)
@@ -155,7 +159,7 @@ class Tally:
                 self.count(i.RETRY, about.intent, event.tool)
 
     def complete(self, about: About, event: e.Complete) -> None:
-        if event.cost or event.tokens:
+        if (event.cost or event.tokens) and not event.lane:  # a lane counts what it spends itself
             self._spent(about, _acting(event.step), event.cost, event.tokens)
 
     def step_judged(self, about: About, event: e.StepJudged) -> None:

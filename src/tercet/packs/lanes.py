@@ -73,7 +73,7 @@ def _spec(parts: LaneParts, lane: Lane) -> ToolSpec:
         mode=ApprovalMode.READ_ONLY,
         adapter=LANE,
         # What the lane's own run counts as trusted input must come from a trusted source here.
-        authority=tuple(name for name in given if name not in untrusted_inputs),
+        authority=tuple(sorted(name for name in given if name not in untrusted_inputs)),
         trust=Trust.TRUSTED if is_trusted else Trust.UNTRUSTED,
         untrusted=("reason", "proposals") if is_trusted else (),
         idempotent=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,7 +11,6 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
-from tercet.core.lanes import lane_results
 from tercet.core.messages import inbox_of
 from tercet.core.table import blobs_of
 from tercet.engine.session_reader import History, list_rows, load_history
@@ -45,7 +44,7 @@ async def load(journal: Journal, tenant: str, session: str) -> Recording:
     """Return a run from a journal, its chain verified; raises `UsageError` if there is no such session."""
     history = await load_history(journal, tenant, session, has_checkpoints=True)
     recording = await _load_own(journal, tenant, session, history)
-    found = [name for name in lanes_of(history.events, recording.blobs) if name != session]
+    found = [name for name in lanes_of(history.events) if name != session]
     if not found:
         return recording
     kept = [name for name in found if (await journal.head(tenant, name)).seq]
@@ -53,17 +52,9 @@ async def load(journal: Journal, tenant: str, session: str) -> Recording:
     return msgspec.structs.replace(recording, lanes=tuple(lanes))
 
 
-def lanes_of(events: Iterable[e.Event], blobs: Mapping[str, bytes]) -> list[str]:
+def lanes_of(events: Iterable[e.Event]) -> list[str]:
     """Return the sessions of the lanes that a run has started, each once."""
-    large = {digest: msgspec.json.decode(data) for digest, data in _large(events, blobs)}
-    return list(dict.fromkeys(str(each.get("session_id", "")) for each in lane_results(events, large)))
-
-
-def _large(events: Iterable[e.Event], blobs: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the large results of lanes."""
-    for event in events:
-        if isinstance(event, e.Complete) and event.lane_calls and event.blob in blobs:
-            yield event.blob, blobs[event.blob]
+    return list(dict.fromkeys(each.lane for each in events if isinstance(each, e.Complete) and each.lane))
 
 
 async def _load_own(journal: Journal, tenant: str, session: str, history: History) -> Recording:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
-from tercet.core.state import State
+from tercet.core.state import State, StepState
 from tercet.view.phases import PhaseEvent, phase_view
 from tercet.view.text import amount_text, both, changes_text, count, some, spoken, took
 from tercet.view.vocabulary import (
@@ -54,6 +54,8 @@ TITLES: dict[type[e.Event], tuple[str, str]] = {
     e.ModelAsked: ("model_asked", "a model is asked"),
     e.ModelAnswered: ("model_answered", "a model answered, or did not"),
     e.RunReported: ("run_reported", "the critic judged the run"),
+    e.StepProposed: ("step_proposed", "a lane proposes a step to its parent"),
+    e.ProposalsReviewed: ("proposals_reviewed", "the critic reviewed the proposals of a lane"),
 }
 """The events that a log lists, each with its action word and a sentence without any value of the run."""
 
@@ -94,6 +96,9 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view("·", "busy", call, is_minor=not event.tool)
         case e.Complete() if event.error:
             return view("✗", "bad", f"{CALL_OUTCOMES['unusable'].word}: {event.error}")
+        case e.Complete() if event.lane:
+            text = f"lane {event.lane} ended after {took(event.latency)}: {lane_use(event)}"
+            return view("✓", "good", text)
         case e.Complete():
             how = "had happened" if event.reconciled else f"done after {took(event.latency)}"
             return view("✓", "good", f"{how}{attempt_text(event.attempt)}")
@@ -110,6 +115,13 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view("!", "wait", f"repeats a call of {some([each.session for each in event.found])}")
         case e.RepeatsChecked():
             return view("·", "quiet", "repeats no call of another run", is_minor=True)
+        case e.StepProposed():
+            tool = event.proposal.get("tool", "")
+            return view("○", "quiet", f"proposed to the run that started the lane: {tool}")
+        case e.ProposalsReviewed():
+            is_ok, why = event.verdict.get("outcome") == "ok", "; ".join(event.verdict.get("reasons", ()))
+            words = "accepted what its lane proposes" if is_ok else "rejected what its lane proposes"
+            return view(*(("✓", "good") if is_ok else ("✗", "bad")), f"the critic {words}: {why}")
         case e.StepSkipped():
             return view("○", "quiet", f"skipped: {SKIPPED[event.reason]}")
         case e.StepJudged(outcome="replan") if state.change is not None and state.change.step == event.step:
@@ -124,6 +136,12 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view("?", "wait", _asked(event.kind, event.names))
         case _:
             return None
+
+
+def lane_use(used: e.Complete | StepState) -> str:
+    """Return what a lane used up."""
+    tokens = f", {count(used.tokens, 'token')}" if used.tokens else ""
+    return f"{count(used.lane_calls, 'call')}{tokens}"
 
 
 def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - one case for each kind of event

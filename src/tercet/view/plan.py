@@ -11,7 +11,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import State, StepState
-from tercet.view.events import attempt_text, describe, describe_turn
+from tercet.view.events import attempt_text, describe, describe_turn, lane_use
 from tercet.view.revisions import Revision, revisions
 from tercet.view.source import RunData
 from tercet.view.text import both, joined, took
@@ -243,6 +243,8 @@ def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool) ->
     """Return how far a step is, for one line."""
     again, error = attempt_text(state.attempt), step_error(state)
     match state.status:
+        case "done" if state.lane:
+            return f"lane {state.lane}, {lane_use(state)}{again}"
         case "done":
             return joined(("" if latency_ms is None else took(latency_ms), again.removeprefix(", ")))
         case "gated" if is_over:

@@ -51,6 +51,7 @@ STEPS: dict[str, Status] = {
 SKIPPED = {
     "condition_false": "its condition is false",
     "optional_failed": "it failed, and it is optional",
+    "proposed": "the lane proposed it to the run that started it",
 }
 ANSWERS: dict[str, tuple[str, Tone]] = {
     "approve": ("approved", "good"),

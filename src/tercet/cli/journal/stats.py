@@ -162,7 +162,10 @@ def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str,
         yield "resumed", f"{count(found.loops_resumed, 'time')}{recovered}"
     yield "cost", _in_phases({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
     yield "tokens", _in_phases({phase: f"{number:,}" for phase, number in found.tokens.items()})
-    yield "lanes", _counts(found.lanes)
+    if found.lanes:
+        rate = found.parent_replan_rate or 0
+        replans = f"; their parents were planned again {rate:.2f} times a run"
+        yield "lanes", f"{_counts(found.lanes)}{_share(found.lane_success_rate, 'completed')}{replans}"
 
 
 _FAILURES = {

@@ -116,6 +116,8 @@ class Foreground:
                 drawing.cancel()
 
     def _tell(self, state: State, event: e.Event) -> None:
+        if state.start.lane:  # its parent tells how it ends
+            return
         if isinstance(event, e.SessionStarted | e.SessionResumed):
             self._session = state.start.session
         self._progress.tell(state, event)

@@ -12,7 +12,7 @@ from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.sessions.next_commands import Commands
 from tercet.core import events as e
 from tercet.core.budget import budget_of
-from tercet.core.state import OpenGate, State
+from tercet.core.state import OpenGate, State, StepState
 from tercet.core.transcript import timestamp
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.events import Columns
@@ -60,6 +60,7 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
                 "error": step.error,
                 "result": results.get(name),
                 "gate": step.gate,
+                **({"lane": _lane(step)} if step.is_lane else {}),
             }
             for name, step in state.steps.items()
         ],
@@ -77,6 +78,12 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "record": state.record,
         "next": commands.commands(state, story.rollback),
     }
+
+
+def _lane(step: StepState) -> dict[str, Any]:
+    """The lane that a step has started: its session, and what it used up."""
+    used = {"tool_calls": step.lane_calls, "tokens": step.tokens, "cost_microcents": step.cost}
+    return {"session_id": step.lane, "used": used if step.lane else None}
 
 
 def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:

@@ -102,8 +102,10 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
     tokens: int = 0
     cost: int = 0
     reconciled: bool = False
+    lane: str = ""
+    """The session of the lane that was started; empty for a call that is not one."""
     lane_calls: int = 0
-    """How many tool calls a lane made."""
+    """How many tool calls it made."""
     proposals: tuple[dict[str, Any], ...] = ()
     """The steps that a lane proposes to its parent."""
 

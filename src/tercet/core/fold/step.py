@@ -96,7 +96,7 @@ def complete(state: State, event: e.Complete) -> Changes:
     )
     if step.is_lane:
         ended = msgspec.structs.replace(
-            ended, lane_calls=event.lane_calls, tokens=event.tokens, cost=event.cost
+            ended, lane=event.lane, lane_calls=event.lane_calls, tokens=event.tokens, cost=event.cost
         )
     steps = {**state.steps, name: ended}
     changes: Changes = {
