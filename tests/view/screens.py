@@ -34,7 +34,7 @@ import pytest
 from typer.testing import CliRunner
 
 from histories import seeded
-from tercet.cli.main import app
+from tercet.cli.main import COMMANDS, app
 from tercet.engine.rows import row_of
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
@@ -235,6 +235,8 @@ class Screen(NamedTuple):
 @contextmanager
 def as_tenant(tenant: str) -> Generator[None]:
     """Let the command line, which knows one tenant, look at the sessions of another."""
+    for entry in COMMANDS.values():
+        entry.load()  # a command that is imported later would have the usual tenant
     found = [module for name, module in list(sys.modules.items()) if name.startswith("tercet.cli")]
     with pytest.MonkeyPatch.context() as patch:
         for module in found:

@@ -13,7 +13,7 @@ from rich.text import Text
 from tercet.cli.documents import load_pack, read_input
 from tercet.cli.evidence.stores import StoreUrl, open_library, read_shelf
 from tercet.cli.exit_code import ExitCode
-from tercet.cli.ids import complete_session
+from tercet.cli.ids import find_session
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
@@ -91,7 +91,6 @@ def context(
         option(
             "ID",
             "Show what this session was given, by what it has recorded, and nothing else.",
-            callback=complete_session,
         ),
     ] = None,
     store: StoreUrl = "",
@@ -107,7 +106,7 @@ def context(
     loaded = load_pack(pack)
     if session is not None:
         _demand_alone(intent, input_, snapshot, safety_mode, role, tenant)
-        view = asyncio.run(_recorded(loaded, journal, session))
+        view = asyncio.run(_recorded(loaded, journal, find_session(session, journal)))
     else:
         asked = loaded.decision_for(intent)
         request = Request(intent=intent or (*asked.intents, asked.id)[0], input=read_input(input_))
