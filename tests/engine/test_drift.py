@@ -79,45 +79,39 @@ LATER: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.req("R136", "R328")
 @pytest.mark.parametrize(("what", "code", "change"), LATER, ids=[what for what, _, _ in LATER])
-def test_another_pack_does_not_go_on(
+async def test_another_pack_does_not_go_on(
     workshop: Workshop, url: str, what: str, code: str, change: dict[str, Any]
 ) -> None:
     """Whatever of the pack is another one when the call is due: the resume is refused, and says what can be done."""
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
-                result = await approved(runtime)
-            async with workshop.runtime(packed(workshop, fact(workshop), **change), journal) as moved:
-                before = await moved.state(result.session_id)
-                with pytest.raises(UsageError) as caught:
-                    await moved.resume(result.session_id)
-                assert caught.value.code == code
-                assert "migrate" in str(caught.value.remedy)
-                assert await moved.state(result.session_id) == before
-            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as again:
-                assert (await again.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+            result = await approved(runtime)
+        async with workshop.runtime(packed(workshop, fact(workshop), **change), journal) as moved:
+            before = await moved.state(result.session_id)
+            with pytest.raises(UsageError) as caught:
+                await moved.resume(result.session_id)
+            assert caught.value.code == code
+            assert "migrate" in str(caught.value.remedy)
+            assert await moved.state(result.session_id) == before
+        async with workshop.runtime(packed(workshop, fact(workshop)), journal) as again:
+            assert (await again.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("w", 1)], what
 
 
 @pytest.mark.req("R136", "R328")
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_other_evidence_does_not_go_on(workshop: Workshop, is_gone: bool) -> None:
+async def test_other_evidence_does_not_go_on(workshop: Workshop, is_gone: bool) -> None:
     """Evidence with other content than what the approver saw, or none, is refused as another snapshot."""
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
-                result = await approved(runtime)
-            other = fact(workshop, ref=FACT.replace("s1", "s2")) if is_gone else fact(workshop, 1_000)
-            async with workshop.runtime(packed(workshop, other), journal) as moved:
-                with pytest.raises(UsageError) as caught:
-                    await moved.resume(result.session_id)
-                assert caught.value.code == "snapshot_version_mismatch"
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+            result = await approved(runtime)
+        other = fact(workshop, ref=FACT.replace("s1", "s2")) if is_gone else fact(workshop, 1_000)
+        async with workshop.runtime(packed(workshop, other), journal) as moved:
+            with pytest.raises(UsageError) as caught:
+                await moved.resume(result.session_id)
+            assert caught.value.code == "snapshot_version_mismatch"
     assert workshop.calls == []
 
 
@@ -127,33 +121,27 @@ async def _refusal(runtime: Runtime, session: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("R136")
-def test_evidence_that_has_expired_refuses_the_call(workshop: Workshop) -> None:
+async def test_evidence_that_has_expired_refuses_the_call(workshop: Workshop) -> None:
     """What was good when it was approved and is stale when the call is due: the call is refused, and a person told."""
 
-    async def main() -> None:
-        async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
-            result = await approved(runtime)
-            workshop.clock.advance(60_000)
-            result = await runtime.resume(result.session_id)
-            assert result.status == "paused"
-            assert f"the evidence {FACT} has expired" in result.reason
-            assert [code for code, _ in await _refusal(runtime, result.session_id)] == ["evidence_expired"]
-            assert (await runtime.resume(result.session_id)).status == "paused"
-
-    workshop.run(main())
+    async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
+        result = await approved(runtime)
+        workshop.clock.advance(60_000)
+        result = await runtime.resume(result.session_id)
+        assert result.status == "paused"
+        assert f"the evidence {FACT} has expired" in result.reason
+        assert [code for code, _ in await _refusal(runtime, result.session_id)] == ["evidence_expired"]
+        assert (await runtime.resume(result.session_id)).status == "paused"
     assert workshop.calls == []
 
 
-def test_evidence_is_good_until_it_expires(workshop: Workshop) -> None:
+async def test_evidence_is_good_until_it_expires(workshop: Workshop) -> None:
     """A moment before its end the same call is made."""
 
-    async def main() -> None:
-        async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
-            result = await approved(runtime)
-            workshop.clock.advance(59_999)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(packed(workshop, fact(workshop, lives_ms=60_000))) as runtime:
+        result = await approved(runtime)
+        workshop.clock.advance(59_999)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 READING: dict[str, dict[str, Any]] = {
@@ -190,43 +178,40 @@ def test_evidence_that_a_call_reads_is_shown_and_bound(workshop: Workshop, way: 
 @pytest.mark.req("R136")
 @pytest.mark.parametrize("is_gated", [True, False])
 @pytest.mark.parametrize("way", READING)
-def test_evidence_that_a_call_reads_must_not_have_expired(
+async def test_evidence_that_a_call_reads_must_not_have_expired(
     workshop: Workshop, way: str, is_gated: bool
 ) -> None:
     """Nobody approves on expired evidence, and no call is made on it, approved or not."""
     declared = {"reversibility": "compensable", **({} if is_gated else {"mode": "local_write", "gates": ()})}
 
-    async def main() -> None:
-        workshop.tools.clear()
-        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=declared)
-        slow = {"wait.it": 60_000}
+    workshop.tools.clear()
+    pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=declared)
+    slow = {"wait.it": 60_000}
 
-        async def wait(_: ToolContext, __: dict[str, Any]) -> Any:
-            await workshop.clock.sleep(slow["wait.it"])
-            return {}
+    async def wait(_: ToolContext, __: dict[str, Any]) -> Any:
+        await workshop.clock.sleep(slow["wait.it"])
+        return {}
 
-        workshop.tool("wait.it", wait, "read_only", timeout_ms=100_000)
-        pack = workshop.pack(gates=(BOSS,), evidence=pack.evidence)
-        reading = plan(step("s", "wait.it"), step("w", "wipe.it", depends_on=("s",), **READING[way]))
-        async with workshop.runtime(pack) as runtime:
-            if not is_gated:
-                result = await runtime.run(ASK, plan=reading, actor=ADA)
-            else:
-                slow["wait.it"] = 0
-                result = await runtime.run(ASK, plan=reading, actor=ADA)
-                assert result.gate is not None
-                assert result.gate.stale
-                await runtime.approve(gate_of(result), actor=BOB)
-                late = await runtime.run(ASK, plan=reading, actor=ADA)
-                workshop.clock.advance(60_000)
-                with pytest.raises(UsageError) as caught:
-                    await runtime.approve(gate_of(late), actor=BOB)
-                assert caught.value.code == "evidence_expired"
-                result = await runtime.resume(result.session_id)
-            assert result.status == "paused"
-            assert f"the evidence {FACT} has expired" in result.reason
-
-    workshop.run(main())
+    workshop.tool("wait.it", wait, "read_only", timeout_ms=100_000)
+    pack = workshop.pack(gates=(BOSS,), evidence=pack.evidence)
+    reading = plan(step("s", "wait.it"), step("w", "wipe.it", depends_on=("s",), **READING[way]))
+    async with workshop.runtime(pack) as runtime:
+        if not is_gated:
+            result = await runtime.run(ASK, plan=reading, actor=ADA)
+        else:
+            slow["wait.it"] = 0
+            result = await runtime.run(ASK, plan=reading, actor=ADA)
+            assert result.gate is not None
+            assert result.gate.stale
+            await runtime.approve(gate_of(result), actor=BOB)
+            late = await runtime.run(ASK, plan=reading, actor=ADA)
+            workshop.clock.advance(60_000)
+            with pytest.raises(UsageError) as caught:
+                await runtime.approve(gate_of(late), actor=BOB)
+            assert caught.value.code == "evidence_expired"
+            result = await runtime.resume(result.session_id)
+        assert result.status == "paused"
+        assert f"the evidence {FACT} has expired" in result.reason
     assert "w" not in [name for name, _ in workshop.calls]
 
 
@@ -259,23 +244,20 @@ STRICT = {"authority": ("most",), "aliases": {"limit": "most"}, "reversibility":
 
 @pytest.mark.req("R136")
 @pytest.mark.parametrize("way", THROUGH)
-def test_evidence_behind_notes_is_shown_and_must_be_valid(workshop: Workshop, way: str) -> None:
+async def test_evidence_behind_notes_is_shown_and_must_be_valid(workshop: Workshop, way: str) -> None:
     """The gate shows it, and a call that was approved before it expired is not made afterwards."""
 
-    async def main() -> None:
-        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=plan(*THROUGH[way]), actor=ADA)
-            assert result.gate is not None
-            assert [shown["id"] for shown in result.gate.shown["evidence"]] == [FACT]
-            assert result.gate.stale
-            await runtime.approve(gate_of(result), actor=BOB)
-            workshop.clock.advance(60_000)
-            result = await runtime.resume(result.session_id)
-            assert result.status == "paused"
-            assert f"the evidence {FACT} has expired" in result.reason
-
-    workshop.run(main())
+    pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=plan(*THROUGH[way]), actor=ADA)
+        assert result.gate is not None
+        assert [shown["id"] for shown in result.gate.shown["evidence"]] == [FACT]
+        assert result.gate.stale
+        await runtime.approve(gate_of(result), actor=BOB)
+        workshop.clock.advance(60_000)
+        result = await runtime.resume(result.session_id)
+        assert result.status == "paused"
+        assert f"the evidence {FACT} has expired" in result.reason
     assert "w" not in [name for name, _ in workshop.calls]
 
 
@@ -288,21 +270,20 @@ def test_evidence_behind_notes_is_shown_and_must_be_valid(workshop: Workshop, wa
     ],
     ids=["a reference to the request", "a literal of the request", "another place of a note"],
 )
-def test_evidence_that_a_call_does_not_need_may_expire(workshop: Workshop, steps: tuple[Step, ...]) -> None:
+async def test_evidence_that_a_call_does_not_need_may_expire(
+    workshop: Workshop, steps: tuple[Step, ...]
+) -> None:
     """A value that the request holds as well needs no evidence, nor does another place of the same note."""
 
-    async def main() -> None:
-        pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
-        asked = ASK.model_copy(update={"input": {**ASK.input, "most": 10}})
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(asked, plan=plan(*steps), actor=ADA)
-            assert result.gate is not None
-            assert result.gate.shown["evidence"] == []
-            await runtime.approve(gate_of(result), actor=BOB)
-            workshop.clock.advance(60_000)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    pack = packed(workshop, fact(workshop, lives_ms=60_000), declared=STRICT)
+    asked = ASK.model_copy(update={"input": {**ASK.input, "most": 10}})
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(asked, plan=plan(*steps), actor=ADA)
+        assert result.gate is not None
+        assert result.gate.shown["evidence"] == []
+        await runtime.approve(gate_of(result), actor=BOB)
+        workshop.clock.advance(60_000)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 @pytest.mark.req("R136")
@@ -328,72 +309,61 @@ def test_a_result_that_decides_whether_a_call_is_made_is_bound(workshop: Worksho
 @pytest.mark.parametrize(
     "people", [(Actor(id="bob", roles=("clerk",)), CLEO), (CLEO,)], ids=["moved", "gone"]
 )
-def test_an_approver_who_lost_the_role_refuses_the_call(
+async def test_an_approver_who_lost_the_role_refuses_the_call(
     workshop: Workshop, url: str, people: tuple[Actor, ...]
 ) -> None:
     """Another list of people, the same pack: the call is refused, the approval is void, and whoever resumes the run has
     people asked again; one who still holds the role lets the call through."""
     evidence = fact(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            first = packed(workshop, evidence, actors=(BOB, CLEO))
-            async with workshop.runtime(first, journal) as runtime:
-                result = await approved(runtime)
-            second = packed(workshop, evidence, actors=people)
-            assert second.hash == first.hash
-            async with workshop.runtime(second, journal) as later:
-                result = await later.resume(result.session_id)
-                assert result.status == "paused"
-                assert "bob approved BOSS, and no longer holds boss" in result.reason
-                assert [code for code, _ in await _refusal(later, result.session_id)] == [
-                    "approver_lost_role"
-                ]
-                again = await later.resume(result.session_id)
-                assert (again.status, workshop.calls) == ("awaiting_gate", [])
-                await later.approve(gate_of(again), actor=CLEO)
-                assert (await later.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        first = packed(workshop, evidence, actors=(BOB, CLEO))
+        async with workshop.runtime(first, journal) as runtime:
+            result = await approved(runtime)
+        second = packed(workshop, evidence, actors=people)
+        assert second.hash == first.hash
+        async with workshop.runtime(second, journal) as later:
+            result = await later.resume(result.session_id)
+            assert result.status == "paused"
+            assert "bob approved BOSS, and no longer holds boss" in result.reason
+            assert [code for code, _ in await _refusal(later, result.session_id)] == ["approver_lost_role"]
+            again = await later.resume(result.session_id)
+            assert (again.status, workshop.calls) == ("awaiting_gate", [])
+            await later.approve(gate_of(again), actor=CLEO)
+            assert (await later.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("w", 1)]
 
 
-def test_a_lost_role_costs_a_planned_run_nothing(workshop: Workshop) -> None:
+async def test_a_lost_role_costs_a_planned_run_nothing(workshop: Workshop) -> None:
     """No other plan would help, so none is asked for: people are asked again, and the same plan goes on."""
     workshop.tool("wipe.it", mode="destructive", authority=(), gates=("BOSS",), no_compensation="gone")
     planner = Script(plan(step("w", "wipe.it")))
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(BOB, CLEO)), journal) as runtime:
-                result = await runtime.run(ASK, planner=planner, actor=ADA)
-                await runtime.approve(gate_of(result), actor=BOB)
-            async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(CLEO,)), journal) as later:
-                assert (await later.resume(result.session_id, planner=planner)).status == "paused"
-                again = await later.resume(result.session_id, planner=planner)
-                await later.approve(gate_of(again), actor=CLEO)
-                assert (await later.resume(result.session_id, planner=planner)).status == "completed"
-                assert (await later.state(result.session_id)).used.replans == 0
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(BOB, CLEO)), journal) as runtime:
+            result = await runtime.run(ASK, planner=planner, actor=ADA)
+            await runtime.approve(gate_of(result), actor=BOB)
+        async with workshop.runtime(workshop.pack(gates=(BOSS,), actors=(CLEO,)), journal) as later:
+            assert (await later.resume(result.session_id, planner=planner)).status == "paused"
+            again = await later.resume(result.session_id, planner=planner)
+            await later.approve(gate_of(again), actor=CLEO)
+            assert (await later.resume(result.session_id, planner=planner)).status == "completed"
+            assert (await later.state(result.session_id)).used.replans == 0
     assert workshop.calls == [("w", 1)]
 
 
-def test_a_quorum_that_shrinks_refuses_the_call(workshop: Workshop) -> None:
+async def test_a_quorum_that_shrinks_refuses_the_call(workshop: Workshop) -> None:
     """Of two approvers one has lost the role: the other alone is not enough."""
     two = BOSS.model_copy(update={"quorum": 2})
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            before = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, CLEO))
-            async with workshop.runtime(before, journal) as runtime:
-                result = await approved(runtime, BOB, CLEO)
-            after = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, Actor(id="cleo")))
-            async with workshop.runtime(after, journal) as later:
-                result = await later.resume(result.session_id)
-                assert "cleo approved BOSS, and no longer holds boss" in result.reason
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        before = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, CLEO))
+        async with workshop.runtime(before, journal) as runtime:
+            result = await approved(runtime, BOB, CLEO)
+        after = packed(workshop, fact(workshop), gates=(two,), actors=(BOB, Actor(id="cleo")))
+        async with workshop.runtime(after, journal) as later:
+            result = await later.resume(result.session_id)
+            assert "cleo approved BOSS, and no longer holds boss" in result.reason
     assert workshop.calls == []
 
 
@@ -425,23 +395,20 @@ def test_a_parameter_with_another_source_is_asked_about_again(workshop: Workshop
     assert asked.digest[:20] in again.shown["changed"]
 
 
-def test_a_migration_voids_what_was_approved(workshop: Workshop) -> None:
+async def test_a_migration_voids_what_was_approved(workshop: Workshop) -> None:
     """Moved to other evidence, the call is another one: it waits at a new gate that shows the new value."""
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
-                result = await approved(runtime)
-            async with workshop.runtime(packed(workshop, fact(workshop, 1_000)), journal) as moved:
-                migrated = await moved.migrate(result.session_id, actor=BOB)
-                assert gate_of(migrated) != gate_of(result)
-                assert migrated.gate is not None
-                assert migrated.gate.shown["params"] == {"most": 1_000}
-                assert workshop.calls == []
-                await moved.approve(gate_of(migrated), actor=BOB)
-                assert (await moved.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(packed(workshop, fact(workshop)), journal) as runtime:
+            result = await approved(runtime)
+        async with workshop.runtime(packed(workshop, fact(workshop, 1_000)), journal) as moved:
+            migrated = await moved.migrate(result.session_id, actor=BOB)
+            assert gate_of(migrated) != gate_of(result)
+            assert migrated.gate is not None
+            assert migrated.gate.shown["params"] == {"most": 1_000}
+            assert workshop.calls == []
+            await moved.approve(gate_of(migrated), actor=BOB)
+            assert (await moved.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("w", 1)]
 
 
@@ -494,72 +461,63 @@ OUTPUT = plan(step("a"), outputs={"x": {"$from": "a#/n"}})
 @pytest.mark.parametrize(
     "left", [(Actor(id="bob", roles=("clerk",)), CLEO, ANN), (CLEO, ANN)], ids=["moved", "gone"]
 )
-def test_outputs_are_not_committed_on_the_word_of_somebody_who_lost_the_role(
+async def test_outputs_are_not_committed_on_the_word_of_somebody_who_lost_the_role(
     workshop: Workshop, url: str, left: tuple[Actor, ...]
 ) -> None:
     """One of a quorum approves, loses the role, and the next one approves: nothing is committed, both are asked again, are
     told why, and two who hold the role have it committed."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            before = accepted(workshop, 2, (BOB, CLEO, ANN))
-            async with workshop.runtime(before, journal) as runtime:
-                result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
-                await runtime.approve(gate_of(result), actor=BOB)
-            after = accepted(workshop, 2, left)
-            assert after.hash == before.hash
-            async with workshop.runtime(after, journal) as later:
-                await later.approve(gate_of(result), actor=CLEO)
-                again = await later.resume(result.session_id)
-                assert again.status == "awaiting_gate"
-                assert again.gate is not None
-                assert (again.gate.kind, again.gate.approvals) == ("output", ())
-                assert again.gate.shown["changed"] == "bob approved EDITOR, and no longer holds boss"
-                [lapsed] = [
-                    event
-                    for event in await events(journal, result.session_id)
-                    if isinstance(event, e.AcceptanceLapsed)
-                ]
-                assert lapsed.gate == gate_of(result)
-                for actor in (CLEO, ANN):
-                    await later.approve(gate_of(again), actor=actor)
-                assert (await later.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        before = accepted(workshop, 2, (BOB, CLEO, ANN))
+        async with workshop.runtime(before, journal) as runtime:
+            result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+            await runtime.approve(gate_of(result), actor=BOB)
+        after = accepted(workshop, 2, left)
+        assert after.hash == before.hash
+        async with workshop.runtime(after, journal) as later:
+            await later.approve(gate_of(result), actor=CLEO)
+            again = await later.resume(result.session_id)
+            assert again.status == "awaiting_gate"
+            assert again.gate is not None
+            assert (again.gate.kind, again.gate.approvals) == ("output", ())
+            assert again.gate.shown["changed"] == "bob approved EDITOR, and no longer holds boss"
+            [lapsed] = [
+                event
+                for event in await events(journal, result.session_id)
+                if isinstance(event, e.AcceptanceLapsed)
+            ]
+            assert lapsed.gate == gate_of(result)
+            for actor in (CLEO, ANN):
+                await later.approve(gate_of(again), actor=actor)
+            assert (await later.resume(result.session_id)).status == "completed"
 
 
 @pytest.mark.req("R136")
-def test_one_who_accepted_alone_and_lost_the_role_is_not_enough(workshop: Workshop) -> None:
+async def test_one_who_accepted_alone_and_lost_the_role_is_not_enough(workshop: Workshop) -> None:
     """Also where one is enough: between the yes and the commit the role was taken away."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal:
-            async with workshop.runtime(accepted(workshop, 1, (BOB, CLEO)), journal) as runtime:
-                result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
-                await runtime.approve(gate_of(result), actor=BOB)
-            async with workshop.runtime(accepted(workshop, 1, (CLEO,)), journal) as later:
-                again = await later.resume(result.session_id)
-                assert again.status == "awaiting_gate"
-                await later.deny(gate_of(again), actor=CLEO)
-                assert (await later.resume(result.session_id)).status == "rejected"
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal:
+        async with workshop.runtime(accepted(workshop, 1, (BOB, CLEO)), journal) as runtime:
+            result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+            await runtime.approve(gate_of(result), actor=BOB)
+        async with workshop.runtime(accepted(workshop, 1, (CLEO,)), journal) as later:
+            again = await later.resume(result.session_id)
+            assert again.status == "awaiting_gate"
+            await later.deny(gate_of(again), actor=CLEO)
+            assert (await later.resume(result.session_id)).status == "rejected"
 
 
-def test_outputs_are_committed_where_enough_approvals_hold(workshop: Workshop) -> None:
+async def test_outputs_are_committed_where_enough_approvals_hold(workshop: Workshop) -> None:
     """Whoever still holds the role is counted as before, and whoever never stood on a list where callers are trusted."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(accepted(workshop, 2, (BOB,)), trusts_caller=True) as runtime:
-            result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
-            for actor in (BOB, CLEO):
-                await runtime.approve(gate_of(result), actor=actor)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(accepted(workshop, 2, (BOB,)), trusts_caller=True) as runtime:
+        result = await runtime.run(ASK, plan=OUTPUT, actor=ADA)
+        for actor in (BOB, CLEO):
+            await runtime.approve(gate_of(result), actor=actor)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 def test_nothing_lapses_that_nobody_accepted() -> None:

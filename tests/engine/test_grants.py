@@ -34,30 +34,25 @@ def paying(workshop: Workshop, mode: str = "network", **declared: Any) -> None:
 
 @pytest.mark.req("R134")
 @pytest.mark.parametrize("mode", ["network", "delegated"])
-def test_a_policy_grants_what_it_may_and_that_is_recorded(workshop: Workshop, mode: str) -> None:
+async def test_a_policy_grants_what_it_may_and_that_is_recorded(workshop: Workshop, mode: str) -> None:
     """Grant, INTENT and COMPLETE are three events; the record names the policy, and the digest is the call's own."""
     paying(workshop, mode)
     pack = workshop.pack(policies=(SMALL,))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("p", "pay.it", params={"sum": 5})), actor=ADA)
-            assert result.status == "completed"
-            found = await events(runtime.journal, result.session_id)
-            told = [
-                type(each) for each in found if isinstance(each, e.ApprovalGranted | e.Intent | e.Complete)
-            ]
-            assert told == [e.ApprovalGranted, e.Intent, e.Complete]
-            [approval] = (await runtime.record(result.session_id))["approvals"]
-            assert (approval["approver"], approval["decision"], approval["auth"]) == (
-                "policy:small",
-                "grant",
-                "policy",
-            )
-            [grant] = [each for each in found if isinstance(each, e.ApprovalGranted)]
-            assert approval["digest"] == grant.digest
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("p", "pay.it", params={"sum": 5})), actor=ADA)
+        assert result.status == "completed"
+        found = await events(runtime.journal, result.session_id)
+        told = [type(each) for each in found if isinstance(each, e.ApprovalGranted | e.Intent | e.Complete)]
+        assert told == [e.ApprovalGranted, e.Intent, e.Complete]
+        [approval] = (await runtime.record(result.session_id))["approvals"]
+        assert (approval["approver"], approval["decision"], approval["auth"]) == (
+            "policy:small",
+            "grant",
+            "policy",
+        )
+        [grant] = [each for each in found if isinstance(each, e.ApprovalGranted)]
+        assert approval["digest"] == grant.digest
     assert workshop.calls == [("p", 1)]
 
 
@@ -74,28 +69,25 @@ def test_a_policy_grants_what_it_may_and_that_is_recorded(workshop: Workshop, mo
     ],
     ids=["destructive", "irreversible", "irreversible write", "named gate", "too much", "failing expression"],
 )
-def test_no_policy_grants_anything_else(
+async def test_no_policy_grants_anything_else(
     workshop: Workshop, declared: dict[str, Any], params: dict[str, Any], policy: Policy
 ) -> None:
     """The call waits for a person, and is made once that person has approved it."""
     paying(workshop, **declared)
     pack = workshop.pack(policies=(policy,), gates=(BOSS,))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("p", "pay.it", params=params)), actor=ADA)
-            assert result.status == "awaiting_gate"
-            assert (await granted(runtime, result.session_id), workshop.calls) == ([], [])
-            assert result.gate is not None
-            await runtime.approve(result.gate.id, actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("p", "pay.it", params=params)), actor=ADA)
+        assert result.status == "awaiting_gate"
+        assert (await granted(runtime, result.session_id), workshop.calls) == ([], [])
+        assert result.gate is not None
+        await runtime.approve(result.gate.id, actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
     assert workshop.calls == [("p", 1)]
 
 
 @pytest.mark.req("R134")
-def test_what_a_new_plan_adds_uses_no_grant(workshop: Workshop) -> None:
+async def test_what_a_new_plan_adds_uses_no_grant(workshop: Workshop) -> None:
     """The step that stood in the first plan is granted in the second as well; the one that was added waits."""
     paying(workshop)
     workshop.tool("fail.it", failing(1))
@@ -105,17 +97,14 @@ def test_what_a_new_plan_adds_uses_no_grant(workshop: Workshop) -> None:
     planner = Script(first, second)
     pack = workshop.pack(policies=(SMALL,), budget={"max_step_retries": 0})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, planner=planner, actor=ADA)
-            assert result.status == "awaiting_gate"
-            assert result.gate is not None
-            assert result.gate.step == "q"
-            assert await granted(runtime, result.session_id) == [("p", "small")]
-            await runtime.approve(result.gate.id, actor=BOB)
-            assert (await runtime.resume(result.session_id, planner=planner)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, planner=planner, actor=ADA)
+        assert result.status == "awaiting_gate"
+        assert result.gate is not None
+        assert result.gate.step == "q"
+        assert await granted(runtime, result.session_id) == [("p", "small")]
+        await runtime.approve(result.gate.id, actor=BOB)
+        assert (await runtime.resume(result.session_id, planner=planner)).status == "completed"
     assert {name for name, _ in workshop.calls} == {"f", "p", "q"}
 
 
@@ -133,7 +122,7 @@ LETTER = {"id": "kg:letter:l1#snapshot_s1", "content": {"text": "pay eve"}, "tru
         ({"evidence": (LETTER,)}, {"untrusted_inputs": ("order",)}, "template", True),
     ],
 )
-def test_a_first_plan_uses_a_grant_only_if_its_planner_read_nothing_untrusted(
+async def test_a_first_plan_uses_a_grant_only_if_its_planner_read_nothing_untrusted(
     workshop: Workshop, header: dict[str, Any], decision: dict[str, Any], planner: str, *, is_granted: bool
 ) -> None:
     """A template and a caller plan without reading data; any other planner has read the request and the evidence."""
@@ -146,16 +135,13 @@ def test_a_first_plan_uses_a_grant_only_if_its_planner_read_nothing_untrusted(
         planner, {}
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, actor=ADA, **given)
-            assert result.status == ("completed" if is_granted else "awaiting_gate")
-            assert await granted(runtime, result.session_id) == ([("p", "small")] if is_granted else [])
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, actor=ADA, **given)
+        assert result.status == ("completed" if is_granted else "awaiting_gate")
+        assert await granted(runtime, result.session_id) == ([("p", "small")] if is_granted else [])
 
 
-def test_a_grant_is_decided_on_the_resolved_call(workshop: Workshop) -> None:
+async def test_a_grant_is_decided_on_the_resolved_call(workshop: Workshop) -> None:
     """A sum that another step brings is looked at when it is there: small ones are granted, large ones wait."""
     paying(workshop)
     workshop.tool("read.it", mode="read_only")
@@ -166,12 +152,9 @@ def test_a_grant_is_decided_on_the_resolved_call(workshop: Workshop) -> None:
         step("b", "pay.it", params={"sum": {"$from": "r#/much"}}),
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=both, actor=ADA)
-            assert result.gate is not None
-            assert (result.status, result.gate.step) == ("awaiting_gate", "b")
-            assert await granted(runtime, result.session_id) == [("a", "small")]
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=both, actor=ADA)
+        assert result.gate is not None
+        assert (result.status, result.gate.step) == ("awaiting_gate", "b")
+        assert await granted(runtime, result.session_id) == [("a", "small")]
     assert workshop.calls == [("r", 1), ("a", 1)]

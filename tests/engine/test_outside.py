@@ -82,34 +82,28 @@ def test_each_runtime_has_one_line_of_its_own_and_closes_it(workshop: Workshop) 
     workshop.run(main(2))
 
 
-def test_a_change_outside_refuses_the_plan_before_anything_is_called(workshop: Workshop) -> None:
+async def test_a_change_outside_refuses_the_plan_before_anything_is_called(workshop: Workshop) -> None:
     """A plan is refused whole, also its steps that stay inside, if what it reaches is not what was accepted."""
     booth = Booth(changes=("the booth was painted: red → blue",))
     _furnish(workshop, booth)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=PLAN)
-        assert result.status == "failed"
-        assert result.verdict["code"] == "tool_definition_changed"
-        assert result.verdict["reasons"] == ["the booth was painted: red → blue"]
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=PLAN)
+    assert result.status == "failed"
+    assert result.verdict["code"] == "tool_definition_changed"
+    assert result.verdict["reasons"] == ["the booth was painted: red → blue"]
     assert workshop.calls == []
     assert booth.heard == ["1 looked", "1 closed"]
 
 
-def test_a_rehearsal_and_a_plan_that_stays_inside_do_not_look_outside(workshop: Workshop) -> None:
+async def test_a_rehearsal_and_a_plan_that_stays_inside_do_not_look_outside(workshop: Workshop) -> None:
     """Only a plan that is to be carried out and reaches outside is worth opening a line for."""
     booth = Booth()
     _furnish(workshop, booth)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            await runtime.run(ASK, plan=PLAN, shadow=True)
-            await runtime.run(ASK, plan=plan(step("b", "shop.echo")))
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        await runtime.run(ASK, plan=PLAN, shadow=True)
+        await runtime.run(ASK, plan=plan(step("b", "shop.echo")))
     assert booth.heard == ["1 closed"]
 
 
@@ -145,7 +139,7 @@ def test_whoever_listens_to_signals_hears_how_far_a_call_is(workshop: Workshop, 
 
 
 @pytest.mark.parametrize(("error", "status"), [(NotSent, "awaiting_gate"), (NotDone, "paused")])
-def test_a_call_that_was_not_sent_says_nothing_of_the_one_before(
+async def test_a_call_that_was_not_sent_says_nothing_of_the_one_before(
     workshop: Workshop, error: type[NotDone], status: str
 ) -> None:
     """After a call of unknown outcome, `NotDone` settles that nothing happened, and `NotSent` leaves it to a person."""
@@ -157,17 +151,14 @@ def test_a_call_that_was_not_sent_says_nothing_of_the_one_before(
 
     workshop.tool("do.it", lose, idempotent=True)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            result = await runtime.run(ASK, plan=plan(step("a")))
-            assert result.status == status
-            assert result.gate is not None
-            assert result.gate.kind == ("reconcile" if error is NotSent else "escalation")
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")))
+        assert result.status == status
+        assert result.gate is not None
+        assert result.gate.kind == ("reconcile" if error is NotSent else "escalation")
 
 
-def test_a_tool_may_say_that_trying_again_is_useless(workshop: Workshop) -> None:
+async def test_a_tool_may_say_that_trying_again_is_useless(workshop: Workshop) -> None:
     """`NotDone` that is not retriable is called once, whatever the retry budget."""
 
     async def refuse(_: ToolContext, __: dict[str, Any]) -> Any:
@@ -175,9 +166,6 @@ def test_a_tool_may_say_that_trying_again_is_useless(workshop: Workshop) -> None
 
     workshop.tool("do.it", refuse)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            await runtime.run(ASK, plan=plan(step("a")))
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        await runtime.run(ASK, plan=plan(step("a")))
     assert workshop.calls == [("a", 1)]

@@ -148,84 +148,72 @@ def test_a_repair_goes_on_from_the_last_outputs(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R143", "R206")
-def test_what_is_accepted_in_part_is_the_best_and_the_record_says_which(workshop: Workshop, url: str) -> None:
+async def test_what_is_accepted_in_part_is_the_best_and_the_record_says_which(
+    workshop: Workshop, url: str
+) -> None:
     """A person takes what they were shown; another process commits exactly that, and tells after which repair it was."""
     pack = coded(workshop, "2 draft", budget={"max_repairs": 2})
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            menders = [model(code("3 better"), code("0 worst"))]
-            async with workshop.runtime(pack, journal, repairers=menders) as runtime:
-                result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-                assert result.gate is not None
-                assert "after repair 1 of 2" in result.gate.shown["reason"]
-            async with workshop.runtime(pack, journal) as other:
-                await other.decide(result.gate.id, "accept_partial", actor=BOB, note="good enough")
-                done = await other.resume(result.session_id)
-                assert (done.status, done.outputs) == ("completed", {"code": "3 better"})
-                record = await other.record(result.session_id)
-                assert record["report"]["status"] == "partial"
-                assert (
-                    "good enough; these are the outputs after repair 1 of 2" in record["report"]["rationale"]
-                )
-                ended = last(e.SessionEnded, await events(journal, result.session_id))
-                assert ended.outputs == {"code": "3 better"}
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        menders = [model(code("3 better"), code("0 worst"))]
+        async with workshop.runtime(pack, journal, repairers=menders) as runtime:
+            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+            assert result.gate is not None
+            assert "after repair 1 of 2" in result.gate.shown["reason"]
+        async with workshop.runtime(pack, journal) as other:
+            await other.decide(result.gate.id, "accept_partial", actor=BOB, note="good enough")
+            done = await other.resume(result.session_id)
+            assert (done.status, done.outputs) == ("completed", {"code": "3 better"})
+            record = await other.record(result.session_id)
+            assert record["report"]["status"] == "partial"
+            assert "good enough; these are the outputs after repair 1 of 2" in record["report"]["rationale"]
+            ended = last(e.SessionEnded, await events(journal, result.session_id))
+            assert ended.outputs == {"code": "3 better"}
 
 
-def test_outputs_that_are_judged_afresh_are_the_best(workshop: Workshop) -> None:
+async def test_outputs_that_are_judged_afresh_are_the_best(workshop: Workshop) -> None:
     """Whoever resumes a run that was handed over has its best outputs judged again, and mended from there on."""
     pack = coded(workshop, "3 draft", budget={"max_repairs": 1})
 
-    async def main() -> None:
-        async with workshop.runtime(pack, repairers=[model(code("1 worse"))]) as runtime:
-            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-            again = await runtime.resume(result.session_id)
-            assert (again.status, again.outputs) == ("paused", {"code": "3 draft"})
-            state, found = await demand_within_bounds(runtime.journal, result.session_id)
-            assert [event.result["passed"] for event in of(e.TestsRun, found)] == [3, 1, 3]
-            assert (last(e.RunReported, found).restored, state.quality.restored) == ({}, {})
-
-    workshop.run(main())
+    async with workshop.runtime(pack, repairers=[model(code("1 worse"))]) as runtime:
+        result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        again = await runtime.resume(result.session_id)
+        assert (again.status, again.outputs) == ("paused", {"code": "3 draft"})
+        state, found = await demand_within_bounds(runtime.journal, result.session_id)
+        assert [event.result["passed"] for event in of(e.TestsRun, found)] == [3, 1, 3]
+        assert (last(e.RunReported, found).restored, state.quality.restored) == ({}, {})
 
 
 @pytest.mark.req("R145")
-def test_what_a_person_sent_back_is_not_handed_to_them_again(workshop: Workshop) -> None:
+async def test_what_a_person_sent_back_is_not_handed_to_them_again(workshop: Workshop) -> None:
     """It passed every test and was not wanted: what came of the change is handed over, although more tests fail now."""
     pack = coded(workshop, "4 draft", decision={"requires_human_approval": True}, budget={"max_repairs": 2})
 
-    async def main() -> None:
-        menders = [model(code("2 changed"), code("1 worse"))]
-        async with workshop.runtime(pack, repairers=menders) as runtime:
-            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-            assert result.gate is not None
-            assert result.gate.kind == "output"
-            await runtime.modify(result.gate.id, actor=BOB, note="another way, please")
-            done = await runtime.resume(result.session_id)
-            assert (done.status, done.outputs) == ("paused", {"code": "2 changed"})
-            found = await events(runtime.journal, result.session_id)
-            assert last(e.RunReported, found).restored["round"] == 1
-
-    workshop.run(main())
+    menders = [model(code("2 changed"), code("1 worse"))]
+    async with workshop.runtime(pack, repairers=menders) as runtime:
+        result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert result.gate is not None
+        assert result.gate.kind == "output"
+        await runtime.modify(result.gate.id, actor=BOB, note="another way, please")
+        done = await runtime.resume(result.session_id)
+        assert (done.status, done.outputs) == ("paused", {"code": "2 changed"})
+        found = await events(runtime.journal, result.session_id)
+        assert last(e.RunReported, found).restored["round"] == 1
 
 
-def test_a_run_that_is_worn_out_leaves_its_best_outputs(workshop: Workshop) -> None:
+async def test_a_run_that_is_worn_out_leaves_its_best_outputs(workshop: Workshop) -> None:
     """It has gone through as many phases as it may in the middle of the loop: what is left is the best that was judged."""
     pack = coded(workshop, "3 draft", budget={"max_repairs": 9, "max_iterations": 10}, on_failure="keep")
 
-    async def main() -> None:
-        menders = [model(*[code("1 worse")] * 9)]
-        async with workshop.runtime(pack, repairers=menders) as runtime:
-            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-            assert (result.status, result.outputs) == ("failed", {"code": "3 draft"})
-            found = await events(runtime.journal, result.session_id)
-            assert last(e.GivenUp, found).restored["round"] == 0
-            report = await runtime.artifact(result.session_id)
-            assert isinstance(report, FailureReport)
-            assert report.partial_output == {"code": "3 draft"}
-
-    workshop.run(main())
+    menders = [model(*[code("1 worse")] * 9)]
+    async with workshop.runtime(pack, repairers=menders) as runtime:
+        result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert (result.status, result.outputs) == ("failed", {"code": "3 draft"})
+        found = await events(runtime.journal, result.session_id)
+        assert last(e.GivenUp, found).restored["round"] == 0
+        report = await runtime.artifact(result.session_id)
+        assert isinstance(report, FailureReport)
+        assert report.partial_output == {"code": "3 draft"}
 
 
 @pytest.mark.req("R271", "R273")

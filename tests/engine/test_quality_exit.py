@@ -111,7 +111,7 @@ def test_an_output_that_is_unsafe_goes_to_a_person(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R143", "R206")
-def test_what_is_of_use_in_part_goes_to_a_person_who_may_take_it(workshop: Workshop, url: str) -> None:
+async def test_what_is_of_use_in_part_goes_to_a_person_who_may_take_it(workshop: Workshop, url: str) -> None:
     """No repair is left, and the decision says that a part is of use: the trigger says so, and a person takes it."""
     mild: JsonObject = {**BAD_TONE, "score": 0.7}
     pack = desk(
@@ -121,27 +121,24 @@ def test_what_is_of_use_in_part_goes_to_a_person_who_may_take_it(workshop: Works
         decision={"thresholds": THRESHOLDS},
     )
 
-    async def main() -> None:
-        critics = [model(*[mild] * 9)]
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(pack, journal, critics=critics) as runtime,
-        ):
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            found = await events(runtime.journal, result.session_id)
-            assert last(e.OutputsRepaired, found).escalation["kind"] == "PARTIAL_COMMIT"
-            assert "partial" in last(e.RunReported, found).exit["triggers"]
-            assert result.gate is not None
-            await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
-            done = await runtime.resume(result.session_id)
-            record = await runtime.record(result.session_id)
-            assert (done.status, record["report"]["status"]) == ("completed", "partial")
-
-    workshop.run(main())
+    critics = [model(*[mild] * 9)]
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(pack, journal, critics=critics) as runtime,
+    ):
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        found = await events(runtime.journal, result.session_id)
+        assert last(e.OutputsRepaired, found).escalation["kind"] == "PARTIAL_COMMIT"
+        assert "partial" in last(e.RunReported, found).exit["triggers"]
+        assert result.gate is not None
+        await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
+        done = await runtime.resume(result.session_id)
+        record = await runtime.record(result.session_id)
+        assert (done.status, record["report"]["status"]) == ("completed", "partial")
 
 
 @pytest.mark.req("R142", "R144")
-def test_who_may_accept_is_said_by_a_gate_of_the_pack(workshop: Workshop, url: str) -> None:
+async def test_who_may_accept_is_said_by_a_gate_of_the_pack(workshop: Workshop, url: str) -> None:
     """The gate that the decision names has roles; whoever holds none is told, and who approved stands in the record."""
     boss = Gate(name="EDITOR", roles=("boss",), ttl_ms=60_000)
     pack = desk(
@@ -151,29 +148,26 @@ def test_who_may_accept_is_said_by_a_gate_of_the_pack(workshop: Workshop, url: s
         decision={"requires_human_approval": True, "output_gate": "EDITOR"},
     )
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            gate = result.gate
-            assert gate is not None
-            assert (gate.names, gate.expires > 0) == (("EDITOR",), True)
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(gate.id, actor=DAN)
-            assert caught.value.code == "role_missing"
-            await runtime.approve(gate.id, actor=BOB, note="fine")
-            done = await runtime.resume(result.session_id)
-            left = await runtime.artifact(result.session_id)
-            record = await runtime.record(result.session_id)
-            assert done.status == "completed"
-            assert isinstance(left, AgentResult)
-            assert left.provenance.approver == "bob"
-            (approval,) = record["approvals"]
-            assert (approval["gate"], approval["approver"], approval["note"]) == ("EDITOR", "bob", "fine")
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        gate = result.gate
+        assert gate is not None
+        assert (gate.names, gate.expires > 0) == (("EDITOR",), True)
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(gate.id, actor=DAN)
+        assert caught.value.code == "role_missing"
+        await runtime.approve(gate.id, actor=BOB, note="fine")
+        done = await runtime.resume(result.session_id)
+        left = await runtime.artifact(result.session_id)
+        record = await runtime.record(result.session_id)
+        assert done.status == "completed"
+        assert isinstance(left, AgentResult)
+        assert left.provenance.approver == "bob"
+        (approval,) = record["approvals"]
+        assert (approval["gate"], approval["approver"], approval["note"]) == ("EDITOR", "bob", "fine")
 
 
-def test_an_output_gate_expires_with_its_session(workshop: Workshop) -> None:
+async def test_an_output_gate_expires_with_its_session(workshop: Workshop) -> None:
     """Nobody answered in time: the session has expired, and nothing was committed."""
     pack = desk(
         workshop,
@@ -182,36 +176,30 @@ def test_an_output_gate_expires_with_its_session(workshop: Workshop) -> None:
         decision={"requires_human_approval": True, "output_gate": "EDITOR"},
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            assert result.gate is not None
-            await workshop.clock.sleep(2_000)
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(result.gate.id, actor=BOB)
-            assert caught.value.code == "gate_expired"
-            assert (await runtime.resume(result.session_id)).status == "expired"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        assert result.gate is not None
+        await workshop.clock.sleep(2_000)
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(result.gate.id, actor=BOB)
+        assert caught.value.code == "gate_expired"
+        assert (await runtime.resume(result.session_id)).status == "expired"
 
 
 @pytest.mark.req("R142")
-def test_a_denial_ends_it_with_its_reason(workshop: Workshop) -> None:
+async def test_a_denial_ends_it_with_its_reason(workshop: Workshop) -> None:
     """One no is enough: the run is rejected, and what it made is only in the report on its failure."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            assert result.gate is not None
-            await runtime.deny(result.gate.id, actor=BOB, note="too long")
-            done = await runtime.resume(result.session_id)
-            left = await runtime.artifact(result.session_id)
-            assert (done.status, done.reason) == ("rejected", "bob denied the outputs: too long")
-            assert isinstance(left, FailureReport)
-            assert left.partial_output == {"letter": GOOD}
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        assert result.gate is not None
+        await runtime.deny(result.gate.id, actor=BOB, note="too long")
+        done = await runtime.resume(result.session_id)
+        left = await runtime.artifact(result.session_id)
+        assert (done.status, done.reason) == ("rejected", "bob denied the outputs: too long")
+        assert isinstance(left, FailureReport)
+        assert left.partial_output == {"letter": GOOD}
 
 
 async def changed(runtime: Runtime, note: str) -> tuple[Any, list[e.Event]]:
@@ -224,86 +212,74 @@ async def changed(runtime: Runtime, note: str) -> tuple[Any, list[e.Event]]:
 
 
 @pytest.mark.req("R145")
-def test_what_a_person_wants_changed_is_repaired_and_shown_again(workshop: Workshop, url: str) -> None:
+async def test_what_a_person_wants_changed_is_repaired_and_shown_again(workshop: Workshop, url: str) -> None:
     """Their words are the first defect that a model is told; what it writes is verified, criticised and shown to a person."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
     mender = model(mended(f"Dear Ms. Okafor, {GOOD[0].lower()}{GOOD[1:]}"))
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(pack, journal, repairers=[mender]) as runtime,
-        ):
-            again, found = await changed(runtime, "address her by her name")
-            assert "address her by her name" in told(mender.questions[0])
-            assert way(found)[-6:] == [
-                "gate_answered: modify",
-                "outputs_repaired: repaired",
-                "outputs_verified: critique",
-                "outputs_critiqued: exit",
-                "run_reported: ask",
-                "gate_opened: output",
-            ]
-            assert again.gate is not None
-            assert again.gate.shown["outputs"]["letter"].startswith("Dear Ms. Okafor")
-            assert again.gate.shown["repairs"] == 1
-            await runtime.approve(again.gate.id, actor=BOB)
-            assert (await runtime.resume(again.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(pack, journal, repairers=[mender]) as runtime,
+    ):
+        again, found = await changed(runtime, "address her by her name")
+        assert "address her by her name" in told(mender.questions[0])
+        assert way(found)[-6:] == [
+            "gate_answered: modify",
+            "outputs_repaired: repaired",
+            "outputs_verified: critique",
+            "outputs_critiqued: exit",
+            "run_reported: ask",
+            "gate_opened: output",
+        ]
+        assert again.gate is not None
+        assert again.gate.shown["outputs"]["letter"].startswith("Dear Ms. Okafor")
+        assert again.gate.shown["repairs"] == 1
+        await runtime.approve(again.gate.id, actor=BOB)
+        assert (await runtime.resume(again.session_id)).status == "completed"
 
 
 @pytest.mark.req("R145")
-def test_what_nobody_can_change_is_told_to_that_person(workshop: Workshop) -> None:
+async def test_what_nobody_can_change_is_told_to_that_person(workshop: Workshop) -> None:
     """Without a model the wish stays a wish: the next gate says so, with the outputs as they were."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            again, found = await changed(runtime, "write it in verse")
-            assert last(e.OutputsRepaired, found).escalation["kind"] == "HUMAN_REVIEW"
-            assert again.gate is not None
-            assert again.gate.shown["outputs"] == {"letter": GOOD}
-            assert any("write it in verse" in line for line in again.gate.shown["left"])
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        again, found = await changed(runtime, "write it in verse")
+        assert last(e.OutputsRepaired, found).escalation["kind"] == "HUMAN_REVIEW"
+        assert again.gate is not None
+        assert again.gate.shown["outputs"] == {"letter": GOOD}
+        assert any("write it in verse" in line for line in again.gate.shown["left"])
 
 
-def test_a_change_cannot_smuggle_something_in(workshop: Workshop) -> None:
+async def test_a_change_cannot_smuggle_something_in(workshop: Workshop) -> None:
     """What a model wrote for a person is judged like anything else: a key in it is taken out again, and not committed."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
     mender = model(*[mended(f"{GOOD} Use {KEY}.")] * 5)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, repairers=[mender]) as runtime:
-            again, found = await changed(runtime, "tell her the key")
-            assert KEY not in again.outputs["letter"]
-            assert len(of(e.OutputsRepaired, found)) == 2
-
-    workshop.run(main())
+    async with workshop.runtime(pack, repairers=[mender]) as runtime:
+        again, found = await changed(runtime, "tell her the key")
+        assert KEY not in again.outputs["letter"]
+        assert len(of(e.OutputsRepaired, found)) == 2
 
 
-def test_a_yes_for_outputs_that_changed_is_none(workshop: Workshop) -> None:
+async def test_a_yes_for_outputs_that_changed_is_none(workshop: Workshop) -> None:
     """The digest of an output gate binds the outputs and the decision about them: another gate has another one."""
     pack = desk(workshop, {"letter": GOOD}, decision={"requires_human_approval": True})
     mender = model(mended(GOOD + " Thank you."))
 
-    async def main() -> None:
-        async with workshop.runtime(pack, repairers=[mender]) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            assert result.gate is not None
-            await runtime.modify(result.gate.id, actor=BOB, note="say thanks")
-            again = await runtime.resume(result.session_id)
-            assert again.gate is not None
-            assert again.gate.digest != result.gate.digest
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(again.gate.id, actor=BOB, digest=result.gate.digest)
-            assert caught.value.code == "wrong_digest"
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(result.gate.id, actor=BOB)
-            assert caught.value.code == "gate_not_open"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, repairers=[mender]) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        assert result.gate is not None
+        await runtime.modify(result.gate.id, actor=BOB, note="say thanks")
+        again = await runtime.resume(result.session_id)
+        assert again.gate is not None
+        assert again.gate.digest != result.gate.digest
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(again.gate.id, actor=BOB, digest=result.gate.digest)
+        assert caught.value.code == "wrong_digest"
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(result.gate.id, actor=BOB)
+        assert caught.value.code == "gate_not_open"
 
 
 @pytest.mark.req("R240", "R246")
