@@ -157,6 +157,7 @@ async def test_what_a_person_wanted_changed_is_not_committed_behind_their_back(w
         assert (await runtime.resume(again.session_id)).status == "completed"
 
 
+@pytest.mark.slow
 def test_what_a_model_is_not_shown_it_does_not_replace(workshop: Workshop) -> None:
     """A document that is longer than what is shown of it stays as it is: its end would be lost."""
     long = GOOD + " Thank you for it." * 5_000

@@ -166,6 +166,7 @@ async def test_the_gain_of_repairs_is_learned_from_steered_ones(workshop: Worksh
     assert seen[-1]["sample"] >= 8
 
 
+@pytest.mark.slow
 def test_a_lesson_that_is_written_twice_counts_once(tmp_path: Path) -> None:
     """A process that dies anywhere, also between the lesson and the end of its run, teaches the next run one thing."""
     written: list[int] = []
