@@ -21,6 +21,8 @@ from tercet.replay.what_if import rejudge_each
 
 from .office import LOOSE, TIGHT, record, refunds
 
+pytestmark = pytest.mark.slow
+
 
 class Counted:
     """The same run so often, and how many of them had been taken and not judged at most."""
@@ -46,7 +48,6 @@ def run(workshop: Workshop) -> Recording:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.req("R275", "R276")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_how_many_runs_there_are_says_nothing_about_how_many_are_held(run: Recording, workers: int) -> None:
@@ -86,7 +87,6 @@ def test_a_large_run_is_a_batch_by_itself(run: Recording) -> None:
     assert (runs.judged, runs.most) == (9, 3)
 
 
-@pytest.mark.slow
 def test_who_stops_early_takes_no_more_runs(run: Recording) -> None:
     """Closing it lets the processes end, and reads nothing that nobody asked for."""
     runs = Counted(run, 2_000)

@@ -28,6 +28,8 @@ from tercet.replay.tuning.frozen import apply
 from tercet.replay.tuning.proposal import Proposal, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import search
 
+pytestmark = pytest.mark.slow
+
 CENTRE = Path(__file__).parent / "centre"
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
 BUSY = (0, 1, 2, 1, 0, 9, 9)
@@ -84,7 +86,6 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-@pytest.mark.slow
 @pytest.mark.req("R279", "R280")
 def test_a_proposal_shows_what_would_happen(folder: Path) -> None:
     """The diff, scores with intervals, what they rest on, and for each run its plan, its calls and its record's changes."""
@@ -130,7 +131,6 @@ def test_what_it_expects_of_runs_can_be_held_against_a_replay(folder: Path) -> N
     ]
 
 
-@pytest.mark.slow
 def test_the_same_search_makes_the_same_proposal(folder: Path, tmp_path: Path) -> None:
     """Byte for byte: nothing in it tells the time or the machine; and it reads back as it was written."""
     first, second = _proposal(folder), _proposal(folder)
