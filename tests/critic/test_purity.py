@@ -232,6 +232,7 @@ def asked(function: str, cwd: Path | None = None, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.req("R81")
 def test_the_critic_touches_nothing_outside() -> None:
     """With clock, lots, environment, files, sockets and imports locked away, every answer is the same as before."""
@@ -271,6 +272,7 @@ def attempt() -> None:
     leave(0)
 
 
+@pytest.mark.slow
 def test_the_locks_hold() -> None:
     """The guard would have noticed: each thing that is locked away raises when it is reached for."""
     assert asked("attempt") == ""

@@ -151,7 +151,7 @@ def test_concurrent_steps_share_one_budget(
     assert undone == ({f"~{name}" for name in states[-1].done} if states[-1].status == "failed" else set())
 
 
-def test_another_attempt_at_the_way_back_needs_a_budget_too(workshop: Workshop) -> None:
+async def test_another_attempt_at_the_way_back_needs_a_budget_too(workshop: Workshop) -> None:
     """A compensation that fails is tried again only while calls are left; what it could not do is left to a person."""
 
     async def never(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -163,14 +163,11 @@ def test_another_attempt_at_the_way_back_needs_a_budget_too(workshop: Workshop) 
     pack = workshop.pack(budget={"tool_calls": 6, "max_step_retries": 3}, on_failure="compensate")
     both = plan(step("a", params={"id": "i"}), step("f", "fail.it", depends_on=("a",)))
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=both, actor=ADA)
-            assert result.gate is not None
-            await runtime.decide(result.gate.id, "abandon", actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "failed"
-            state = await runtime.state(result.session_id)
-            assert (state.used.tool_calls, state.steps["~a"].status) == (6, "skipped")
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=both, actor=ADA)
+        assert result.gate is not None
+        await runtime.decide(result.gate.id, "abandon", actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "failed"
+        state = await runtime.state(result.session_id)
+        assert (state.used.tool_calls, state.steps["~a"].status) == (6, "skipped")
     assert workshop.calls == [("a", 1), *(("f", attempt) for attempt in (1, 2, 3, 4)), ("~a", 1)]

@@ -176,7 +176,7 @@ def unreleased(journal: Journal) -> Journal:
 
 @pytest.mark.parametrize("shift_ms", JUMPS)
 @pytest.mark.parametrize("after_ms", [1, 1_500, 6_000, 20_000])
-def test_a_session_is_resumed_after_the_clock_was_set(
+async def test_a_session_is_resumed_after_the_clock_was_set(
     workshop: Workshop, url: str, shift_ms: int, after_ms: int
 ) -> None:
     """A process dies, the clock is set, and another one takes over: it waits for no longer than a lease and what was left
@@ -185,26 +185,23 @@ def test_a_session_is_resumed_after_the_clock_was_set(
     eventful(workshop, effects)
     pack = workshop.pack(budget=BUDGET)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(pack, unreleased(journal), lease_ms=LEASE_MS) as runtime:
-                session = await killed(workshop, runtime, after_ms)
-            workshop.clock.shift_wall(shift_ms)
-            async with workshop.runtime(pack, journal, lease_ms=LEASE_MS) as runtime:
-                began = workshop.clock.monotonic()
-                assert (await runtime.resume(session)).status == "completed"
-                # A lease, the deadline of the slowest call, and the run itself.
-                assert workshop.clock.monotonic() - began <= LEASE_MS + 40_000 + 60_000
-                assert (await runtime.state(session)).used.wall_clock <= 120_000
-            times = [event.at for event in await events(journal, session)]
-            assert times == sorted(times)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(pack, unreleased(journal), lease_ms=LEASE_MS) as runtime:
+            session = await killed(workshop, runtime, after_ms)
+        workshop.clock.shift_wall(shift_ms)
+        async with workshop.runtime(pack, journal, lease_ms=LEASE_MS) as runtime:
+            began = workshop.clock.monotonic()
+            assert (await runtime.resume(session)).status == "completed"
+            # A lease, the deadline of the slowest call, and the run itself.
+            assert workshop.clock.monotonic() - began <= LEASE_MS + 40_000 + 60_000
+            assert (await runtime.state(session)).used.wall_clock <= 120_000
+        times = [event.at for event in await events(journal, session)]
+        assert times == sorted(times)
     assert effects == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("shift_ms", [-DAY_MS, -HOUR_MS, -60_000, 0, 60_000, HOUR_MS, DAY_MS])
-def test_a_living_process_keeps_its_session_whatever_another_clock_says(
+async def test_a_living_process_keeps_its_session_whatever_another_clock_says(
     workshop: Workshop, url: str, shift_ms: int
 ) -> None:
     """A process whose clock is far ahead sees that the lease is renewed, and waits; both learn the same end."""
@@ -212,40 +209,37 @@ def test_a_living_process_keeps_its_session_whatever_another_clock_says(
     eventful(workshop, effects)
     pack = workshop.pack(budget=BUDGET)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.journal(url) as theirs:
-            # A journal in memory is the same one only where it is the same object.
-            other = journal if url == "memory:" else theirs
-            waits: list[dict[str, Any]] = []
+    async with workshop.journal(url) as journal, workshop.journal(url) as theirs:
+        # A journal in memory is the same one only where it is the same object.
+        other = journal if url == "memory:" else theirs
+        waits: list[dict[str, Any]] = []
 
-            def hear(name: str, told: dict[str, Any]) -> None:
-                if name == "lease_wait":
-                    waits.append(told)
+        def hear(name: str, told: dict[str, Any]) -> None:
+            if name == "lease_wait":
+                waits.append(told)
 
-            async with (
-                workshop.runtime(pack, journal, lease_ms=LEASE_MS) as first,
-                workshop.runtime(
-                    pack, other, clock=Shifted(workshop.clock, shift_ms), lease_ms=LEASE_MS, signal=hear
-                ) as second,
-            ):
-                running = asyncio.ensure_future(first.run(ASK, plan=PLAN, actor=ADA))
-                await workshop.clock.sleep(100)
-                [row] = await second.sessions()
-                resumed = asyncio.ensure_future(second.resume(row.session_id))
-                result = await running
-                ended = workshop.clock.monotonic()
-                assert (await resumed).status == result.status == "completed"
-                assert workshop.clock.monotonic() - ended <= 200
-                assert waits
-                assert all(0 < told["wait_ms"] <= LEASE_MS for told in waits)
-            epochs = [
-                event.epoch
-                for event in await events(journal, row.session_id)
-                if isinstance(event, e.SessionResumed)
-            ]
-            assert epochs == []
-
-    workshop.run(main())
+        async with (
+            workshop.runtime(pack, journal, lease_ms=LEASE_MS) as first,
+            workshop.runtime(
+                pack, other, clock=Shifted(workshop.clock, shift_ms), lease_ms=LEASE_MS, signal=hear
+            ) as second,
+        ):
+            running = asyncio.ensure_future(first.run(ASK, plan=PLAN, actor=ADA))
+            await workshop.clock.sleep(100)
+            [row] = await second.sessions()
+            resumed = asyncio.ensure_future(second.resume(row.session_id))
+            result = await running
+            ended = workshop.clock.monotonic()
+            assert (await resumed).status == result.status == "completed"
+            assert workshop.clock.monotonic() - ended <= 200
+            assert waits
+            assert all(0 < told["wait_ms"] <= LEASE_MS for told in waits)
+        epochs = [
+            event.epoch
+            for event in await events(journal, row.session_id)
+            if isinstance(event, e.SessionResumed)
+        ]
+        assert epochs == []
     assert effects == ["a", "b", "c"]
 
 
@@ -261,49 +255,45 @@ def test_a_living_process_keeps_its_session_whatever_another_clock_says(
         (HOUR_MS, LEASE_MS // 2),
     ],
 )
-def test_a_lease_is_replaced_once_it_was_watched_for_long_enough(
+async def test_a_lease_is_replaced_once_it_was_watched_for_long_enough(
     workshop: Workshop, url: str, clock_ms: int, waits: int
 ) -> None:
     """A lease that nobody renews keeps others out for its length at most, by their own monotonic clock."""
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            dead = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
-            await dead.acquire("ses_1")
-            clock = Shifted(workshop.clock, clock_ms)
-            desk = LeaseClient(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
-            began = workshop.clock.monotonic()
-            tenure = await desk.wait_for("ses_1", lambda _: None)
-            assert tenure is not None
-            assert tenure.lease.epoch == 2
-            assert waits <= workshop.clock.monotonic() - began <= waits + 100
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        dead = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+        await dead.acquire("ses_1")
+        clock = Shifted(workshop.clock, clock_ms)
+        desk = LeaseClient(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
+        began = workshop.clock.monotonic()
+        tenure = await desk.wait_for("ses_1", lambda _: None)
+        assert tenure is not None
+        assert tenure.lease.epoch == 2
+        assert waits <= workshop.clock.monotonic() - began <= waits + 100
 
 
-def test_a_lease_that_is_renewed_at_the_last_moment_is_not_replaced(workshop: Workshop, url: str) -> None:
+async def test_a_lease_that_is_renewed_at_the_last_moment_is_not_replaced(
+    workshop: Workshop, url: str
+) -> None:
     """The journal hands a stream over only if its lease is still the one that was watched."""
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            holder = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
-            other = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
-            tenure = await holder.acquire("ses_1")
-            with pytest.raises(LeaseHeld):
-                await other.acquire("ses_1")
-            workshop.clock.advance(LEASE_MS)
-            assert tenure.has_ended
-            workshop.clock.shift_wall(-HOUR_MS)  # its end is earlier than before, and still another one
-            await tenure.renew()
-            assert not tenure.has_ended
-            with pytest.raises(LeaseHeld) as held:
-                await other.acquire("ses_1")
-            assert held.value.wait_ms == LEASE_MS
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        holder = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+        other = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
+        tenure = await holder.acquire("ses_1")
+        with pytest.raises(LeaseHeld):
+            await other.acquire("ses_1")
+        workshop.clock.advance(LEASE_MS)
+        assert tenure.has_ended
+        workshop.clock.shift_wall(-HOUR_MS)  # its end is earlier than before, and still another one
+        await tenure.renew()
+        assert not tenure.has_ended
+        with pytest.raises(LeaseHeld) as held:
+            await other.acquire("ses_1")
+        assert held.value.wait_ms == LEASE_MS
 
 
-def test_a_watchdog_finds_a_lost_session_although_the_clock_was_set_back(
+async def test_a_watchdog_finds_a_lost_session_although_the_clock_was_set_back(
     workshop: Workshop, url: str
 ) -> None:
     """Time without a sign of life is measured, and not read from the wall clock."""
@@ -311,15 +301,12 @@ def test_a_watchdog_finds_a_lost_session_although_the_clock_was_set_back(
     eventful(workshop, effects)
     pack = workshop.pack(budget=BUDGET)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as watching:
-            async with workshop.runtime(pack, unreleased(journal)) as runtime:
-                session = await killed(workshop, runtime, 1_500)
-            workshop.clock.shift_wall(-HOUR_MS)
-            workshop.clock.advance(90_000)
-            assert (await watching.sweep()).paused == (session,)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as watching:
+        async with workshop.runtime(pack, unreleased(journal)) as runtime:
+            session = await killed(workshop, runtime, 1_500)
+        workshop.clock.shift_wall(-HOUR_MS)
+        workshop.clock.advance(90_000)
+        assert (await watching.sweep()).paused == (session,)
 
 
 def test_a_circuit_that_a_fast_clock_opened_does_not_stay_open() -> None:
@@ -331,22 +318,19 @@ def test_a_circuit_that_a_fast_clock_opened_does_not_stay_open() -> None:
     assert states == ["HALF_OPEN", "OPEN", "OPEN", "HALF_OPEN"]
 
 
-def test_a_gate_is_answered_by_a_process_whose_clock_is_behind(workshop: Workshop, url: str) -> None:
+async def test_a_gate_is_answered_by_a_process_whose_clock_is_behind(workshop: Workshop, url: str) -> None:
     """The answer comes after the gate in the session's own time, and the run goes on at once."""
     workshop.tool("net.it", mode="network", authority=(), no_compensation="it only tells")
     pack = workshop.pack()
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            async with workshop.runtime(pack, journal, clock=Shifted(workshop.clock, HOUR_MS)) as runtime:
-                session = (await runtime.run(ASK, plan=plan(step("a", "net.it")), actor=ADA)).session_id
-            async with workshop.runtime(pack, journal) as runtime:
-                began = workshop.clock.monotonic()
-                [gate] = (await runtime.state(session)).gates
-                await runtime.approve(gate, actor=BOB)
-                assert (await runtime.resume(session)).status == "completed"
-                assert workshop.clock.monotonic() == began
-            times = [event.at for event in await events(journal, session)]
-            assert times == sorted(times)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        async with workshop.runtime(pack, journal, clock=Shifted(workshop.clock, HOUR_MS)) as runtime:
+            session = (await runtime.run(ASK, plan=plan(step("a", "net.it")), actor=ADA)).session_id
+        async with workshop.runtime(pack, journal) as runtime:
+            began = workshop.clock.monotonic()
+            [gate] = (await runtime.state(session)).gates
+            await runtime.approve(gate, actor=BOB)
+            assert (await runtime.resume(session)).status == "completed"
+            assert workshop.clock.monotonic() == began
+        times = [event.at for event in await events(journal, session)]
+        assert times == sorted(times)

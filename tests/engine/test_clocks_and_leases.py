@@ -92,133 +92,115 @@ class Ahead:
         await self._clock.sleep(ms)
 
 
-def test_two_answers_an_hour_apart_cost_no_wall_clock(workshop: Workshop, url: str) -> None:
+async def test_two_answers_an_hour_apart_cost_no_wall_clock(workshop: Workshop, url: str) -> None:
     """Between the answer to one gate and the answer to the next nobody has the session, so nothing is spent."""
     networked(workshop)
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(workshop.pack(budget=MINUTE), journal) as runtime,
-        ):
-            session = (await runtime.run(ASK, plan=BOTH, actor=ADA)).session_id
-            first, second = (await runtime.state(session)).gates
-            await runtime.approve(first, actor=BOB)
-            workshop.clock.advance(HOUR_MS)
-            await runtime.approve(second, actor=BOB)
-            workshop.clock.advance(HOUR_MS)
-            assert (await runtime.resume(session)).status == "completed"
-            assert (await runtime.state(session)).used.wall_clock == 0
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(workshop.pack(budget=MINUTE), journal) as runtime,
+    ):
+        session = (await runtime.run(ASK, plan=BOTH, actor=ADA)).session_id
+        first, second = (await runtime.state(session)).gates
+        await runtime.approve(first, actor=BOB)
+        workshop.clock.advance(HOUR_MS)
+        await runtime.approve(second, actor=BOB)
+        workshop.clock.advance(HOUR_MS)
+        assert (await runtime.resume(session)).status == "completed"
+        assert (await runtime.state(session)).used.wall_clock == 0
 
 
-def test_the_hour_after_a_crash_costs_no_wall_clock(workshop: Workshop, url: str) -> None:
+async def test_the_hour_after_a_crash_costs_no_wall_clock(workshop: Workshop, url: str) -> None:
     """An answer that comes long after the process has died does not charge the time in between."""
     effects: list[str] = []
     slow(workshop, 5_000, effects)
     networked(workshop)
     mixed = plan(step("a"), step("b", "net.it"))
 
-    async def main() -> None:
-        async with (
-            workshop.journal(url) as journal,
-            workshop.runtime(workshop.pack(budget=MINUTE), journal) as runtime,
-        ):
-            session = await killed(workshop, runtime, mixed)
-            workshop.clock.advance(HOUR_MS)
-            [gate] = (await runtime.state(session)).gates
-            await runtime.approve(gate, actor=BOB)
-            workshop.clock.advance(HOUR_MS)
-            assert (await runtime.resume(session)).status == "completed"
-            assert (await runtime.state(session)).used.wall_clock == 5_000
-
-    workshop.run(main())
+    async with (
+        workshop.journal(url) as journal,
+        workshop.runtime(workshop.pack(budget=MINUTE), journal) as runtime,
+    ):
+        session = await killed(workshop, runtime, mixed)
+        workshop.clock.advance(HOUR_MS)
+        [gate] = (await runtime.state(session)).gates
+        await runtime.approve(gate, actor=BOB)
+        workshop.clock.advance(HOUR_MS)
+        assert (await runtime.resume(session)).status == "completed"
+        assert (await runtime.state(session)).used.wall_clock == 5_000
     assert effects == ["a"]
 
 
-def test_pauses_are_no_iterations(workshop: Workshop) -> None:
+async def test_pauses_are_no_iterations(workshop: Workshop) -> None:
     """A run that is paused at every step goes through as many phases as one that is left alone."""
     slow(workshop, 100, [])
     chain = plan(*(step(f"s{n}", depends_on=(f"s{n - 1}",) if n else ()) for n in range(8)))
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget={"max_iterations": 8})) as runtime:
-            alone = await runtime.run(ASK, plan=chain, actor=ADA)
-            running = asyncio.ensure_future(runtime.run(ASK, plan=chain, actor=ADA))
-            pauses = 0
-            while True:
-                await workshop.clock.sleep(50)
-                runtime.stop()
-                result = await running
-                if result.status != "paused":
-                    break
-                pauses += 1
-                running = asyncio.ensure_future(runtime.resume(result.session_id))
-            assert (alone.status, result.status, pauses >= 6) == ("completed", "completed", True)
-            undisturbed = await runtime.state(alone.session_id)
-            assert (await runtime.state(result.session_id)).iterations == undisturbed.iterations
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget={"max_iterations": 8})) as runtime:
+        alone = await runtime.run(ASK, plan=chain, actor=ADA)
+        running = asyncio.ensure_future(runtime.run(ASK, plan=chain, actor=ADA))
+        pauses = 0
+        while True:
+            await workshop.clock.sleep(50)
+            runtime.stop()
+            result = await running
+            if result.status != "paused":
+                break
+            pauses += 1
+            running = asyncio.ensure_future(runtime.resume(result.session_id))
+        assert (alone.status, result.status, pauses >= 6) == ("completed", "completed", True)
+        undisturbed = await runtime.state(alone.session_id)
+        assert (await runtime.state(result.session_id)).iterations == undisturbed.iterations
 
 
-def test_a_clock_that_is_ahead_withholds_no_call_for_ever(workshop: Workshop, url: str) -> None:
+async def test_a_clock_that_is_ahead_withholds_no_call_for_ever(workshop: Workshop, url: str) -> None:
     """What a machine with a fast clock has written is carried on by one with the right time, under a lease of its own."""
     workshop.tool("do.it")
     pack = workshop.pack(budget={"max_step_retries": 0})
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            planner = Thoughtful(workshop)
-            async with workshop.runtime(pack, journal, clock=Ahead(workshop.clock, 60_000)) as runtime:
-                running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
-                await workshop.clock.sleep(10)
-                runtime.stop()
-                result = await running
-                assert (result.status, workshop.calls) == ("paused", [])
-            async with workshop.runtime(pack, journal) as runtime:
-                assert workshop.clock.now() < (await runtime.state(result.session_id)).at
-                result = await runtime.resume(result.session_id, planner=planner)
-                assert result.status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        planner = Thoughtful(workshop)
+        async with workshop.runtime(pack, journal, clock=Ahead(workshop.clock, 60_000)) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
+            await workshop.clock.sleep(10)
+            runtime.stop()
+            result = await running
+            assert (result.status, workshop.calls) == ("paused", [])
+        async with workshop.runtime(pack, journal) as runtime:
+            assert workshop.clock.now() < (await runtime.state(result.session_id)).at
+            result = await runtime.resume(result.session_id, planner=planner)
+            assert result.status == "completed"
     assert workshop.calls == [("a", 1)]
 
 
-def test_two_resumes_at_once_carry_a_session_once(workshop: Workshop, url: str) -> None:
+async def test_two_resumes_at_once_carry_a_session_once(workshop: Workshop, url: str) -> None:
     """One has the session; the other is told so or waits for its end, and the effect happens once."""
     effects: list[str] = []
     slow(workshop, 3_000, effects)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            session = await killed(workshop, runtime, plan(step("a")))
-            ends = await asyncio.gather(ending(runtime.resume(session)), ending(runtime.resume(session)))
-            assert sorted(ends) in (["completed", "completed"], ["completed", "session_busy"])
-            assert (await runtime.state(session)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        session = await killed(workshop, runtime, plan(step("a")))
+        ends = await asyncio.gather(ending(runtime.resume(session)), ending(runtime.resume(session)))
+        assert sorted(ends) in (["completed", "completed"], ["completed", "session_busy"])
+        assert (await runtime.state(session)).status == "completed"
     assert (effects, workshop.calls) == (["a"], [("a", 1), ("a", 2)])
 
 
-def test_two_answers_and_a_resume_at_once_all_count(workshop: Workshop, url: str) -> None:
+async def test_two_answers_and_a_resume_at_once_all_count(workshop: Workshop, url: str) -> None:
     """Whoever comes first, both approvals are taken, and each call is made once."""
     networked(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
-            session = (await runtime.run(ASK, plan=BOTH, actor=ADA)).session_id
-            first, second = (await runtime.state(session)).gates
-            await asyncio.gather(
-                runtime.resume(session),
-                runtime.approve(first, actor=BOB),
-                runtime.approve(second, actor=BOB),
-            )
-            answers = (await runtime.state(session)).answers
-            assert sorted(answer.gate for answer in answers) == [first, second]
-            assert (await runtime.resume(session)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        session = (await runtime.run(ASK, plan=BOTH, actor=ADA)).session_id
+        first, second = (await runtime.state(session)).gates
+        await asyncio.gather(
+            runtime.resume(session),
+            runtime.approve(first, actor=BOB),
+            runtime.approve(second, actor=BOB),
+        )
+        answers = (await runtime.state(session)).answers
+        assert sorted(answer.gate for answer in answers) == [first, second]
+        assert (await runtime.resume(session)).status == "completed"
     assert sorted(workshop.calls) == [("a", 1), ("b", 1)]
 
 
@@ -244,24 +226,21 @@ class SlowStart(Through):
         return await self.inner.append(unit)
 
 
-def test_the_first_append_of_a_session_acquires_its_lease(workshop: Workshop, url: str) -> None:
+async def test_the_first_append_of_a_session_acquires_its_lease(workshop: Workshop, url: str) -> None:
     """However long it takes, the lease is neither asked for before nor counted as lost meanwhile, and fences then."""
     effects: list[str] = []
     slow(workshop, 100, effects)
 
-    async def main() -> None:
-        async with workshop.journal(url) as journal:
-            watched = SlowStart(journal, workshop, ms=60_000)
-            async with workshop.runtime(workshop.pack(), watched.itself) as runtime:
-                running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a")), actor=ADA))
-                await workshop.clock.sleep(50_000)
-                assert (watched.writes, await runtime.sessions(), effects) == (["append"], [], [])
-                await workshop.clock.sleep(10_050)
-                [row] = await runtime.sessions()
-                lease = await journal.lease(runtime.tenant, row.session_id)
-                assert lease is not None
-                assert (lease.epoch, lease.until > workshop.clock.now()) == (1, True)
-                assert (await running).status == "completed"
-        assert (effects, "acquire" in watched.writes) == (["a"], False)
-
-    workshop.run(main())
+    async with workshop.journal(url) as journal:
+        watched = SlowStart(journal, workshop, ms=60_000)
+        async with workshop.runtime(workshop.pack(), watched.itself) as runtime:
+            running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a")), actor=ADA))
+            await workshop.clock.sleep(50_000)
+            assert (watched.writes, await runtime.sessions(), effects) == (["append"], [], [])
+            await workshop.clock.sleep(10_050)
+            [row] = await runtime.sessions()
+            lease = await journal.lease(runtime.tenant, row.session_id)
+            assert lease is not None
+            assert (lease.epoch, lease.until > workshop.clock.now()) == (1, True)
+            assert (await running).status == "completed"
+    assert (effects, "acquire" in watched.writes) == (["a"], False)

@@ -34,7 +34,9 @@ def pack_of(workshop: Workshop, content: int | None, resume: str) -> Pack:
 @pytest.mark.req("R136", "R252", "R253")
 @pytest.mark.parametrize("later", [31, None], ids=["changed", "gone"])
 @pytest.mark.parametrize("resume", ["same", "pinned"])
-def test_a_session_keeps_its_evidence(workshop: Workshop, url: str, later: int | None, resume: str) -> None:
+async def test_a_session_keeps_its_evidence(
+    workshop: Workshop, url: str, later: int | None, resume: str
+) -> None:
     """Where the pack says `pinned` it goes on with the facts that it was started with; else it is refused, and says so."""
     workshop.tool(
         "wipe.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="gone is gone"
@@ -58,7 +60,7 @@ def test_a_session_keeps_its_evidence(workshop: Workshop, url: str, later: int |
                 kept = msgspec.json.decode(await journal.blob("default", state.start.evidence))
                 assert [fact["content"] for fact in kept] == [{"days": 30}]
 
-    workshop.run(main())
+    await main()
     assert len(workshop.calls) == (1 if resume == "pinned" else 0)
 
 
@@ -80,7 +82,7 @@ class Spoilt:
 
 
 @pytest.mark.req("R152", "R155")
-def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
+async def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
     """A fold only saves time: the events alone come to the same state."""
     workshop.is_forged = True
     runtimes: list[Runtime] = []
@@ -92,23 +94,20 @@ def test_a_fold_that_cannot_be_read_is_done_without(workshop: Workshop) -> None:
     workshop.tool("stop.it", stop, idempotent=True)
     workshop.tool("do.it", idempotent=True)
 
-    async def main() -> None:
-        async with (
-            workshop.journal("memory:") as journal,
-            workshop.runtime(workshop.pack(), journal) as runtime,
-        ):
-            runtimes.append(runtime)
-            both = plan(step("a", "stop.it"), step("b", depends_on=["a"]))
-            result = await runtime.run(ASK, plan=both)
-            assert result.status == "paused"
-            wanted = await runtime.state(result.session_id)
-            spoilt = Spoilt(journal)
-            stored = await spoilt.newest("default", result.session_id, "fold")
-            assert stored is not None
-            with pytest.raises(ReplayError, match="another version"):
-                checkpoint.read_fold(stored)
-            found = await restore(cast("Journal", spoilt), "default", result.session_id)
-            assert found.state == wanted
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with (
+        workshop.journal("memory:") as journal,
+        workshop.runtime(workshop.pack(), journal) as runtime,
+    ):
+        runtimes.append(runtime)
+        both = plan(step("a", "stop.it"), step("b", depends_on=["a"]))
+        result = await runtime.run(ASK, plan=both)
+        assert result.status == "paused"
+        wanted = await runtime.state(result.session_id)
+        spoilt = Spoilt(journal)
+        stored = await spoilt.newest("default", result.session_id, "fold")
+        assert stored is not None
+        with pytest.raises(ReplayError, match="another version"):
+            checkpoint.read_fold(stored)
+        found = await restore(cast("Journal", spoilt), "default", result.session_id)
+        assert found.state == wanted
+        assert (await runtime.resume(result.session_id)).status == "completed"

@@ -54,36 +54,30 @@ WRONG: dict[str, Use] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_handed_in_wrongly_is_wrong_use(workshop: Workshop, name: str) -> None:
+async def test_what_is_handed_in_wrongly_is_wrong_use(workshop: Workshop, name: str) -> None:
     """A typed answer with a word for it and what to write instead; no session is begun."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            with pytest.raises(UsageError) as caught:
-                await WRONG[name](runtime)
-            assert caught.value.code == name.partition(":")[0]
-            assert caught.value.remedy
-            assert await runtime.sessions() == []
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        with pytest.raises(UsageError) as caught:
+            await WRONG[name](runtime)
+        assert caught.value.code == name.partition(":")[0]
+        assert caught.value.remedy
+        assert await runtime.sessions() == []
 
 
-def test_dicts_are_read_like_what_they_stand_for(workshop: Workshop) -> None:
+async def test_dicts_are_read_like_what_they_stand_for(workshop: Workshop) -> None:
     """Request, plan and actor as dicts: the run is the same, and a plan with a wrong field names it."""
     workshop.tool("do.it")
     fields = {"intent": "work", "input": {"order": "o1"}}
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            made: dict[str, Any] = {"intent": "work", "steps": [{"id": "a", "tool": "do.it", "params": {}}]}
-            result = await runtime.run(fields, plan=made, actor={"id": "ada"})
-            assert result.status == "completed"
-            assert (await runtime.state(result.session_id)).start.actor["id"] == "ada"
-            with pytest.raises(PlanError, match="stepz"):
-                await runtime.run(fields, plan={**made, "stepz": []})
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        made: dict[str, Any] = {"intent": "work", "steps": [{"id": "a", "tool": "do.it", "params": {}}]}
+        result = await runtime.run(fields, plan=made, actor={"id": "ada"})
+        assert result.status == "completed"
+        assert (await runtime.state(result.session_id)).start.actor["id"] == "ada"
+        with pytest.raises(PlanError, match="stepz"):
+            await runtime.run(fields, plan={**made, "stepz": []})
     assert workshop.calls == [("a", 1)]
 
 

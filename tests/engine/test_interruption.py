@@ -40,39 +40,33 @@ class Hanging:
 
 
 @pytest.mark.parametrize("how", ["stop", "pause"])
-def test_a_planner_that_hangs_can_be_let_go_of(workshop: Workshop, how: str) -> None:
+async def test_a_planner_that_hangs_can_be_let_go_of(workshop: Workshop, how: str) -> None:
     """The run is paused at once and not failed when the planner's time is over; resumed, it is planned anew."""
     workshop.tool("do.it")
 
-    async def main() -> None:
-        planner = Hanging(workshop)
-        async with workshop.runtime(workshop.pack()) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
-            await workshop.clock.sleep(10)
-            [row] = await runtime.sessions()
-            if how == "stop":
-                runtime.stop()
-            else:
-                await runtime.pause(row.session_id, actor=BOB)
-            assert (await running).status == "paused"
-            assert "planning_failed" not in names(await events_of(runtime.journal, row.session_id))
-            assert (await runtime.resume(row.session_id, planner=planner)).status == "completed"
-
-    workshop.run(main())
+    planner = Hanging(workshop)
+    async with workshop.runtime(workshop.pack()) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
+        await workshop.clock.sleep(10)
+        [row] = await runtime.sessions()
+        if how == "stop":
+            runtime.stop()
+        else:
+            await runtime.pause(row.session_id, actor=BOB)
+        assert (await running).status == "paused"
+        assert "planning_failed" not in names(await events_of(runtime.journal, row.session_id))
+        assert (await runtime.resume(row.session_id, planner=planner)).status == "completed"
 
 
-def test_a_planner_that_hangs_can_be_cancelled(workshop: Workshop) -> None:
+async def test_a_planner_that_hangs_can_be_cancelled(workshop: Workshop) -> None:
     """The run ends as cancelled while its planner still thinks."""
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, planner=Hanging(workshop), actor=ADA))
-            await workshop.clock.sleep(10)
-            [row] = await runtime.sessions()
-            await runtime.cancel(row.session_id, actor=BOB)
-            assert (await running).status == "cancelled"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, planner=Hanging(workshop), actor=ADA))
+        await workshop.clock.sleep(10)
+        [row] = await runtime.sessions()
+        await runtime.cancel(row.session_id, actor=BOB)
+        assert (await running).status == "cancelled"
 
 
 class DeafInbox(Through):
@@ -88,29 +82,26 @@ class DeafInbox(Through):
         return await self.inner.read(tenant, stream, **named)
 
 
-def test_a_broken_journal_is_told_while_a_model_is_asked(workshop: Workshop) -> None:
+async def test_a_broken_journal_is_told_while_a_model_is_asked(workshop: Workshop) -> None:
     """That the inbox cannot be read is raised, and not taken for a wish to stop; the session can be resumed."""
     workshop.tool("do.it", mode="read_only")
 
-    async def main() -> None:
-        journal = DeafInbox(MemoryJournal())
+    journal = DeafInbox(MemoryJournal())
 
-        async def slow(_: Any) -> str:
-            await workshop.clock.sleep(2_000)
-            return GOOD
+    async def slow(_: Any) -> str:
+        await workshop.clock.sleep(2_000)
+        return GOOD
 
-        planner = Thinker(Scripted(slow, GOOD))
-        async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
-            await workshop.clock.sleep(10)
-            [row] = await runtime.sessions()
-            journal.is_failing = True
-            await runtime.halt("tool", "other.it", actor=BOB)  # rings for every run of the tenant
-            with pytest.raises(JournalUnavailable):
-                await running
-            assert (await runtime.resume(row.session_id, planner=planner)).status == "completed"
-
-    workshop.run(main())
+    planner = Thinker(Scripted(slow, GOOD))
+    async with workshop.runtime(workshop.pack(), journal.itself) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, planner=planner, actor=ADA))
+        await workshop.clock.sleep(10)
+        [row] = await runtime.sessions()
+        journal.is_failing = True
+        await runtime.halt("tool", "other.it", actor=BOB)  # rings for every run of the tenant
+        with pytest.raises(JournalUnavailable):
+            await running
+        assert (await runtime.resume(row.session_id, planner=planner)).status == "completed"
 
 
 class Session:
@@ -125,17 +116,17 @@ class Session:
             await asyncio.Event().wait()
 
 
-def test_work_that_cancels_itself_is_told_as_its_own_fault(workshop: Workshop) -> None:
+async def test_work_that_cancels_itself_is_told_as_its_own_fault(workshop: Workshop) -> None:
     """A task that was cancelled by its own code does not look as if whoever waits for it had been cancelled."""
 
     async def work() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(RuntimeError, match="cancelled by its own code"):
-        workshop.run(unless_interrupted(cast("Control", Session(is_let_go=False)), work()))
+        await unless_interrupted(cast("Control", Session(is_let_go=False)), work())
 
 
-def test_what_is_given_up_and_fails_later_is_taken_note_of(workshop: Workshop) -> None:
+async def test_what_is_given_up_and_fails_later_is_taken_note_of(workshop: Workshop) -> None:
     """Work that holds on and then fails leaves no unread exception behind when nobody waits for it any more."""
     unread: list[dict[str, Any]] = []
 
@@ -146,11 +137,8 @@ def test_what_is_given_up_and_fails_later_is_taken_note_of(workshop: Workshop) -
             await workshop.clock.sleep(60_000)
             raise OSError("too late") from None
 
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, told: unread.append(told))
-        with pytest.raises(Interrupted):
-            await unless_interrupted(cast("Control", Session(is_let_go=True)), stubborn())
-        await workshop.clock.sleep(120_000)
-
-    workshop.run(main())
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unread.append(told))
+    with pytest.raises(Interrupted):
+        await unless_interrupted(cast("Control", Session(is_let_go=True)), stubborn())
+    await workshop.clock.sleep(120_000)
     assert unread == []

@@ -229,7 +229,7 @@ def test_no_call_starts_that_the_budget_could_not_pay(header: dict[str, Any]) ->
     assert len(model.questions) <= 1
 
 
-def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
+async def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
     """Its call is cancelled, the reason is typed, and whoever resumes the session asks again."""
     _, pack = at_work(limits={"planner": {"timeout_ms": 20}}, budget={"max_replans": 1})
     was_cancelled = asyncio.Event()
@@ -241,19 +241,16 @@ def test_a_model_that_is_too_late_is_given_up_and_counted() -> None:
             was_cancelled.set()
         return ""
 
-    async def main() -> None:
-        async with Runtime(pack) as runtime:
-            asking = Thinker(Scripted(never, GOOD))
-            result = await runtime.run(ASK, planner=asking, actor=ADA)
-            assert (result.status, result.code) == ("paused", "model_unavailable")
-            result = await runtime.resume(result.session_id, planner=asking)
-            assert result.status == "completed"
-            codes = [
-                event.code for event in await events_of(runtime, result) if isinstance(event, e.ModelAnswered)
-            ]
-            assert codes == ["model_timeout", ""]
-
-    asyncio.run(main())
+    async with Runtime(pack) as runtime:
+        asking = Thinker(Scripted(never, GOOD))
+        result = await runtime.run(ASK, planner=asking, actor=ADA)
+        assert (result.status, result.code) == ("paused", "model_unavailable")
+        result = await runtime.resume(result.session_id, planner=asking)
+        assert result.status == "completed"
+        codes = [
+            event.code for event in await events_of(runtime, result) if isinstance(event, e.ModelAnswered)
+        ]
+        assert codes == ["model_timeout", ""]
     assert was_cancelled.is_set()
 
 
@@ -272,24 +269,24 @@ async def books_of(*answers: Any, **header: Any) -> tuple[int, int, list[str]]:
         return used.tokens, used.cost, [event.code for event in found]
 
 
-def test_an_answer_that_is_none_is_paid_for() -> None:
+async def test_an_answer_that_is_none_is_paid_for() -> None:
     """What the model says that it took is booked, also where there is nothing to read."""
-    assert asyncio.run(books_of(" ", GOOD)) == (60, 60, ["model_empty", ""])
+    assert (await books_of(" ", GOOD)) == (60, 60, ["model_empty", ""])
 
 
-def test_a_call_that_is_too_late_counts_as_paid() -> None:
+async def test_a_call_that_is_too_late_counts_as_paid() -> None:
     """The provider may have worked for it: all that was kept for it is used up."""
 
     async def never(_: Question) -> str:
         await asyncio.Event().wait()
         return ""
 
-    tokens, cost, codes = asyncio.run(books_of(never, GOOD, limits={"planner": {"timeout_ms": 20}}))
+    tokens, cost, codes = await books_of(never, GOOD, limits={"planner": {"timeout_ms": 20}})
     assert codes == ["model_timeout", ""]
     assert (tokens > 30 + 50, cost) == (True, 40 + 30)
 
 
-def test_what_a_model_reports_never_adds_to_a_budget() -> None:
+async def test_what_a_model_reports_never_adds_to_a_budget() -> None:
     """A count below nothing is nothing."""
 
     class Generous(Scripted):
@@ -299,22 +296,19 @@ def test_what_a_model_reports_never_adds_to_a_budget() -> None:
 
     _, pack = at_work()
 
-    async def main() -> None:
-        async with Runtime(pack) as runtime:
-            result = await runtime.run(ASK, planner=Thinker(Generous(GOOD)), actor=ADA)
-            used = (await runtime.state(result.session_id)).used
-            assert (result.status, used.tokens, used.cost) == ("completed", 5, 0)
-
-    asyncio.run(main())
+    async with Runtime(pack) as runtime:
+        result = await runtime.run(ASK, planner=Thinker(Generous(GOOD)), actor=ADA)
+        used = (await runtime.state(result.session_id)).used
+        assert (result.status, used.tokens, used.cost) == ("completed", 5, 0)
 
 
-def test_a_model_that_cancels_itself_is_one_that_does_not_answer() -> None:
+async def test_a_model_that_cancels_itself_is_one_that_does_not_answer() -> None:
     """The run is not cancelled with it."""
 
     async def cancelled(_: Question) -> str:
         raise asyncio.CancelledError
 
-    assert asyncio.run(books_of(cancelled, GOOD)) == (30, 30, ["model_unavailable", ""])
+    assert (await books_of(cancelled, GOOD)) == (30, 30, ["model_unavailable", ""])
 
 
 def test_a_model_that_cannot_be_cancelled_is_left_behind() -> None:
@@ -341,27 +335,24 @@ def test_a_model_that_cannot_be_cancelled_is_left_behind() -> None:
     workshop.run(main())
 
 
-def test_stopping_during_a_call_loses_nothing() -> None:
+async def test_stopping_during_a_call_loses_nothing() -> None:
     """The session is paused at once, the call counts as paid, and a resume asks again."""
     _, pack = at_work()
 
-    async def main() -> None:
-        async with Runtime(pack) as runtime:
+    async with Runtime(pack) as runtime:
 
-            async def stop(_: Question) -> str:
-                runtime.stop()
-                await asyncio.Event().wait()
-                return ""
+        async def stop(_: Question) -> str:
+            runtime.stop()
+            await asyncio.Event().wait()
+            return ""
 
-            planner = Thinker(Scripted(stop, GOOD))
-            result = await runtime.run(ASK, planner=planner, actor=ADA)
-            assert result.status == "paused"
-            state = await runtime.state(result.session_id)
-            assert state.used.reserved_tokens == 0
-            assert state.used.tokens == planner.models[0].questions[0].reserved_tokens
-            assert (await runtime.resume(result.session_id, planner=planner)).status == "completed"
-
-    asyncio.run(main())
+        planner = Thinker(Scripted(stop, GOOD))
+        result = await runtime.run(ASK, planner=planner, actor=ADA)
+        assert result.status == "paused"
+        state = await runtime.state(result.session_id)
+        assert state.used.reserved_tokens == 0
+        assert state.used.tokens == planner.models[0].questions[0].reserved_tokens
+        assert (await runtime.resume(result.session_id, planner=planner)).status == "completed"
 
 
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
@@ -399,32 +390,29 @@ async def is_completed(runtime: Runtime, session: str, planner: Thinker) -> None
 
 
 @pytest.mark.parametrize("wish", ["pause", "cancel"])
-def test_a_wish_to_pause_or_end_does_not_wait_for_a_model(wish: str) -> None:
+async def test_a_wish_to_pause_or_end_does_not_wait_for_a_model(wish: str) -> None:
     """Another process says it while the model thinks: the call is given up, and the session does as it was told."""
     _, pack = at_work()
 
-    async def main() -> None:
-        async with (
-            open_journal("memory:") as journal,
-            Runtime(pack, journal) as carrying,
-            Runtime(pack, journal) as other,
-        ):
-            is_asked = asyncio.Event()
+    async with (
+        open_journal("memory:") as journal,
+        Runtime(pack, journal) as carrying,
+        Runtime(pack, journal) as other,
+    ):
+        is_asked = asyncio.Event()
 
-            async def never(_: Question) -> str:
-                is_asked.set()
-                await asyncio.Event().wait()
-                return ""
+        async def never(_: Question) -> str:
+            is_asked.set()
+            await asyncio.Event().wait()
+            return ""
 
-            run = asyncio.ensure_future(carrying.run(ASK, planner=Thinker(Scripted(never)), actor=ADA))
-            await is_asked.wait()
-            [row] = await other.sessions()
-            speak = other.pause if wish == "pause" else other.cancel
-            async with asyncio.timeout(600):
-                await speak(row.session_id, actor=ADA)
-                result = await run
-            assert result.status == ("paused" if wish == "pause" else "cancelled")
-            state = await other.state(row.session_id)
-            assert (state.asking, state.used.reserved_tokens) == (None, 0)
-
-    asyncio.run(main())
+        run = asyncio.ensure_future(carrying.run(ASK, planner=Thinker(Scripted(never)), actor=ADA))
+        await is_asked.wait()
+        [row] = await other.sessions()
+        speak = other.pause if wish == "pause" else other.cancel
+        async with asyncio.timeout(600):
+            await speak(row.session_id, actor=ADA)
+            result = await run
+        assert result.status == ("paused" if wish == "pause" else "cancelled")
+        state = await other.state(row.session_id)
+        assert (state.asking, state.used.reserved_tokens) == (None, 0)

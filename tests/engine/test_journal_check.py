@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
@@ -72,27 +71,24 @@ async def _run(url: str, tenant: str) -> str:
         return result.session_id
 
 
-def test_every_part_of_a_journal_is_checked_on_every_backend(url: str) -> None:
+async def test_every_part_of_a_journal_is_checked_on_every_backend(url: str) -> None:
     """Sessions of two tenants pass; then rows, claims and blobs are changed, and each is named."""
 
-    async def main() -> None:
-        async with _journal(url) as place:
-            sessions = {await _run(place, "a"), await _run(place, "b")}
-            report = await _check(place)
-            assert report.problems == []
-            assert (report.streams, report.sessions, report.claims) == (2, 2, 2)
-            assert report.blobs >= 2
-            await _change(place, "sessions", "status = 'failed'")
-            await _change(place, "claims", "stream_id = 999999 WHERE tenant = 'a'")
-            await _change(place, "claims", "seq = 999999 WHERE tenant = 'b'")
-            await _change(place, "blobs", "data = digest WHERE tenant = 'a'")
-            found = (await _check(place)).problems
-            assert {problem.stream for problem in found if problem.place == "its row"} == sessions
-            claims = {problem.tenant for problem in found if problem.place.startswith("the claim on ")}
-            assert claims == {"a", "b"}
-            assert {problem.tenant for problem in found if problem.place.startswith("blob ")} == {"a"}
-
-    asyncio.run(main())
+    async with _journal(url) as place:
+        sessions = {await _run(place, "a"), await _run(place, "b")}
+        report = await _check(place)
+        assert report.problems == []
+        assert (report.streams, report.sessions, report.claims) == (2, 2, 2)
+        assert report.blobs >= 2
+        await _change(place, "sessions", "status = 'failed'")
+        await _change(place, "claims", "stream_id = 999999 WHERE tenant = 'a'")
+        await _change(place, "claims", "seq = 999999 WHERE tenant = 'b'")
+        await _change(place, "blobs", "data = digest WHERE tenant = 'a'")
+        found = (await _check(place)).problems
+        assert {problem.stream for problem in found if problem.place == "its row"} == sessions
+        claims = {problem.tenant for problem in found if problem.place.startswith("the claim on ")}
+        assert claims == {"a", "b"}
+        assert {problem.tenant for problem in found if problem.place.startswith("blob ")} == {"a"}
 
 
 @tool("notes.add", mode="read_only")
@@ -209,51 +205,42 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_rows_that_contradict_the_events_are_named(url: str, edit: str) -> None:
+async def test_rows_that_contradict_the_events_are_named(url: str, edit: str) -> None:
     """Streams, claims, session rows, points and events that another program changed are each reported."""
     statement, place = EDITS[edit]
 
-    async def main() -> None:
-        async with _journal(url) as own:
-            first, second = await _run_to_the_gate(own)
-            assert (await _check(own)).problems == []
-            await _execute(own, statement.replace("$first", first).replace("$second", second))
-            found = (await _check(own)).problems
-            assert [problem for problem in found if problem.place.startswith(place)], found
-
-    asyncio.run(main())
+    async with _journal(url) as own:
+        first, second = await _run_to_the_gate(own)
+        assert (await _check(own)).problems == []
+        await _execute(own, statement.replace("$first", first).replace("$second", second))
+        found = (await _check(own)).problems
+        assert [problem for problem in found if problem.place.startswith(place)], found
 
 
-def test_a_stop_that_was_moved_to_another_tenant_is_not_read_as_its_stop(url: str) -> None:
+async def test_a_stop_that_was_moved_to_another_tenant_is_not_read_as_its_stop(url: str) -> None:
     """Every event beside the sessions names its tenant and its stream, and readers compare them."""
 
-    async def main() -> None:
-        async with _journal(url) as own:
-            await _run_to_the_gate(own)
-            await _change(own, "streams", "tenant = 'b' WHERE stream = 'stops'")
-            async with Runtime(PACK, own, tenant="b") as runtime:
-                with pytest.raises(JournalCorrupt, match="stream stops of tenant a"):
-                    await runtime.halt("tool", "notes.send", actor=FRED)
-
-    asyncio.run(main())
+    async with _journal(url) as own:
+        await _run_to_the_gate(own)
+        await _change(own, "streams", "tenant = 'b' WHERE stream = 'stops'")
+        async with Runtime(PACK, own, tenant="b") as runtime:
+            with pytest.raises(JournalCorrupt, match="stream stops of tenant a"):
+                await runtime.halt("tool", "notes.send", actor=FRED)
 
 
-def test_appending_where_rows_without_a_stream_lie_says_that_the_journal_is_damaged(url: str) -> None:
+async def test_appending_where_rows_without_a_stream_lie_says_that_the_journal_is_damaged(url: str) -> None:
     """An append that meets an event at its position says so, and is not called an outage."""
 
-    async def main() -> None:
-        async with _journal(url) as own:
-            await _run_to_the_gate(own)
-            await _execute(
-                own,
-                "INSERT INTO {}events (stream_id, seq, data, chain) SELECT stream_id, 2, data, chain FROM {}events"
-                " WHERE stream_id = (SELECT id FROM {}streams WHERE stream = 'stops')",
-            )
-            async with open_journal(own) as journal:
-                with pytest.raises(JournalCorrupt, match="a row that no stream knows of"):
-                    await journal.append(Append(tenant="a", stream="stops", expected=1, events=(b"{}",)))
-
-    asyncio.run(main())
+    async with _journal(url) as own:
+        await _run_to_the_gate(own)
+        await _execute(
+            own,
+            "INSERT INTO {}events (stream_id, seq, data, chain) SELECT stream_id, 2, data, chain FROM {}events"
+            " WHERE stream_id = (SELECT id FROM {}streams WHERE stream = 'stops')",
+        )
+        async with open_journal(own) as journal:
+            with pytest.raises(JournalCorrupt, match="a row that no stream knows of"):
+                await journal.append(Append(tenant="a", stream="stops", expected=1, events=(b"{}",)))
 
 
 @pytest.mark.parametrize(
@@ -265,14 +252,11 @@ def test_appending_where_rows_without_a_stream_lie_says_that_the_journal_is_dama
         ("DROP TABLE claims", "the table claims"),
     ],
 )
-def test_a_schema_that_is_not_a_journals_is_named(tmp_path: Path, statement: str, what: str) -> None:
+async def test_a_schema_that_is_not_a_journals_is_named(tmp_path: Path, statement: str, what: str) -> None:
     """Triggers, views, tables and indexes are compared with those that the migrations make."""
     url = f"sqlite:///{tmp_path / 'runs.db'}"
 
-    async def main() -> None:
-        await _run(url, "a")
-        await _execute(url, statement)
-        found = (await _check(url)).problems
-        assert [problem for problem in found if problem.what.startswith(what)], found
-
-    asyncio.run(main())
+    await _run(url, "a")
+    await _execute(url, statement)
+    found = (await _check(url)).problems
+    assert [problem for problem in found if problem.what.startswith(what)], found

@@ -188,17 +188,14 @@ def test_a_run_goes_on_after_its_journal_was_away_for_half_a_minute() -> None:
         assert (status, len(keys)) == ("completed", 2), f"append {nth} was late"
 
 
-def test_two_equal_messages_have_different_bytes_in_the_inbox() -> None:
+async def test_two_equal_messages_have_different_bytes_in_the_inbox() -> None:
     """The inbox has no lease, so that after a lost connection only its bytes tell whose message was stored."""
 
-    async def main() -> None:
-        journal, said = MemoryJournal(), Extend(session="ses_1", actor="ada", more={"tool_calls": 1})
-        for _ in range(2):
-            await mail.post(journal, "default", said)
-        first, second = await journal.read("default", inbox_of("ses_1"))
-        assert first.data != second.data
-
-    asyncio.run(main())
+    journal, said = MemoryJournal(), Extend(session="ses_1", actor="ada", more={"tool_calls": 1})
+    for _ in range(2):
+        await mail.post(journal, "default", said)
+    first, second = await journal.read("default", inbox_of("ses_1"))
+    assert first.data != second.data
 
 
 class Gone(Through):

@@ -60,7 +60,7 @@ class Places:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", LARGE)
-def test_what_grows_with_a_value_is_done_in_a_thread(
+async def test_what_grows_with_a_value_is_done_in_a_thread(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch, shape: str
 ) -> None:
     """Checking, storing, passing on, judging and recording a large result: none of it is done by the event loop."""
@@ -87,17 +87,14 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
         (calls, "_intent"), (ending, "Results"), (ending, "score"), (ending, "finalize"),
     ]  # fmt: skip
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            for owner, name in watched:
-                places.watch(owner, name)
-            result = await runtime.run(ASK, plan=made, actor=ADA)
-            places.is_on = False
-            monkeypatch.undo()
-            assert result.status == "completed"
-            assert result.outputs["count"] == len(result.outputs["rows"])
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        for owner, name in watched:
+            places.watch(owner, name)
+        result = await runtime.run(ASK, plan=made, actor=ADA)
+        places.is_on = False
+        monkeypatch.undo()
+        assert result.status == "completed"
+        assert result.outputs["count"] == len(result.outputs["rows"])
     small = {"_usable", "encode_json"}  # of the second tool's small result
     copied = set[str]() if shape == "one string" else {"deepcopy"}  # a string need not be copied
     assert {name for _, name in watched} - {"deepcopy"} | copied == places.seen.keys()
@@ -105,7 +102,7 @@ def test_what_grows_with_a_value_is_done_in_a_thread(
     assert all(seen - {places.loop} for seen in places.seen.values())
 
 
-def test_a_lease_is_renewed_while_a_result_is_checked(
+async def test_a_lease_is_renewed_while_a_result_is_checked(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long that takes: another process that watches the lease cannot take the session over."""
@@ -147,5 +144,5 @@ def test_a_lease_is_renewed_while_a_result_is_checked(
             assert (await running).status == "completed"
             assert len(ends) >= 15
 
-    workshop.run(main())
+    await main()
     assert workshop.calls == [("a", 1)]

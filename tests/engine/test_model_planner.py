@@ -49,35 +49,32 @@ def carried(
 
 
 @pytest.mark.req("R57", "R274")
-def test_a_model_proposes_and_every_call_of_it_is_recorded(workshop: Workshop) -> None:
+async def test_a_model_proposes_and_every_call_of_it_is_recorded(workshop: Workshop) -> None:
     """The question lies under its hash, the answer beside it; nothing runs before the critic let the plan through."""
     model = scripted(GOOD)
     pack = shop(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ORDER, planner=planner(model), actor=ADA)
-            assert result.status == "completed"
-            _, found = await demand_sound(runtime.journal, result.session_id, workshop)
-            assert names(found)[:5] == [
-                "session_started",
-                "model_asked",
-                "model_answered",
-                "plan_proposed",
-                "decomposed",
-            ]
-            asked, answered = found[1], found[2]
-            assert isinstance(asked, e.ModelAsked)
-            assert isinstance(answered, e.ModelAnswered)
-            assert asked.prompt == model.questions[0].hash
-            assert await runtime.journal.blob("default", asked.prompt) == canonical(model.questions[0])
-            assert answered.answer == canonical(GOOD).decode()
-            assert (asked.model, answered.model) == (model.name, model.name)
-            assert (answered.tokens_in > 0, answered.tokens_out > 0, answered.cost > 0) == (True, True, True)
-            assert answered.tokens_in + answered.tokens_out <= asked.tokens
-            assert answered.cost <= asked.cost
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ORDER, planner=planner(model), actor=ADA)
+        assert result.status == "completed"
+        _, found = await demand_sound(runtime.journal, result.session_id, workshop)
+        assert names(found)[:5] == [
+            "session_started",
+            "model_asked",
+            "model_answered",
+            "plan_proposed",
+            "decomposed",
+        ]
+        asked, answered = found[1], found[2]
+        assert isinstance(asked, e.ModelAsked)
+        assert isinstance(answered, e.ModelAnswered)
+        assert asked.prompt == model.questions[0].hash
+        assert await runtime.journal.blob("default", asked.prompt) == canonical(model.questions[0])
+        assert answered.answer == canonical(GOOD).decode()
+        assert (asked.model, answered.model) == (model.name, model.name)
+        assert (answered.tokens_in > 0, answered.tokens_out > 0, answered.cost > 0) == (True, True, True)
+        assert answered.tokens_in + answered.tokens_out <= asked.tokens
+        assert answered.cost <= asked.cost
 
 
 @pytest.mark.req("R179")
@@ -209,26 +206,23 @@ def test_when_no_try_is_left_a_person_gets_the_whole_story(workshop: Workshop) -
         ({"planner_timeout_ms": 7_000}, {"limits": {"planner": {"timeout_ms": 120_000}}}, 7_000),
     ],
 )
-def test_how_long_a_model_may_take_depends_on_the_decision(
+async def test_how_long_a_model_may_take_depends_on_the_decision(
     workshop: Workshop, decision: dict[str, Any], header: dict[str, Any], limit: int
 ) -> None:
     """The decision's own time, else the pack's, else what its risk tier gives; then the next model is asked."""
     deaf, other = Deaf(), scripted(GOOD)
     pack = shop(workshop, decision=decision, **header)
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            began = workshop.clock.now()
-            result = await runtime.run(ORDER, planner=planner(deaf, other), actor=ADA)
-            assert (result.status, deaf.calls, other.calls) == ("completed", 1, 1)
-            found = await events(runtime.journal, result.session_id)
-            asked = [event for event in found if isinstance(event, e.ModelAsked)]
-            assert asked[0].deadline == began + limit
-            late = next(event for event in found if isinstance(event, e.ModelAnswered))
-            assert (late.code, late.latency) == ("model_timeout", limit)
-            await demand_sound(runtime.journal, result.session_id, workshop)
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        began = workshop.clock.now()
+        result = await runtime.run(ORDER, planner=planner(deaf, other), actor=ADA)
+        assert (result.status, deaf.calls, other.calls) == ("completed", 1, 1)
+        found = await events(runtime.journal, result.session_id)
+        asked = [event for event in found if isinstance(event, e.ModelAsked)]
+        assert asked[0].deadline == began + limit
+        late = next(event for event in found if isinstance(event, e.ModelAnswered))
+        assert (late.code, late.latency) == ("model_timeout", limit)
+        await demand_sound(runtime.journal, result.session_id, workshop)
 
 
 # --- by name ---
@@ -247,36 +241,33 @@ def opener(*models: ScriptedModel) -> Any:
     return open_it
 
 
-def test_models_are_named_by_the_pack_or_by_the_caller(workshop: Workshop) -> None:
+async def test_models_are_named_by_the_pack_or_by_the_caller(workshop: Workshop) -> None:
     """The caller's names win; a pack's are used where nobody names one; a name that nobody knows starts nothing."""
     one, two = scripted(GOOD, name="a:one"), scripted(GOOD, name="a:two")
     pack = shop(workshop, models={"planner": ["a:one"]})
 
-    async def main() -> None:
-        async with workshop.runtime(pack, open_model=opener(one, two)) as runtime:
-            assert (await runtime.run(ORDER, actor=ADA)).status == "completed"
-            result = await runtime.run(ORDER, actor=ADA, planner="model", models=["a:two"])
-            assert result.status == "completed"
-            assert (one.calls, two.calls) == (1, 1)
-            state = await runtime.state(result.session_id)
-            assert (state.start.planner, tuple(state.start.models)) == ("model", ("a:two",))
-            before = len(await runtime.sessions())
-            mistakes: tuple[tuple[dict[str, Any], str], ...] = (
-                ({"planner": "model", "models": ["b:three"]}, "model_not_configured"),
-                ({"planner": "template", "models": ["a:one"]}, "wrong_planner"),
-                ({"planner": "oracle"}, "unknown_planner"),
-            )
-            for wrong, code in mistakes:
-                with pytest.raises(UsageError) as refused:
-                    await runtime.run(ORDER, actor=ADA, **wrong)
-                assert refused.value.code == code
-            assert len(await runtime.sessions()) == before
-        async with workshop.runtime(pack.model_copy(update={"models": {}})) as runtime:
+    async with workshop.runtime(pack, open_model=opener(one, two)) as runtime:
+        assert (await runtime.run(ORDER, actor=ADA)).status == "completed"
+        result = await runtime.run(ORDER, actor=ADA, planner="model", models=["a:two"])
+        assert result.status == "completed"
+        assert (one.calls, two.calls) == (1, 1)
+        state = await runtime.state(result.session_id)
+        assert (state.start.planner, tuple(state.start.models)) == ("model", ("a:two",))
+        before = len(await runtime.sessions())
+        mistakes: tuple[tuple[dict[str, Any], str], ...] = (
+            ({"planner": "model", "models": ["b:three"]}, "model_not_configured"),
+            ({"planner": "template", "models": ["a:one"]}, "wrong_planner"),
+            ({"planner": "oracle"}, "unknown_planner"),
+        )
+        for wrong, code in mistakes:
             with pytest.raises(UsageError) as refused:
-                await runtime.run(ORDER, actor=ADA, planner="model")
-            assert refused.value.code == "no_model"
-
-    workshop.run(main())
+                await runtime.run(ORDER, actor=ADA, **wrong)
+            assert refused.value.code == code
+        assert len(await runtime.sessions()) == before
+    async with workshop.runtime(pack.model_copy(update={"models": {}})) as runtime:
+        with pytest.raises(UsageError) as refused:
+            await runtime.run(ORDER, actor=ADA, planner="model")
+        assert refused.value.code == "no_model"
 
 
 def gated(workshop: Workshop) -> Any:
@@ -290,33 +281,30 @@ def gated(workshop: Workshop) -> Any:
     return pack.model_copy(update={"tools": tools})
 
 
-def test_a_session_finds_its_models_again_and_needs_none_once_it_is_planned(
+async def test_a_session_finds_its_models_again_and_needs_none_once_it_is_planned(
     workshop: Workshop, file: str
 ) -> None:
     """Behind the plan everything goes on in a process that has no key: folding, reviewing and resuming ask nobody."""
     model = scripted({"steps": [find(), pay()]}, name="a:one")
     pack = gated(workshop)
 
-    async def main() -> None:
-        async with (
-            workshop.journal(file) as journal,
-            workshop.runtime(pack, journal, open_model=opener(model)) as runtime,
-        ):
-            waiting = await runtime.run(ORDER, actor=ADA)
-            assert waiting.status == "awaiting_gate"
-        async with (
-            workshop.journal(file) as journal,
-            workshop.runtime(pack, journal, open_model=opener()) as keyless,
-        ):
-            state, found = await demand_sound(journal, waiting.session_id, workshop)
-            assert state == await keyless.state(waiting.session_id)
-            _demand_same_verdicts(keyless, found)
-            assert waiting.gate is not None
-            await keyless.approve(waiting.gate.id, actor=BOB)
-            result = await keyless.resume(waiting.session_id)
-            assert (result.status, model.calls) == ("completed", 1)
-
-    workshop.run(main())
+    async with (
+        workshop.journal(file) as journal,
+        workshop.runtime(pack, journal, open_model=opener(model)) as runtime,
+    ):
+        waiting = await runtime.run(ORDER, actor=ADA)
+        assert waiting.status == "awaiting_gate"
+    async with (
+        workshop.journal(file) as journal,
+        workshop.runtime(pack, journal, open_model=opener()) as keyless,
+    ):
+        state, found = await demand_sound(journal, waiting.session_id, workshop)
+        assert state == await keyless.state(waiting.session_id)
+        _demand_same_verdicts(keyless, found)
+        assert waiting.gate is not None
+        await keyless.approve(waiting.gate.id, actor=BOB)
+        result = await keyless.resume(waiting.session_id)
+        assert (result.status, model.calls) == ("completed", 1)
 
 
 def _demand_same_verdicts(runtime: Runtime, found: list[e.Event]) -> None:
@@ -333,24 +321,23 @@ def _demand_same_verdicts(runtime: Runtime, found: list[e.Event]) -> None:
         assert list(again.reasons) == list(event.verdict["reasons"])
 
 
-def test_a_session_that_must_be_planned_says_which_model_is_missing(workshop: Workshop, file: str) -> None:
+async def test_a_session_that_must_be_planned_says_which_model_is_missing(
+    workshop: Workshop, file: str
+) -> None:
     """Resumed without the key it is refused and untouched; with it, it goes on, by the names that were recorded."""
     model = scripted(NOWHERE, NOWHERE, NOWHERE, GOOD, name="a:one")
     pack = shop(workshop)
 
-    async def main() -> None:
-        async with workshop.journal(file) as journal:
-            async with workshop.runtime(pack, journal, open_model=opener(model)) as runtime:
-                result = await runtime.run(ORDER, planner="model", models=["a:one"], actor=ADA)
-                assert result.gate is not None
-                await runtime.decide(result.gate.id, "replan", actor=BOB, note="again")
-            async with workshop.runtime(pack, journal, open_model=opener()) as keyless:
-                before = await keyless.state(result.session_id)
-                with pytest.raises(UsageError) as refused:
-                    await keyless.resume(result.session_id)
-                assert refused.value.code == "model_not_configured"
-                assert await keyless.state(result.session_id) == before
-            async with workshop.runtime(pack, journal, open_model=opener(model)) as runtime:
-                assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.journal(file) as journal:
+        async with workshop.runtime(pack, journal, open_model=opener(model)) as runtime:
+            result = await runtime.run(ORDER, planner="model", models=["a:one"], actor=ADA)
+            assert result.gate is not None
+            await runtime.decide(result.gate.id, "replan", actor=BOB, note="again")
+        async with workshop.runtime(pack, journal, open_model=opener()) as keyless:
+            before = await keyless.state(result.session_id)
+            with pytest.raises(UsageError) as refused:
+                await keyless.resume(result.session_id)
+            assert refused.value.code == "model_not_configured"
+            assert await keyless.state(result.session_id) == before
+        async with workshop.runtime(pack, journal, open_model=opener(model)) as runtime:
+            assert (await runtime.resume(result.session_id)).status == "completed"

@@ -45,53 +45,47 @@ def nested(workshop: Workshop, runtime: list[Runtime], raised: list[LimitError],
 
 
 @pytest.mark.req("R221", "R222")
-def test_a_run_stands_no_deeper_inside_others_than_it_may(workshop: Workshop) -> None:
+async def test_a_run_stands_no_deeper_inside_others_than_it_may(workshop: Workshop) -> None:
     """Each run is one deeper than the one that started it; the first that would be too deep is not started."""
     raised: list[LimitError] = []
     runtimes: list[Runtime] = []
     nested(workshop, runtimes, raised)
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget={"max_depth": 2})) as runtime:
-            runtimes.append(runtime)
-            assert (await runtime.run(ASK, plan=plan(step("a", "dig.it")))).status == "completed"
-            rows = await runtime.sessions()
-            states = [await runtime.state(row.session_id) for row in rows]
-            assert sorted(state.start.depth for state in states) == [0, 1, 2]
-            root = next(s.start.session for s in states if not s.start.depth)
-            assert {s.start.root for s in states if s.start.depth} == {root}
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget={"max_depth": 2})) as runtime:
+        runtimes.append(runtime)
+        assert (await runtime.run(ASK, plan=plan(step("a", "dig.it")))).status == "completed"
+        rows = await runtime.sessions()
+        states = [await runtime.state(row.session_id) for row in rows]
+        assert sorted(state.start.depth for state in states) == [0, 1, 2]
+        root = next(s.start.session for s in states if not s.start.depth)
+        assert {s.start.root for s in states if s.start.depth} == {root}
     assert [type(error) for error in raised] == [RecursionDepthExceeded]
     assert (raised[0].value, raised[0].limit) == (3, 2)
 
 
 @pytest.mark.req("R223", "R225")
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_family_of_runs_shares_its_iterations(workshop: Workshop, width: int) -> None:
+async def test_a_family_of_runs_shares_its_iterations(workshop: Workshop, width: int) -> None:
     """However many runs a run leads to, side by side or one inside the other, together they stay within the bound."""
     raised: list[LimitError] = []
     runtimes: list[Runtime] = []
     nested(workshop, runtimes, raised, width)
     limits = {"max_depth": 50, "max_iterations": 8, "max_global_iterations": 60}
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
-            runtimes.append(runtime)
-            await runtime.run(ASK, plan=plan(step("a", "dig.it")))
-            rows = await runtime.sessions(limit=100)
-            states = [await runtime.state(row.session_id) for row in rows]
-            assert all(state.is_over for state in states)
-            assert 3 <= len(states) <= 10
-            assert sum(state.iterations for state in states) <= 60
-            # The last share is what was left: too little for a whole run, or none at all.
-            assert raised or any("iteration_budget_exceeded" in state.reason for state in states)
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
+        runtimes.append(runtime)
+        await runtime.run(ASK, plan=plan(step("a", "dig.it")))
+        rows = await runtime.sessions(limit=100)
+        states = [await runtime.state(row.session_id) for row in rows]
+        assert all(state.is_over for state in states)
+        assert 3 <= len(states) <= 10
+        assert sum(state.iterations for state in states) <= 60
+        # The last share is what was left: too little for a whole run, or none at all.
+        assert raised or any("iteration_budget_exceeded" in state.reason for state in states)
     assert {type(error) for error in raised} <= {GlobalIterationBudgetExhausted}
 
 
-def test_what_a_child_did_not_use_is_given_back(workshop: Workshop) -> None:
+async def test_what_a_child_did_not_use_is_given_back(workshop: Workshop) -> None:
     """One child after the other: each is over before the next begins, so many more fit than could run at once."""
     raised: list[LimitError] = []
     runtimes: list[Runtime] = []
@@ -106,12 +100,9 @@ def test_what_a_child_did_not_use_is_given_back(workshop: Workshop) -> None:
     workshop.tool("dig.it", many, idempotent=True)
     limits = {"max_iterations": 20, "max_global_iterations": 60}
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
-            runtimes.append(runtime)
-            assert (await runtime.run(ASK, plan=plan(step("a", "dig.it")))).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
+        runtimes.append(runtime)
+        assert (await runtime.run(ASK, plan=plan(step("a", "dig.it")))).status == "completed"
     assert not raised
 
 
@@ -135,7 +126,9 @@ class Yielding(Through):
 
 @pytest.mark.req("R223")
 @pytest.mark.parametrize("seed", range(40))
-def test_children_that_reserve_at_once_never_hold_more_than_there_is(workshop: Workshop, seed: int) -> None:
+async def test_children_that_reserve_at_once_never_hold_more_than_there_is(
+    workshop: Workshop, seed: int
+) -> None:
     """Three look at the same moment at what is left for two: two get their share, and the third is told."""
     root = ToolContext(
         tenant="default", run_id="r", step_id="a", actor="ada", idempotency_key="k", session_id="ses_root"
@@ -147,13 +140,13 @@ def test_children_that_reserve_at_once_never_hold_more_than_there_is(workshop: W
         reserving = (reserve(journal, "default", root, f"ses_{n}", budget) for n in range(3))
         return await asyncio.gather(*reserving, return_exceptions=True)
 
-    found = workshop.run(main())
+    found = await main()
     assert sum(place.max_iterations or 0 for place in found if isinstance(place, Place)) == 40
     rest = [fault for fault in found if not isinstance(fault, Place)]
     assert all(isinstance(fault, GlobalIterationBudgetExhausted) for fault in rest)
 
 
-def test_a_child_that_never_begins_keeps_nothing_of_the_familys_iterations(workshop: Workshop) -> None:
+async def test_a_child_that_never_begins_keeps_nothing_of_the_familys_iterations(workshop: Workshop) -> None:
     """Requests that start no session use nothing up, so the one that is right still finds its share."""
     refused: list[str] = []
     runtimes: list[Runtime] = []
@@ -170,22 +163,19 @@ def test_a_child_that_never_begins_keeps_nothing_of_the_familys_iterations(works
     workshop.tool("dig.it", many, idempotent=True)
     limits = {"max_iterations": 20, "max_global_iterations": 60}
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
-            runtimes.append(runtime)
-            result = await runtime.run(ASK, plan=plan(step("a", "dig.it")))
-            assert (result.status, (await runtime.state(result.session_id)).steps["a"].error) == (
-                "completed",
-                "",
-            )
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(budget=limits)) as runtime:
+        runtimes.append(runtime)
+        result = await runtime.run(ASK, plan=plan(step("a", "dig.it")))
+        assert (result.status, (await runtime.state(result.session_id)).steps["a"].error) == (
+            "completed",
+            "",
+        )
     assert len(refused) == 4
     assert ("b", 1) in workshop.calls
 
 
 @pytest.mark.parametrize("actor", [None, Actor(id="robot")], ids=["no actor", "its own actor"])
-def test_the_owner_of_an_outer_run_cannot_approve_a_nested_one(
+async def test_the_owner_of_an_outer_run_cannot_approve_a_nested_one(
     workshop: Workshop, actor: Actor | None
 ) -> None:
     """A nested run belongs to the owner of its parent, and no owner of a run above it approves its gates."""
@@ -205,24 +195,21 @@ def test_the_owner_of_an_outer_run_cannot_approve_a_nested_one(
     workshop.tool("dig.it", innermost)
     workshop.tool("pay.it", mode="destructive", gates=("BOSS",), authority=(), no_compensation="final")
 
-    async def main() -> None:
-        gate = Gate(name="BOSS", roles=("boss",))
-        async with workshop.runtime(workshop.pack(gates=(gate,))) as runtime:
-            runtimes.append(runtime)
-            await runtime.run(ASK, plan=plan(step("a", "go.it")), actor=boss)
-            [waiting] = await runtime.gates()
-            assert waiting.owner == (actor or boss).id
-            with pytest.raises(UsageError) as refused:
-                await runtime.approve(waiting.id, actor=boss)
-            assert refused.value.code == "own_gate"
-            other_name = Actor(id="bob", roles=("boss",), os_user="ada_login")
-            with pytest.raises(UsageError) as refused:
-                await runtime.approve(waiting.id, actor=other_name)
-            assert refused.value.code == "own_gate"
-            await runtime.approve(waiting.id, actor=CLEO)
-            assert (await runtime.resume(waiting.session_id)).status == "completed"
-
-    workshop.run(main())
+    gate = Gate(name="BOSS", roles=("boss",))
+    async with workshop.runtime(workshop.pack(gates=(gate,))) as runtime:
+        runtimes.append(runtime)
+        await runtime.run(ASK, plan=plan(step("a", "go.it")), actor=boss)
+        [waiting] = await runtime.gates()
+        assert waiting.owner == (actor or boss).id
+        with pytest.raises(UsageError) as refused:
+            await runtime.approve(waiting.id, actor=boss)
+        assert refused.value.code == "own_gate"
+        other_name = Actor(id="bob", roles=("boss",), os_user="ada_login")
+        with pytest.raises(UsageError) as refused:
+            await runtime.approve(waiting.id, actor=other_name)
+        assert refused.value.code == "own_gate"
+        await runtime.approve(waiting.id, actor=CLEO)
+        assert (await runtime.resume(waiting.session_id)).status == "completed"
 
 
 def test_a_nested_run_without_an_actor_belongs_to_the_one_that_the_context_names() -> None:

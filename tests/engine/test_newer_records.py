@@ -36,61 +36,52 @@ async def put(journal: Journal, stream: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_a_letter_that_cannot_be_read_is_dropped_and_the_next_is_heard(
+async def test_a_letter_that_cannot_be_read_is_dropped_and_the_next_is_heard(
     workshop: Workshop, letter: bytes
 ) -> None:
     """What nobody understands is written down as such, and the session hears what is said after it."""
     workshop.tool("do.it", mode="network", gates=("BOSS",), authority=(), no_compensation="it only tells")
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack(gates=(BOSS,))) as runtime:
-            session = (await runtime.run(ASK, plan=ONE, actor=ADA)).session_id
-            await put(runtime.journal, inbox_of(session), letter)
-            [gate] = (await runtime.state(session)).gates
-            await runtime.approve(gate, actor=BOB)
-            assert (await runtime.resume(session)).status == "completed"
-            found = await events(runtime.journal, session)
-            assert [event.code for event in found if isinstance(event, e.MessageDropped)] == ["unreadable"]
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack(gates=(BOSS,))) as runtime:
+        session = (await runtime.run(ASK, plan=ONE, actor=ADA)).session_id
+        await put(runtime.journal, inbox_of(session), letter)
+        [gate] = (await runtime.state(session)).gates
+        await runtime.approve(gate, actor=BOB)
+        assert (await runtime.resume(session)).status == "completed"
+        found = await events(runtime.journal, session)
+        assert [event.code for event in found if isinstance(event, e.MessageDropped)] == ["unreadable"]
 
 
-def test_a_letter_that_cannot_be_read_disturbs_nobody_who_thinks(workshop: Workshop) -> None:
+async def test_a_letter_that_cannot_be_read_disturbs_nobody_who_thinks(workshop: Workshop) -> None:
     """While a planner thinks, a letter that nobody understands lets it think on, and a pause after it is heard."""
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, planner=Hanging(workshop), actor=ADA))
-            await workshop.clock.sleep(10)
-            [row] = await runtime.sessions()
-            await put(runtime.journal, inbox_of(row.session_id), LETTERS[0])
-            await workshop.clock.sleep(1_000)
-            assert not running.done()
-            await runtime.pause(row.session_id, actor=BOB)
-            assert (await running).status == "paused"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, planner=Hanging(workshop), actor=ADA))
+        await workshop.clock.sleep(10)
+        [row] = await runtime.sessions()
+        await put(runtime.journal, inbox_of(row.session_id), LETTERS[0])
+        await workshop.clock.sleep(1_000)
+        assert not running.done()
+        await runtime.pause(row.session_id, actor=BOB)
+        assert (await running).status == "paused"
 
 
-def test_a_stop_that_cannot_be_read_stops_the_tenant_until_it_is_lifted(workshop: Workshop) -> None:
+async def test_a_stop_that_cannot_be_read_stops_the_tenant_until_it_is_lifted(workshop: Workshop) -> None:
     """Nobody here knows what it stops, so nothing is called; an operator who lifts the tenant's stop is obeyed."""
     workshop.tool("do.it", taking(3_000))
     row = plan(step("a"), step("b", depends_on=("a",)))
 
-    async def main() -> None:
-        async with workshop.runtime(workshop.pack()) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=row, actor=ADA))
-            await workshop.clock.sleep(10)
-            await put(runtime.journal, STREAM, NEWER_STOP)
-            result = await running
-            assert result.status == "paused"
-            assert "cannot be read" in result.reason
-            assert workshop.calls == [("a", 1)]
-            assert (await runtime.run(ASK, plan=ONE, actor=ADA)).status == "paused"
-            await runtime.lift("tenant", "default", actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(workshop.pack()) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=row, actor=ADA))
+        await workshop.clock.sleep(10)
+        await put(runtime.journal, STREAM, NEWER_STOP)
+        result = await running
+        assert result.status == "paused"
+        assert "cannot be read" in result.reason
+        assert workshop.calls == [("a", 1)]
+        assert (await runtime.run(ASK, plan=ONE, actor=ADA)).status == "paused"
+        await runtime.lift("tenant", "default", actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 class Failing(Through):
@@ -106,7 +97,7 @@ class Failing(Through):
         return await self.inner.bell(tenant)
 
 
-def test_whoever_tends_the_runs_survives_whatever_is_raised(workshop: Workshop) -> None:
+async def test_whoever_tends_the_runs_survives_whatever_is_raised(workshop: Workshop) -> None:
     """A fault while runs are looked after is signalled, and their leases are renewed all the same."""
     workshop.tool("do.it", taking(40_000), timeout_ms=60_000)
     failed: list[dict[str, Any]] = []
@@ -115,15 +106,12 @@ def test_whoever_tends_the_runs_survives_whatever_is_raised(workshop: Workshop) 
         if name == "tending_failed":
             failed.append(told)
 
-    async def main() -> None:
-        journal = Failing(MemoryJournal())
-        async with workshop.runtime(workshop.pack(), journal.itself, signal=signal) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
-            await workshop.clock.sleep(10)
-            journal.times = 3
-            assert (await running).status == "completed"
-
-    workshop.run(main())
+    journal = Failing(MemoryJournal())
+    async with workshop.runtime(workshop.pack(), journal.itself, signal=signal) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=ONE, actor=ADA))
+        await workshop.clock.sleep(10)
+        journal.times = 3
+        assert (await running).status == "completed"
     assert failed == [{"error": "ZeroDivisionError: a bug"}] * 3
 
 
@@ -144,22 +132,19 @@ class OldPage(Through):
         return page
 
 
-def test_an_older_page_of_stops_does_not_undo_a_newer_one(workshop: Workshop) -> None:
+async def test_an_older_page_of_stops_does_not_undo_a_newer_one(workshop: Workshop) -> None:
     """Where two look at once, what was lifted is not stopped again because an older page came later."""
     stop = Stop(kind="tool", name="do.it", by="bob", at=1)
 
-    async def main() -> None:
-        journal = OldPage()
-        writer = EmergencyStops(journal.itself, "default", "workshop")
-        reader = EmergencyStops(journal.itself, "default", "workshop")
-        await writer.write(stop)
-        journal.is_slow = True
-        slow = asyncio.ensure_future(reader.refresh())
-        await asyncio.sleep(0)
-        await writer.write(Stop(kind="tool", name="do.it", by="bob", at=2, is_lifted=True))
-        await reader.refresh()
-        journal.goes_on.set()
-        await slow
-        assert reader.stopped("do.it") is None
-
-    workshop.run(main())
+    journal = OldPage()
+    writer = EmergencyStops(journal.itself, "default", "workshop")
+    reader = EmergencyStops(journal.itself, "default", "workshop")
+    await writer.write(stop)
+    journal.is_slow = True
+    slow = asyncio.ensure_future(reader.refresh())
+    await asyncio.sleep(0)
+    await writer.write(Stop(kind="tool", name="do.it", by="bob", at=2, is_lifted=True))
+    await reader.refresh()
+    journal.goes_on.set()
+    await slow
+    assert reader.stopped("do.it") is None

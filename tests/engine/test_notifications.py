@@ -88,6 +88,7 @@ def test_a_program_gets_no_secrets_of_the_environment(
     assert "PAYMENT_KEY" not in env
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "why"),
     [
@@ -201,7 +202,7 @@ def test_a_webhook_that_nobody_answers_is_signalled(
 
 
 @pytest.mark.slow
-def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) -> None:
+async def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) -> None:
     """Approval, reconcile, escalation and compensation: each opening is told once, a resumed session's not again."""
     out = tmp_path / "told"
     workshop.tool("do.it", compensate={"tool": "undo.it"}, reversibility="compensable")
@@ -217,20 +218,17 @@ def test_every_kind_of_gate_is_told_of_once(workshop: Workshop, tmp_path: Path) 
         step("a"), step("l", "lose.it", depends_on=("a",)), step("b", "break.it", depends_on=("l",))
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=course, actor=ADA)
-            assert result.gate is not None
-            await runtime.resume(result.session_id)
-            await runtime.settle(result.gate.id, happened=True, value={}, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            assert result.gate is not None
-            await runtime.decide(result.gate.id, "abandon", actor=BOB)
-            result = await runtime.resume(result.session_id)
-            assert result.gate is not None
-            assert result.gate.kind == "compensation"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=course, actor=ADA)
+        assert result.gate is not None
+        await runtime.resume(result.session_id)
+        await runtime.settle(result.gate.id, happened=True, value={}, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        assert result.gate is not None
+        await runtime.decide(result.gate.id, "abandon", actor=BOB)
+        result = await runtime.resume(result.session_id)
+        assert result.gate is not None
+        assert result.gate.kind == "compensation"
     kinds = {message["kind"]: message for message in told(out)}
     assert sorted(message["kind"] for message in told(out)) == ["compensation", "escalation", "reconcile"]
     assert kinds["reconcile"]["answers"] == ["happened", "did_not_happen"]

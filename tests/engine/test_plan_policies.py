@@ -208,7 +208,7 @@ def test_a_step_that_was_skipped_leaves_nothing_undecided(workshop: Workshop) ->
     assert (result.status, till.paid) == ("completed", [10])
 
 
-def test_a_read_that_was_made_before_a_gate_policy_could_be_decided_needs_no_approval(
+async def test_a_read_that_was_made_before_a_gate_policy_could_be_decided_needs_no_approval(
     workshop: Workshop,
 ) -> None:
     """The payment is approved; the look-up without which nobody could tell is not held against the run."""
@@ -221,7 +221,7 @@ def test_a_read_that_was_made_before_a_gate_policy_could_be_decided_needs_no_app
             await runtime.approve(result.gate.id, actor=BOB)
             return await runtime.resume(result.session_id)
 
-    assert workshop.run(main()).status == "completed"
+    assert (await main()).status == "completed"
     assert till.paid == [60]
 
 
@@ -360,7 +360,7 @@ def test_two_optional_effects_that_need_each_other_are_both_skipped(workshop: Wo
     assert (result.status, till.paid) == ("completed", [])
 
 
-def test_a_read_before_an_uncertain_step_needs_no_approval(workshop: Workshop) -> None:
+async def test_a_read_before_an_uncertain_step_needs_no_approval(workshop: Workshop) -> None:
     """The gate opens for the payment, once it is known that nothing is filed; the look-up was made before that."""
     till = Till(workshop, policy(FILED, effect="gate", gate="BOSS"))
 
@@ -372,7 +372,7 @@ def test_a_read_before_an_uncertain_step_needs_no_approval(workshop: Workshop) -
             await runtime.approve(result.gate.id, actor=BOB)
             return await runtime.resume(result.session_id)
 
-    assert workshop.run(main()).status == "completed"
+    assert (await main()).status == "completed"
     assert till.paid == [10]
 
 
@@ -448,7 +448,7 @@ def test_order_by_index_reaches_back_to_earlier_plans(workshop: Workshop) -> Non
     assert (result.status, till.paid) == ("completed", [10, 20])
 
 
-def test_the_history_of_a_run_survives_its_process(workshop: Workshop, file: str) -> None:
+async def test_the_history_of_a_run_survives_its_process(workshop: Workshop, file: str) -> None:
     """Another process that carries the run on sees what the first one did."""
     till = Till(workshop, policy(ONE))
     first = plan(pay("a", 10), step("bad", "fail.it", depends_on=("a",)))
@@ -463,5 +463,5 @@ def test_the_history_of_a_run_survives_its_process(workshop: Workshop, file: str
             await runtime.approve(waiting.gate.id, actor=BOB)
             return await runtime.resume(waiting.session_id, planner=script)
 
-    assert workshop.run(main()).status == "failed"
+    assert (await main()).status == "failed"
     assert till.paid == [10]

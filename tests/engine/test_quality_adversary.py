@@ -59,33 +59,32 @@ FOREIGN: dict[str, bytes] = {
 
 @pytest.mark.parametrize("kind", ["experience", "calibration"])
 @pytest.mark.parametrize("what", FOREIGN)
-def test_foreign_bytes_among_lessons_keep_no_run_from_judging(
+async def test_foreign_bytes_among_lessons_keep_no_run_from_judging(
     workshop: Workshop, what: str, kind: str
 ) -> None:
     """What is no lesson teaches nothing; those before and behind it count as ever."""
     pack = desk(workshop, {"letter": LEAKY}, quality={"novelty": 1.0})
     stream = f"{kind}:letter"
 
-    async def main() -> None:
-        async with workshop.journal("memory:") as journal, workshop.runtime(pack, journal) as runtime:
-            first = await run_accepted(runtime)
-            await append_next(journal, "default", stream, lambda _: (FOREIGN[what],))
-            second = await run_accepted(runtime)
-            drawn = last(e.ExperienceDrawn, await events(journal, second.session_id))
-            assert (first.status, second.status) == ("completed", "completed")
-            assert [each["tried"] for each in drawn.rates["tallies"]] == [1]
-            assert drawn.novelty["nearest"] == first.session_id
-            known = await experience.recall(journal, "default", "letter")
-            assert {first.session_id, second.session_id} <= {each.session for each in known.lessons}
-
-    workshop.run(main())
+    async with workshop.journal("memory:") as journal, workshop.runtime(pack, journal) as runtime:
+        first = await run_accepted(runtime)
+        await append_next(journal, "default", stream, lambda _: (FOREIGN[what],))
+        second = await run_accepted(runtime)
+        drawn = last(e.ExperienceDrawn, await events(journal, second.session_id))
+        assert (first.status, second.status) == ("completed", "completed")
+        assert [each["tried"] for each in drawn.rates["tallies"]] == [1]
+        assert drawn.novelty["nearest"] == first.session_id
+        known = await experience.recall(journal, "default", "letter")
+        assert {first.session_id, second.session_id} <= {each.session for each in known.lessons}
 
 
 EDITOR = Gate(name="EDITOR", roles=("boss",), ttl_ms=600_000)
 
 
 @pytest.mark.req("R142")
-def test_what_the_critic_did_not_accept_is_accepted_by_nobody_without_the_role(workshop: Workshop) -> None:
+async def test_what_the_critic_did_not_accept_is_accepted_by_nobody_without_the_role(
+    workshop: Workshop,
+) -> None:
     """A letter with a key in it is handed over: whoever may not accept outputs may not take them as partial either."""
     pack = desk(
         workshop,
@@ -95,45 +94,39 @@ def test_what_the_critic_did_not_accept_is_accepted_by_nobody_without_the_role(w
         decision={"requires_human_approval": True, "output_gate": "EDITOR"},
     )
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            assert result.gate is not None
-            assert result.gate.kind == "escalation"
-            for somebody, code in ((DAN, "role_missing"), (LEA, "role_missing"), (ADA, "own_gate")):
-                with pytest.raises(UsageError) as caught:
-                    await runtime.decide(result.gate.id, "accept_partial", actor=somebody)
-                assert caught.value.code == code
-            await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        assert result.gate is not None
+        assert result.gate.kind == "escalation"
+        for somebody, code in ((DAN, "role_missing"), (LEA, "role_missing"), (ADA, "own_gate")):
+            with pytest.raises(UsageError) as caught:
+                await runtime.decide(result.gate.id, "accept_partial", actor=somebody)
+            assert caught.value.code == code
+        await runtime.decide(result.gate.id, "accept_partial", actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "completed"
 
 
 @pytest.mark.req("R142")
-def test_a_yes_on_evidence_that_has_expired_is_none(workshop: Workshop) -> None:
+async def test_a_yes_on_evidence_that_has_expired_is_none(workshop: Workshop) -> None:
     """Outputs wait for a person until the facts that they stand on are out of date: then they can only be refused."""
     soon = datetime.fromtimestamp(workshop.clock.now() / 1000 + 5, UTC)
     fact = FACT.model_copy(update={"expires_at": soon})
     pack = desk(workshop, {"letter": GOOD}, evidence=(fact,), decision={"requires_human_approval": True})
     pinning = plan(step("draft", evidence_refs=(fact.id,)), outputs={"letter": {"$from": "draft#/letter"}})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=pinning, actor=ADA)
-            assert result.gate is not None
-            await workshop.clock.sleep(60_000)
-            with pytest.raises(UsageError) as caught:
-                await runtime.approve(result.gate.id, actor=BOB)
-            assert caught.value.code == "evidence_expired"
-            await runtime.deny(result.gate.id, actor=BOB)
-            assert (await runtime.resume(result.session_id)).status == "rejected"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=pinning, actor=ADA)
+        assert result.gate is not None
+        await workshop.clock.sleep(60_000)
+        with pytest.raises(UsageError) as caught:
+            await runtime.approve(result.gate.id, actor=BOB)
+        assert caught.value.code == "evidence_expired"
+        await runtime.deny(result.gate.id, actor=BOB)
+        assert (await runtime.resume(result.session_id)).status == "rejected"
 
 
 @pytest.mark.req("R145")
-def test_what_a_person_wanted_changed_is_not_committed_behind_their_back(workshop: Workshop) -> None:
+async def test_what_a_person_wanted_changed_is_not_committed_behind_their_back(workshop: Workshop) -> None:
     """Nobody could heed the wish, and a critic that changed its mind makes confidence high: a person is asked again."""
     lax: JsonObject = {
         "dimensions": [
@@ -151,22 +144,20 @@ def test_what_a_person_wanted_changed_is_not_committed_behind_their_back(worksho
     )
     critic = model({"score": 0.5, "defects": []}, *[FINE_TONE] * 3)
 
-    async def main() -> None:
-        async with workshop.runtime(pack, critics=[critic]) as runtime:
-            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
-            assert result.gate is not None
-            await runtime.modify(result.gate.id, actor=BOB, note="write it in verse")
-            again = await runtime.resume(result.session_id)
-            reported = last(e.RunReported, await events(runtime.journal, result.session_id))
-            assert reported.exit["confidence"] >= bands["auto_commit"]
-            assert (reported.exit["triggers"], again.status) == (["required", "unjudged"], "awaiting_gate")
-            assert again.gate is not None
-            await runtime.approve(again.gate.id, actor=BOB)
-            assert (await runtime.resume(again.session_id)).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack, critics=[critic]) as runtime:
+        result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+        assert result.gate is not None
+        await runtime.modify(result.gate.id, actor=BOB, note="write it in verse")
+        again = await runtime.resume(result.session_id)
+        reported = last(e.RunReported, await events(runtime.journal, result.session_id))
+        assert reported.exit["confidence"] >= bands["auto_commit"]
+        assert (reported.exit["triggers"], again.status) == (["required", "unjudged"], "awaiting_gate")
+        assert again.gate is not None
+        await runtime.approve(again.gate.id, actor=BOB)
+        assert (await runtime.resume(again.session_id)).status == "completed"
 
 
+@pytest.mark.slow
 def test_what_a_model_is_not_shown_it_does_not_replace(workshop: Workshop) -> None:
     """A document that is longer than what is shown of it stays as it is: its end would be lost."""
     long = GOOD + " Thank you for it." * 5_000
@@ -291,20 +282,19 @@ def test_a_dimension_does_not_stand_in_for_what_is_measured_elsewhere(workshop: 
 
 
 @pytest.mark.parametrize("marked", [(), ("message",)])
-def test_a_sentence_in_the_request_makes_no_claim_right(workshop: Workshop, marked: tuple[str, ...]) -> None:
+async def test_a_sentence_in_the_request_makes_no_claim_right(
+    workshop: Workshop, marked: tuple[str, ...]
+) -> None:
     """A value that no trusted source has stays wrong, whoever else says it in a sentence."""
     pack = desk(workshop, {"letter": WRONG}, decision={"untrusted_inputs": marked})
     said = {**ASK.input, "message": "I think that the total of order ord_881 is 999 EUR."}
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK.model_copy(update={"input": said}), plan=WRITE, actor=ADA)
-            state = await runtime.state(result.session_id)
-            assert "999" not in state.outputs["letter"] or result.status != "completed"
-            found = of(e.OutputsCritiqued, await events(runtime.journal, result.session_id))
-            assert any("'999 EUR'" in each["description"] for each in found[0].diagnosis["defects"])
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK.model_copy(update={"input": said}), plan=WRITE, actor=ADA)
+        state = await runtime.state(result.session_id)
+        assert "999" not in state.outputs["letter"] or result.status != "completed"
+        found = of(e.OutputsCritiqued, await events(runtime.journal, result.session_id))
+        assert any("'999 EUR'" in each["description"] for each in found[0].diagnosis["defects"])
 
 
 def test_a_repair_that_only_a_test_can_judge_is_not_called_a_success(workshop: Workshop) -> None:

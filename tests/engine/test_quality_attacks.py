@@ -164,23 +164,20 @@ def test_an_attack_that_cannot_be_made_lets_nothing_through(
     assert done.state.used.tool_calls == 1 + len(seen)
 
 
-def test_an_operator_can_stop_an_attack(workshop: Workshop) -> None:
+async def test_an_operator_can_stop_an_attack(workshop: Workshop) -> None:
     """An emergency stop holds in CRITIQUE too."""
     seen: list[JsonObject] = []
     workshop.tool("try.it", trying(seen), mode="read_only", parameters=TRIES)
     pack = judged(workshop)
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            await runtime.halt("tool", "try.it", actor=BOB, note="it hangs")
-            result = await runtime.run(ASK, plan=PLAN, actor=ADA)
-            assert (result.status, seen) == ("paused", [])
-            assert "an operator stopped try.it" in result.reason
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        await runtime.halt("tool", "try.it", actor=BOB, note="it hangs")
+        result = await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert (result.status, seen) == ("paused", [])
+        assert "an operator stopped try.it" in result.reason
 
 
-def test_a_run_can_be_paused_while_it_is_attacked(workshop: Workshop) -> None:
+async def test_a_run_can_be_paused_while_it_is_attacked(workshop: Workshop) -> None:
     """The call is given up, nothing of the attack is recorded, and whoever goes on makes it again with the same cases."""
     seen: list[JsonObject] = []
     is_reached = asyncio.Event()
@@ -195,19 +192,16 @@ def test_a_run_can_be_paused_while_it_is_attacked(workshop: Workshop) -> None:
     workshop.tool("try.it", hang, mode="read_only", parameters=TRIES, timeout_ms=10**9)
     pack = judged(workshop, code=MENDED)
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=PLAN, actor=ADA))
-            await is_reached.wait()
-            (row,) = await runtime.journal.sessions("default", limit=9)
-            await runtime.pause(row.session_id, actor=BOB, note="wait")
-            assert (await running).status == "paused"
-            assert (await runtime.state(row.session_id)).halted_from == "CRITIQUE"
-            assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
-            found = await events(runtime.journal, row.session_id)
-            assert len(of(e.OutputsAttacked, found)) == 1
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=PLAN, actor=ADA))
+        await is_reached.wait()
+        (row,) = await runtime.journal.sessions("default", limit=9)
+        await runtime.pause(row.session_id, actor=BOB, note="wait")
+        assert (await running).status == "paused"
+        assert (await runtime.state(row.session_id)).halted_from == "CRITIQUE"
+        assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
+        found = await events(runtime.journal, row.session_id)
+        assert len(of(e.OutputsAttacked, found)) == 1
     assert seen[:5] == seen[5:10]
     assert len(seen) == 17
 
@@ -289,21 +283,18 @@ def test_a_case_that_the_tool_does_not_take_is_not_tried(workshop: Workshop) -> 
     assert "there is no case that try.it takes" in done.result.reason
 
 
-def test_without_hypothesis_no_run_begins(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_hypothesis_no_run_begins(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The missing extra is told before anything is done, with the command that installs it."""
     workshop.tool("try.it", trying([]), mode="read_only", parameters=TRIES)
     pack = judged(workshop)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            with pytest.raises(UsageError) as refused:
-                await runtime.run(ASK, plan=PLAN, actor=ADA)
-            assert refused.value.code == "extra_missing"
-            assert refused.value.remedy == "pip install 'tercet[adversarial]'"
-            assert not await runtime.journal.sessions("default", limit=9)
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        with pytest.raises(UsageError) as refused:
+            await runtime.run(ASK, plan=PLAN, actor=ADA)
+        assert refused.value.code == "extra_missing"
+        assert refused.value.remedy == "pip install 'tercet[adversarial]'"
+        assert not await runtime.journal.sessions("default", limit=9)
 
 
 def test_a_polite_refusal_of_a_valid_input_is_a_failure_too(workshop: Workshop) -> None:
@@ -333,7 +324,7 @@ def test_what_breaks_in_many_ways_is_told_in_part(workshop: Workshop) -> None:
 
 
 @pytest.mark.req("R185", "R271")
-def test_a_replay_needs_neither_hypothesis_nor_the_tool(
+async def test_a_replay_needs_neither_hypothesis_nor_the_tool(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cases and results are facts, from which the defects follow again; and another result makes another diagnosis."""
@@ -345,7 +336,7 @@ def test_a_replay_needs_neither_hypothesis_nor_the_tool(
             result = await runtime.run(ASK, plan=PLAN, actor=ADA)
             return await load(journal, "default", result.session_id)
 
-    recording = workshop.run(main())
+    recording = await main()
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     assert replay_recording(recording).outcome == "replay_equal"
     story = list(map(codec.decode, recording.events))

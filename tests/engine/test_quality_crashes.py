@@ -196,7 +196,7 @@ async def _interrupt(how: How, runtime: Runtime, session: str) -> Awaitable[Any]
 
 @pytest.mark.parametrize("purpose", PHASES)
 @pytest.mark.parametrize("how", ["stop", "pause", "cancel"])
-def test_a_run_can_be_interrupted_while_a_model_is_asked(
+async def test_a_run_can_be_interrupted_while_a_model_is_asked(
     workshop: Workshop, url: str, purpose: str, how: How
 ) -> None:
     """In each phase the call is given up, what was kept for it counts, and the run is paused where it was, or over."""
@@ -235,7 +235,7 @@ def test_a_run_can_be_interrupted_while_a_model_is_asked(
             assert len(answered) == len(hashes) == len(set(hashes))
             assert before < len(answered)
 
-    workshop.run(main())
+    await main()
 
 
 def test_what_was_answered_after_a_fault_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_what_was_answered_after_a_fault_is_not_asked_for_again(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", ["stop", "pause", "cancel"])
-def test_a_run_can_be_interrupted_while_a_test_command_runs(workshop: Workshop, how: How) -> None:
+async def test_a_run_can_be_interrupted_while_a_test_command_runs(workshop: Workshop, how: How) -> None:
     """Nobody waits for a test that takes an hour: it is given up, nothing is said of it, and it is called again later."""
     hung = asyncio.Event()
     tries: list[int] = []
@@ -297,22 +297,19 @@ def test_a_run_can_be_interrupted_while_a_test_command_runs(workshop: Workshop, 
     workshop.tool("test.unit", hang, mode="read_only", timeout_ms=3_600_000)
     pack = desk(workshop, {"letter": GOOD}, quality={"tests": [{"tool": "test.unit", "output": "/letter"}]})
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
-            await hung.wait()
-            (row,) = await runtime.journal.sessions("default", limit=9)
-            said = await _interrupt(how, runtime, row.session_id)
-            result = await running
-            if said is not None:
-                await said
-            _, found = await demand_within_bounds(runtime.journal, row.session_id)
-            assert of(e.TestsRun, found) == []
-            assert result.status == ("cancelled" if how == "cancel" else "paused")
-            if how != "cancel":
-                assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=WRITE, actor=ADA))
+        await hung.wait()
+        (row,) = await runtime.journal.sessions("default", limit=9)
+        said = await _interrupt(how, runtime, row.session_id)
+        result = await running
+        if said is not None:
+            await said
+        _, found = await demand_within_bounds(runtime.journal, row.session_id)
+        assert of(e.TestsRun, found) == []
+        assert result.status == ("cancelled" if how == "cancel" else "paused")
+        if how != "cancel":
+            assert (await accept(runtime, await runtime.resume(row.session_id))).status == "completed"
 
 
 def test_a_test_command_that_was_cut_off_is_called_again(tmp_path: Path) -> None:

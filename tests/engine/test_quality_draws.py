@@ -154,7 +154,7 @@ def test_only_what_changes_nothing_is_called_again(workshop: Workshop) -> None:
     assert workshop.calls == [("draft", 1)]
 
 
-def test_a_step_that_a_person_approves_is_not_called_behind_their_back(workshop: Workshop) -> None:
+async def test_a_step_that_a_person_approves_is_not_called_behind_their_back(workshop: Workshop) -> None:
     """An approval is for one call: further samples would need further ones."""
     workshop.tool("ask.it", mode="read_only", gates=("GATE_BOSS",))
     pack = drawing(workshop, {"letter": GOOD}, gates=(Gate(name="GATE_BOSS", roles=("boss",)),))
@@ -163,16 +163,13 @@ def test_a_step_that_a_person_approves_is_not_called_behind_their_back(workshop:
     )
     approved: list[Any] = []
 
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=written, actor=ADA)
-            assert result.gate is not None
-            await runtime.approve(result.gate.id, actor=BOB)
-            result = await runtime.resume(result.session_id)
-            approved.extend(await events(runtime.journal, result.session_id))
-            assert result.status == "paused"
-
-    workshop.run(main())
+    async with workshop.runtime(pack) as runtime:
+        result = await runtime.run(ASK, plan=written, actor=ADA)
+        assert result.gate is not None
+        await runtime.approve(result.gate.id, actor=BOB)
+        result = await runtime.resume(result.session_id)
+        approved.extend(await events(runtime.journal, result.session_id))
+        assert result.status == "paused"
     assert last(e.SamplesDrawn, approved).error == "a person approves every call of draft"
     assert workshop.calls == [("draft", 1)]
 
@@ -257,7 +254,7 @@ def test_without_tokens_for_all_of_them_nobody_is_asked(workshop: Workshop) -> N
 
 
 @pytest.mark.req("R171", "R271")
-def test_a_replay_holds_the_vote_again(workshop: Workshop) -> None:
+async def test_a_replay_holds_the_vote_again(workshop: Workshop) -> None:
     """What was drawn is a fact; what it agrees on is derived, so another word about it is found out."""
     pack, journal = drawing(workshop, {"letter": GOOD}), MemoryJournal()
 
@@ -266,7 +263,7 @@ def test_a_replay_holds_the_vote_again(workshop: Workshop) -> None:
             result = await runtime.run(ASK, plan=WRITE, actor=ADA)
             return await load(journal, "default", result.session_id)
 
-    recording = workshop.run(main())
+    recording = await main()
     events = list(map(codec.decode, recording.events))
     at = next(n for n, event in enumerate(events) if isinstance(event, e.SamplesDrawn))
     made = events[at]

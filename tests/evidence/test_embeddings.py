@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 from typing import Any
 
@@ -41,33 +40,27 @@ async def shelved() -> SqliteEvidence:
         ("when will my delivery be sent?", "shipping"),
     ],
 )
-def test_facts_are_found_that_share_no_word_with_the_query(question: str, key: str) -> None:
+async def test_facts_are_found_that_share_no_word_with_the_query(question: str, key: str) -> None:
     """The nearest rule is the one that is meant; what it says comes from the snapshot, and other classes do not count."""
 
-    async def main() -> None:
-        store = await shelved()
-        query = EvidenceQuery(classification="policy", query=question)
-        assert not await store.search("acme", "may", question, classes=["policy"])
-        retriever = EmbeddingRetriever(store)
-        found = await retrieve(store, "acme", "may", [query], retriever=retriever)
-        again = await retrieve(store, "acme", "may", [query], retriever=EmbeddingRetriever(store))
-        assert found == again
-        [hit] = found[query]
-        assert hit.fact.evidence.id == f"kg:policy:{key}#snapshot_may"
-        assert hit.fact.evidence.content == {"text": TEXTS[key]}
-
-    asyncio.run(main())
+    store = await shelved()
+    query = EvidenceQuery(classification="policy", query=question)
+    assert not await store.search("acme", "may", question, classes=["policy"])
+    retriever = EmbeddingRetriever(store)
+    found = await retrieve(store, "acme", "may", [query], retriever=retriever)
+    again = await retrieve(store, "acme", "may", [query], retriever=EmbeddingRetriever(store))
+    assert found == again
+    [hit] = found[query]
+    assert hit.fact.evidence.id == f"kg:policy:{key}#snapshot_may"
+    assert hit.fact.evidence.content == {"text": TEXTS[key]}
 
 
-def test_a_class_without_facts_finds_nothing() -> None:
+async def test_a_class_without_facts_finds_nothing() -> None:
     """There is nothing to compare with."""
 
-    async def main() -> None:
-        store = await shelved()
-        found = await EmbeddingRetriever(store).find("acme", "may", "anything", classes=["law"], limit=3)
-        assert found == []
-
-    asyncio.run(main())
+    store = await shelved()
+    found = await EmbeddingRetriever(store).find("acme", "may", "anything", classes=["law"], limit=3)
+    assert found == []
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,25 +77,22 @@ async def _outlast(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
-def test_a_pinned_snapshot_outlasts_ten_thousand_changes(
+async def test_a_pinned_snapshot_outlasts_ten_thousand_changes(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A waiting session finds the same evidence, byte by byte, and the same answers, after 10,000 later changes."""
     url = {"memory": "memory:", "sqlite": at(tmp_path / "evidence.db")}.get(kind)
-    asyncio.run(_outlast(url or request.getfixturevalue("postgres_url")))
+    await _outlast(url or request.getfixturevalue("postgres_url"))
 
 
-def test_a_snapshot_copies_nothing(tmp_path: Path) -> None:
+async def test_a_snapshot_copies_nothing(tmp_path: Path) -> None:
     """A snapshot that changes one fact of a thousand adds one row."""
     path = tmp_path / "evidence.db"
 
-    async def fill() -> None:
-        async with open_evidence(at(path)) as store:
-            await take(store, "acme", "s0", *(fact(f"k{number}", number) for number in range(1_000)))
-            for number in range(1, 51):
-                await take(store, "acme", f"s{number}", fact("k1", -number))
-
-    asyncio.run(fill())
+    async with open_evidence(at(path)) as store:
+        await take(store, "acme", "s0", *(fact(f"k{number}", number) for number in range(1_000)))
+        for number in range(1, 51):
+            await take(store, "acme", f"s{number}", fact("k1", -number))
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1_050,)
         assert connection.execute("SELECT count(*) FROM facts").fetchone() == (1_050,)
@@ -141,7 +138,9 @@ def test_a_killed_process_leaves_nothing_in_part(tmp_path: Path, where: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_cancelled_put_leaves_nothing(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_a_cancelled_put_leaves_nothing(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Whoever is interrupted while files are read has added nothing, and the source is not read to its end."""
     url = at(tmp_path / "e.db") if kind == "sqlite" else request.getfixturevalue("postgres_url")
     begun, cancelled = threading.Event(), threading.Event()
@@ -154,23 +153,20 @@ def test_a_cancelled_put_leaves_nothing(kind: str, tmp_path: Path, request: pyte
             assert cancelled.wait(30)
             yield fact(f"k{number}", number)
 
-    async def main() -> None:
-        tenant = new_tenant()
-        async with open_evidence(url) as store:
-            await store.create(tenant, "d", now_ms=1)
-            putting = asyncio.create_task(store.put(tenant, "d", changes()))
-            await asyncio.to_thread(begun.wait, 30)
-            putting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await putting
-            cancelled.set()
-            assert (await store.head(tenant, "d")).facts == 0
-
-    asyncio.run(main())
+    tenant = new_tenant()
+    async with open_evidence(url) as store:
+        await store.create(tenant, "d", now_ms=1)
+        putting = asyncio.create_task(store.put(tenant, "d", changes()))
+        await asyncio.to_thread(begun.wait, 30)
+        putting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await putting
+        cancelled.set()
+        assert (await store.head(tenant, "d")).facts == 0
     assert len(taken) < 100
 
 
-def test_sessions_can_pin_while_files_are_read(tmp_path: Path) -> None:
+async def test_sessions_can_pin_while_files_are_read(tmp_path: Path) -> None:
     """An import that takes long does not hold the lock meanwhile."""
     may_go = threading.Event()
 
@@ -179,21 +175,18 @@ def test_sessions_can_pin_while_files_are_read(tmp_path: Path) -> None:
         assert may_go.wait(30)
         yield fact("b", 2)
 
-    async def main() -> None:
-        async with (
-            open_evidence(at(tmp_path / "e.db")) as store,
-            open_evidence(at(tmp_path / "e.db")) as other,
-        ):
-            await take(store, "acme", "s", fact("x", 1))
-            await store.create("acme", "d", now_ms=1)
-            putting = asyncio.create_task(store.put("acme", "d", changes()))
-            await store.pin("acme", "s", "ses_1")
-            await other.pin("acme", "s", "ses_2")
-            may_go.set()
-            await putting
-            assert await store.pins("acme", "s") == ("ses_1", "ses_2")
-
-    asyncio.run(main())
+    async with (
+        open_evidence(at(tmp_path / "e.db")) as store,
+        open_evidence(at(tmp_path / "e.db")) as other,
+    ):
+        await take(store, "acme", "s", fact("x", 1))
+        await store.create("acme", "d", now_ms=1)
+        putting = asyncio.create_task(store.put("acme", "d", changes()))
+        await store.pin("acme", "s", "ses_1")
+        await other.pin("acme", "s", "ses_2")
+        may_go.set()
+        await putting
+        assert await store.pins("acme", "s") == ("ses_1", "ses_2")
 
 
 async def _fails(url: str, **options: Any) -> Exception:
@@ -217,12 +210,12 @@ async def _fails(url: str, **options: Any) -> Exception:
         ("postgresql://[bad", "unknown_store"),
     ],
 )
-def test_an_address_that_is_none_is_refused(
+async def test_an_address_that_is_none_is_refused(
     url: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each wrong address has a typed answer with a remedy."""
     monkeypatch.chdir(tmp_path)
-    error = asyncio.run(_fails(url, patience_s=0.2))
+    error = await _fails(url, patience_s=0.2)
     assert getattr(error, "code", "") == code
 
 
@@ -269,38 +262,32 @@ def test_changed_bytes_are_noticed(tmp_path: Path) -> None:
     asyncio.run(read())
 
 
-def test_a_locked_file_is_told(tmp_path: Path) -> None:
+async def test_a_locked_file_is_told(tmp_path: Path) -> None:
     """Somebody else who holds the lock for longer than we wait is named as the reason; nothing is written."""
     path = tmp_path / "evidence.db"
 
-    async def main() -> None:
-        async with open_evidence(at(path), patience_s=0.05) as store:
-            await take(store, "acme", "s", fact("a", 1))
-            blocker = sqlite3.connect(path, isolation_level=None)
-            blocker.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StoreBusy):
-                await store.create("acme", "d", now_ms=1)
-            assert await contents(store, "acme", "s") == {"a": 1}
-            blocker.execute("ROLLBACK")
-            blocker.close()
+    async with open_evidence(at(path), patience_s=0.05) as store:
+        await take(store, "acme", "s", fact("a", 1))
+        blocker = sqlite3.connect(path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreBusy):
             await store.create("acme", "d", now_ms=1)
+        assert await contents(store, "acme", "s") == {"a": 1}
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        await store.create("acme", "d", now_ms=1)
 
-    asyncio.run(main())
 
-
-def test_a_server_that_goes_away_is_told(postgres_url: str) -> None:
+async def test_a_server_that_goes_away_is_told(postgres_url: str) -> None:
     """A read goes on over a new connection; an address without a database says so."""
 
-    async def main() -> None:
-        tenant = new_tenant()
-        async with open_evidence(postgres_url) as store:
-            await take(store, tenant, "s", fact("a", 1))
-            async with administrator(postgres_url) as connection:
-                await connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tercet'"
-                )
-            assert await contents(store, tenant, "s") == {"a": 1}
-        error = await _fails(postgres_url.replace("/postgres?", "/nobody?"))
-        assert isinstance(error, StoreUnavailable)
-
-    asyncio.run(main())
+    tenant = new_tenant()
+    async with open_evidence(postgres_url) as store:
+        await take(store, tenant, "s", fact("a", 1))
+        async with administrator(postgres_url) as connection:
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tercet'"
+            )
+        assert await contents(store, tenant, "s") == {"a": 1}
+    error = await _fails(postgres_url.replace("/postgres?", "/nobody?"))
+    assert isinstance(error, StoreUnavailable)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -259,6 +260,7 @@ def test_memory_behaves_like_dicts() -> None:
     check(lambda: EvidenceMachine("memory:", durable=False), EXAMPLES)
 
 
+@pytest.mark.slow
 def test_sqlite_behaves_like_dicts() -> None:
     """The store in a SQLite file does what the model does."""
     with tempfile.TemporaryDirectory() as folder:

@@ -29,15 +29,15 @@ async def _restarted(server: PostgresServer, patience_s: float) -> tuple[object,
         return newest, await store.pins(tenant, "v1")
 
 
-def test_reads_and_pins_survive_a_restart(postgres_server: PostgresServer) -> None:
+async def test_reads_and_pins_survive_a_restart(postgres_server: PostgresServer) -> None:
     """They begin while nothing listens, and are done when the server is back."""
-    newest, pins = asyncio.run(_restarted(postgres_server, 60))
+    newest, pins = await _restarted(postgres_server, 60)
     assert newest is not None
     assert pins == ("ses_1",)
 
 
-def test_a_store_that_stays_away_is_a_typed_error(postgres_server: PostgresServer) -> None:
+async def test_a_store_that_stays_away_is_a_typed_error(postgres_server: PostgresServer) -> None:
     """When patience ends, the error says what to do."""
     with pytest.raises(StoreUnavailable) as caught:
-        asyncio.run(_restarted(postgres_server, 0))
+        await _restarted(postgres_server, 0)
     assert caught.value.remedy

@@ -46,43 +46,37 @@ async def filled() -> SqliteEvidence:
 
 
 @pytest.mark.req("R210")
-def test_the_queries_of_a_plan_are_answered() -> None:
+async def test_the_queries_of_a_plan_are_answered() -> None:
     """Each query finds facts of the class that meets it, with hashes, cited with document, chunk and query; and again."""
 
-    async def main() -> None:
-        store = await filled()
-        asked = [query("refund limit"), query("total refund", 5, "order_evidence"), query("zebra")]
-        answers = await retrieve(store, TENANT, "s", asked, now=NOW)
-        assert list(answers) == asked
-        (limits,) = answers[asked[0]]
-        assert limits.fact.evidence.hash == digest({"text": "Limits of refunds: 500."})
-        cited = limits.fact.citation
-        assert (cited.document, cited.chunk, cited.query) == ("guide.md", 1, "refund limit")
-        assert cited.content_hash == limits.fact.evidence.hash
-        assert cited.hash == (await retrieve(store, TENANT, "s", asked))[asked[0]][0].fact.citation.hash
-        assert [hit.fact.evidence.classification for hit in answers[asked[1]]] == ["order"]
-        assert answers[asked[2]] == ()
-
-    asyncio.run(main())
+    store = await filled()
+    asked = [query("refund limit"), query("total refund", 5, "order_evidence"), query("zebra")]
+    answers = await retrieve(store, TENANT, "s", asked, now=NOW)
+    assert list(answers) == asked
+    (limits,) = answers[asked[0]]
+    assert limits.fact.evidence.hash == digest({"text": "Limits of refunds: 500."})
+    cited = limits.fact.citation
+    assert (cited.document, cited.chunk, cited.query) == ("guide.md", 1, "refund limit")
+    assert cited.content_hash == limits.fact.evidence.hash
+    assert cited.hash == (await retrieve(store, TENANT, "s", asked))[asked[0]][0].fact.citation.hash
+    assert [hit.fact.evidence.classification for hit in answers[asked[1]]] == ["order"]
+    assert answers[asked[2]] == ()
 
 
-def test_a_stale_fact_gives_way_to_the_next() -> None:
+async def test_a_stale_fact_gives_way_to_the_next() -> None:
     """What has expired is not retrieved, at the very moment it expires; without a time nothing is judged."""
 
-    async def main() -> None:
-        store = await filled()
-        asked = query("refund")
-        (found,) = (await retrieve(store, TENANT, "s", [asked], now=NOW))[asked]
-        assert found.fact.evidence.id == "kg:policy:new#snapshot_s"
-        (found,) = (await retrieve(store, TENANT, "s", [asked]))[asked]
-        assert found.fact.evidence.id == "kg:policy:old#snapshot_s"
-        later = NOW + timedelta(days=1)
-        many = query("refund", 100)
-        assert len((await retrieve(store, TENANT, "s", [many], now=later))[many]) == 2
-        fresh = await facts_for(store, TENANT, "s", classes=["policy"], now=later)
-        assert [each.id for each in fresh] == [f"kg:policy:guide.md/{n}#snapshot_s" for n in (0, 1)]
-
-    asyncio.run(main())
+    store = await filled()
+    asked = query("refund")
+    (found,) = (await retrieve(store, TENANT, "s", [asked], now=NOW))[asked]
+    assert found.fact.evidence.id == "kg:policy:new#snapshot_s"
+    (found,) = (await retrieve(store, TENANT, "s", [asked]))[asked]
+    assert found.fact.evidence.id == "kg:policy:old#snapshot_s"
+    later = NOW + timedelta(days=1)
+    many = query("refund", 100)
+    assert len((await retrieve(store, TENANT, "s", [many], now=later))[many]) == 2
+    fresh = await facts_for(store, TENANT, "s", classes=["policy"], now=later)
+    assert [each.id for each in fresh] == [f"kg:policy:guide.md/{n}#snapshot_s" for n in (0, 1)]
 
 
 class ByVowels:
@@ -105,23 +99,18 @@ class ByVowels:
         return (wrong + sorted(named, key=lambda each: (-each.score, each.ref)))[:limit]
 
 
-def test_a_retriever_ranks_but_does_not_tell() -> None:
+async def test_a_retriever_ranks_but_does_not_tell() -> None:
     """Its order holds; what is not in the snapshot, or of another class, is left out, and the words are the store's."""
 
-    async def main() -> None:
-        store = await filled()
-        retriever = ByVowels(store)
-        assert isinstance(retriever, Retriever)
-        assert isinstance(WordRetriever(store), Retriever)
-        asked = query("anything", 2)
-        hits = (await retrieve(store, TENANT, "s", [asked], retriever=retriever))[asked]
-        assert [hit.fact.evidence.id for hit in hits] == [
-            f"kg:policy:guide.md/{n}#snapshot_s" for n in (0, 1)
-        ]
-        assert [hit.score for hit in hits] == [1.0, 1.0]
-        assert {hit.fact.citation.query for hit in hits} == {"anything"}
-
-    asyncio.run(main())
+    store = await filled()
+    retriever = ByVowels(store)
+    assert isinstance(retriever, Retriever)
+    assert isinstance(WordRetriever(store), Retriever)
+    asked = query("anything", 2)
+    hits = (await retrieve(store, TENANT, "s", [asked], retriever=retriever))[asked]
+    assert [hit.fact.evidence.id for hit in hits] == [f"kg:policy:guide.md/{n}#snapshot_s" for n in (0, 1)]
+    assert [hit.score for hit in hits] == [1.0, 1.0]
+    assert {hit.fact.citation.query for hit in hits} == {"anything"}
 
 
 def test_a_requirement_names_its_classes() -> None:
@@ -131,18 +120,15 @@ def test_a_requirement_names_its_classes() -> None:
     assert classes_for("_evidence") == ("_evidence",)
 
 
-def test_a_snapshot_is_read_whole_or_not() -> None:
+async def test_a_snapshot_is_read_whole_or_not() -> None:
     """All facts come in their order over several pages; more than were asked for is a limit, not a silent cut."""
 
-    async def main() -> None:
-        store = SqliteEvidence.in_memory()
-        await take(store, TENANT, "s", *(fact(f"k{number:04}", number) for number in range(2_500)))
-        facts = await facts_for(store, TENANT, "s")
-        assert [each.content for each in facts] == list(range(2_500))
-        with pytest.raises(LimitError):
-            await facts_for(store, TENANT, "s", most=2_499)
-
-    asyncio.run(main())
+    store = SqliteEvidence.in_memory()
+    await take(store, TENANT, "s", *(fact(f"k{number:04}", number) for number in range(2_500)))
+    facts = await facts_for(store, TENANT, "s")
+    assert [each.content for each in facts] == list(range(2_500))
+    with pytest.raises(LimitError):
+        await facts_for(store, TENANT, "s", most=2_499)
 
 
 NAMES = st.text(
@@ -193,22 +179,17 @@ def test_the_lowest_trust_wins(trusts: list[Trust]) -> None:
     )
 
 
-def test_episodes_become_evidence_of_later_snapshots() -> None:
+async def test_episodes_become_evidence_of_later_snapshots() -> None:
     """An accepted proposal is found once a snapshot is made; accepting it again changes nothing."""
 
-    async def main() -> None:
-        store = await filled()
-        proposal = MemoryProposal(classification="customer", content="prefers vouchers", sources=("request",))
-        made = accept([proposal, proposal], session="ses_1", trust={"request": Trust.TRUSTED})
-        assert len(made) == 1
-        await take(store, TENANT, "s2", *made)
-        asked = query("vouchers", 1, EPISODE)
-        assert (await retrieve(store, TENANT, "s", [asked]))[asked] == ()
-        (hit,) = (await retrieve(store, TENANT, "s2", [asked]))[asked]
-        assert hit.fact.evidence.trust is Trust.TRUSTED
-        await take(
-            store, TENANT, "s3", *accept([proposal], session="ses_1", trust={"request": Trust.TRUSTED})
-        )
-        assert await store.diff(TENANT, "s2", "s3") == []
-
-    asyncio.run(main())
+    store = await filled()
+    proposal = MemoryProposal(classification="customer", content="prefers vouchers", sources=("request",))
+    made = accept([proposal, proposal], session="ses_1", trust={"request": Trust.TRUSTED})
+    assert len(made) == 1
+    await take(store, TENANT, "s2", *made)
+    asked = query("vouchers", 1, EPISODE)
+    assert (await retrieve(store, TENANT, "s", [asked]))[asked] == ()
+    (hit,) = (await retrieve(store, TENANT, "s2", [asked]))[asked]
+    assert hit.fact.evidence.trust is Trust.TRUSTED
+    await take(store, TENANT, "s3", *accept([proposal], session="ses_1", trust={"request": Trust.TRUSTED}))
+    assert await store.diff(TENANT, "s2", "s3") == []

@@ -61,49 +61,43 @@ def test_a_row_yields_the_events_that_it_was_made_of(events: list[bytes], before
     ]
 
 
-def test_an_append_is_one_row_with_its_point_inside(path: Path) -> None:
+async def test_an_append_is_one_row_with_its_point_inside(path: Path) -> None:
     """A page of events may begin and end in the middle of a row."""
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT seq FROM events").fetchall() == [(3,), (5,)]
         assert database.execute("SELECT count(*) FROM checkpoints").fetchone() == (0,)
 
-    async def read() -> None:
-        everything = (*EVENTS, *NEXT.events)
-        async with open_journal(at(path)) as journal:
-            for after in range(6):
-                for limit in range(7):
-                    found = await journal.read(TENANT, "ses_1", after=after, limit=limit)
-                    wanted = list(enumerate(everything, start=1))[after : after + limit]
-                    assert [(each.seq, each.data) for each in found] == wanted
-            stored = await journal.newest(TENANT, "ses_1", "point")
-            assert stored is not None
-            assert (stored.seq, stored.data, stored.hash) == (3, POINT.data, hash_bytes(POINT.data))
-            assert await journal.checkpoints(TENANT, "ses_1") == [stored]
-            assert await journal.newest(TENANT, "ses_1", "fold") is None
-            assert await journal.blob(TENANT, hash_bytes(LARGE)) == LARGE
-
-    asyncio.run(read())
+    everything = (*EVENTS, *NEXT.events)
+    async with open_journal(at(path)) as journal:
+        for after in range(6):
+            for limit in range(7):
+                found = await journal.read(TENANT, "ses_1", after=after, limit=limit)
+                wanted = list(enumerate(everything, start=1))[after : after + limit]
+                assert [(each.seq, each.data) for each in found] == wanted
+        stored = await journal.newest(TENANT, "ses_1", "point")
+        assert stored is not None
+        assert (stored.seq, stored.data, stored.hash) == (3, POINT.data, hash_bytes(POINT.data))
+        assert await journal.checkpoints(TENANT, "ses_1") == [stored]
+        assert await journal.newest(TENANT, "ses_1", "fold") is None
+        assert await journal.blob(TENANT, hash_bytes(LARGE)) == LARGE
 
 
-def test_another_point_at_the_same_place_is_refused(path: Path) -> None:
+async def test_another_point_at_the_same_place_is_refused(path: Path) -> None:
     """Whether the first one was written long ago or in the same commit."""
     other = NewCheckpoint(kind="point", seq=3, data=b"elsewhere")
 
-    async def write() -> None:
-        async with open_journal(at(path)) as journal:
-            late = Append(tenant=TENANT, stream="ses_1", expected=5, checkpoints=(other,))
-            await refusal(CheckpointExists, journal.append(late))
-            units = (
-                Append(tenant=TENANT, stream="ses_2", expected=0, events=EVENTS, checkpoints=(POINT,)),
-                Append(tenant=TENANT, stream="ses_2", expected=3, checkpoints=(other,)),
-            )
-            outcomes = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
-            assert [type(each).__name__ for each in outcomes] == ["Position", "CheckpointExists"]
-            again = Append(tenant=TENANT, stream="ses_2", expected=3, checkpoints=(POINT,))
-            assert (await journal.append(again)).seq == 3
-            assert len(await journal.checkpoints(TENANT, "ses_2")) == 1
-
-    asyncio.run(write())
+    async with open_journal(at(path)) as journal:
+        late = Append(tenant=TENANT, stream="ses_1", expected=5, checkpoints=(other,))
+        await refusal(CheckpointExists, journal.append(late))
+        units = (
+            Append(tenant=TENANT, stream="ses_2", expected=0, events=EVENTS, checkpoints=(POINT,)),
+            Append(tenant=TENANT, stream="ses_2", expected=3, checkpoints=(other,)),
+        )
+        outcomes = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+        assert [type(each).__name__ for each in outcomes] == ["Position", "CheckpointExists"]
+        again = Append(tenant=TENANT, stream="ses_2", expected=3, checkpoints=(POINT,))
+        assert (await journal.append(again)).seq == 3
+        assert len(await journal.checkpoints(TENANT, "ses_2")) == 1
 
 
 def test_rows_of_an_earlier_version_read_alike_and_go_on(path: Path) -> None:
@@ -151,16 +145,13 @@ def test_rows_of_an_earlier_version_read_alike_and_go_on(path: Path) -> None:
         ("UPDATE events SET data = substr(data, 1, 20) WHERE seq = 5", "event 5"),
     ],
 )
-def test_a_damaged_row_is_found_and_its_place_is_named(path: Path, statement: str, place: str) -> None:
+async def test_a_damaged_row_is_found_and_its_place_is_named(path: Path, statement: str, place: str) -> None:
     """The chain names the event; a row whose parts do not fit each other is named by its last event."""
     tamper(path, statement)
 
-    async def read() -> None:
-        async with open_journal(at(path)) as journal:
-            error = await refusal(JournalCorrupt, verify_chain(journal, TENANT, "ses_1"))
-            assert error.place == f"{place} of stream ses_1"
-
-    asyncio.run(read())
+    async with open_journal(at(path)) as journal:
+        error = await refusal(JournalCorrupt, verify_chain(journal, TENANT, "ses_1"))
+        assert error.place == f"{place} of stream ses_1"
 
 
 @pytest.mark.parametrize(
@@ -171,30 +162,24 @@ def test_a_damaged_row_is_found_and_its_place_is_named(path: Path, statement: st
         "UPDATE events SET point = x'00' WHERE seq = 3",
     ],
 )
-def test_a_damaged_point_is_not_handed_out(path: Path, statement: str) -> None:
+async def test_a_damaged_point_is_not_handed_out(path: Path, statement: str) -> None:
     """Neither its bytes nor its hash can be changed alone."""
     tamper(path, statement)
 
-    async def read() -> None:
-        async with open_journal(at(path)) as journal:
-            error = await refusal(JournalCorrupt, journal.newest(TENANT, "ses_1", "point"))
-            assert error.place == "point checkpoint 3 of stream ses_1"
-            await refusal(JournalCorrupt, journal.checkpoints(TENANT, "ses_1"))
-
-    asyncio.run(read())
+    async with open_journal(at(path)) as journal:
+        error = await refusal(JournalCorrupt, journal.newest(TENANT, "ses_1", "point"))
+        assert error.place == "point checkpoint 3 of stream ses_1"
+        await refusal(JournalCorrupt, journal.checkpoints(TENANT, "ses_1"))
 
 
 @pytest.mark.parametrize("statement", ["UPDATE blobs SET size = 0", "UPDATE blobs SET data = x'00'"])
-def test_a_damaged_compressed_blob_is_not_handed_out(path: Path, statement: str) -> None:
+async def test_a_damaged_compressed_blob_is_not_handed_out(path: Path, statement: str) -> None:
     """It is named by its digest."""
     tamper(path, statement)
 
-    async def read() -> None:
-        async with open_journal(at(path)) as journal:
-            error = await refusal(JournalCorrupt, journal.blob(TENANT, hash_bytes(LARGE)))
-            assert hash_bytes(LARGE) in error.place
-
-    asyncio.run(read())
+    async with open_journal(at(path)) as journal:
+        error = await refusal(JournalCorrupt, journal.blob(TENANT, hash_bytes(LARGE)))
+        assert hash_bytes(LARGE) in error.place
 
 
 @pytest.mark.parametrize("size", [0, SMALLEST - 1, SMALLEST, LARGEST, LARGEST + 1])

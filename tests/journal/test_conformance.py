@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -34,21 +33,21 @@ def parameters(*, durable: bool) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", parameters(durable=False))
-def test_memory_conforms(case: Case) -> None:
+async def test_memory_conforms(case: Case) -> None:
     """The journal in memory keeps every promise but durability."""
-    asyncio.run(case(backend("memory:")))
+    await case(backend("memory:"))
 
 
 @pytest.mark.parametrize("case", parameters(durable=True))
-def test_sqlite_conforms(case: Case, tmp_path: Path) -> None:
+async def test_sqlite_conforms(case: Case, tmp_path: Path) -> None:
     """The journal in a SQLite file keeps every promise."""
-    asyncio.run(case(backend(f"sqlite:///{tmp_path / 'runs.db'}")))
+    await case(backend(f"sqlite:///{tmp_path / 'runs.db'}"))
 
 
 @pytest.mark.parametrize("case", parameters(durable=True))
-def test_postgres_conforms(case: Case, postgres_url: str) -> None:
+async def test_postgres_conforms(case: Case, postgres_url: str) -> None:
     """The journal on a PostgreSQL server keeps every promise."""
-    asyncio.run(case(backend(postgres_url)))
+    await case(backend(postgres_url))
 
 
 def test_every_case_is_in_the_suite() -> None:

@@ -47,40 +47,34 @@ async def make_stream(journal: Journal, tenant: str, stream: str = "ses_1") -> L
     return lease
 
 
-def test_a_stream_is_forgotten_whole_or_not_at_all(tmp_path: Path) -> None:
+async def test_a_stream_is_forgotten_whole_or_not_at_all(tmp_path: Path) -> None:
     """What stops in the middle of forgetting has removed nothing, and the next try removes all."""
     path = tmp_path / "runs.db"
 
-    async def run() -> None:
-        async with open_journal(at(path)) as journal:
-            lease = await make_stream(journal, TENANT)
-            other = sqlite3.connect(path)
-            other.execute(
-                "CREATE TRIGGER stop BEFORE DELETE ON streams BEGIN SELECT RAISE(ABORT, 'stopped'); END"
-            )
-            await refusal(JournalUnavailable, journal.forget(lease))
-            assert (await verify_chain(journal, TENANT, "ses_1")).seq == 1
-            assert await journal.blob(TENANT, hash_bytes(BLOB)) == BLOB
-            assert await journal.claim(TENANT, "ses_1") is not None
-            assert await journal.session(TENANT, "ses_1") is not None
-            other.execute("DROP TRIGGER stop")
-            other.close()
-            await journal.forget(lease)
-            assert await journal.head(TENANT, "ses_1") == START
-
-    asyncio.run(run())
+    async with open_journal(at(path)) as journal:
+        lease = await make_stream(journal, TENANT)
+        other = sqlite3.connect(path)
+        other.execute(
+            "CREATE TRIGGER stop BEFORE DELETE ON streams BEGIN SELECT RAISE(ABORT, 'stopped'); END"
+        )
+        await refusal(JournalUnavailable, journal.forget(lease))
+        assert (await verify_chain(journal, TENANT, "ses_1")).seq == 1
+        assert await journal.blob(TENANT, hash_bytes(BLOB)) == BLOB
+        assert await journal.claim(TENANT, "ses_1") is not None
+        assert await journal.session(TENANT, "ses_1") is not None
+        other.execute("DROP TRIGGER stop")
+        other.close()
+        await journal.forget(lease)
+        assert await journal.head(TENANT, "ses_1") == START
 
 
-def test_forgotten_bytes_are_not_in_the_file(tmp_path: Path) -> None:
+async def test_forgotten_bytes_are_not_in_the_file(tmp_path: Path) -> None:
     """Once the journal is closed the file holds no event, key or blob of a forgotten stream."""
     path = tmp_path / "runs.db"
 
-    async def run() -> None:
-        async with open_journal(at(path)) as journal:
-            await fill(journal, 1, stream="stays")
-            await journal.forget(await make_stream(journal, TENANT, "ses_secret"))
-
-    asyncio.run(run())
+    async with open_journal(at(path)) as journal:
+        await fill(journal, 1, stream="stays")
+        await journal.forget(await make_stream(journal, TENANT, "ses_secret"))
     content = path.read_bytes()
     assert b"stays" in content
     assert b"ses_secret" not in content
@@ -98,20 +92,17 @@ def test_what_is_due_is_found_by_an_index(tmp_path: Path) -> None:
     assert "sessions_by_due (tenant=? AND due_at<?)" in step
 
 
-def test_what_is_due_is_found_by_an_index_on_a_server(postgres_url: str) -> None:
+async def test_what_is_due_is_found_by_an_index_on_a_server(postgres_url: str) -> None:
     """PostgreSQL finds them among ten thousand by the same index."""
 
-    async def run() -> None:
-        async with new_database(postgres_url) as url, open_journal(url), administrator(url) as connection:
-            await connection.execute(
-                "INSERT INTO tercet.sessions SELECT 't', 's' || n, 'in_progress', '', '', '', '', '', n, n, NULL, '', n"
-                " FROM generate_series(1, 10000) AS n"
-            )
-            await connection.execute("ANALYZE tercet.sessions")
-            plan = await connection.fetch(f"EXPLAIN {QUERIES['list_due']}", "t", 5, 100)
-            assert any("sessions_by_due" in row[0] for row in plan)
-
-    asyncio.run(run())
+    async with new_database(postgres_url) as url, open_journal(url), administrator(url) as connection:
+        await connection.execute(
+            "INSERT INTO tercet.sessions SELECT 't', 's' || n, 'in_progress', '', '', '', '', '', n, n, NULL, '', n"
+            " FROM generate_series(1, 10000) AS n"
+        )
+        await connection.execute("ANALYZE tercet.sessions")
+        plan = await connection.fetch(f"EXPLAIN {QUERIES['list_due']}", "t", 5, 100)
+        assert any("sessions_by_due" in row[0] for row in plan)
 
 
 async def wait_for_a_waiter(connection: Connection) -> None:
@@ -121,67 +112,58 @@ async def wait_for_a_waiter(connection: Connection) -> None:
         pass
 
 
-def test_an_append_waits_for_a_ring_that_is_being_committed(postgres_url: str, tenant: str) -> None:
+async def test_an_append_waits_for_a_ring_that_is_being_committed(postgres_url: str, tenant: str) -> None:
     """An append that began before a ring was committed, and is committed after it, is told of it."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, administrator(postgres_url) as ringer:
-            await make_stream(journal, tenant)
-            unit = Append(tenant=tenant, stream="ses_1", expected=1, epoch=1, events=(b"intent",))
-            async with ringer.transaction():
-                await ringer.execute(QUERIES["listen"], tenant, True)
-                appending = asyncio.ensure_future(journal.append(unit))
-                async with administrator(postgres_url) as watcher:
-                    await wait_for_a_waiter(watcher)
-                await ringer.execute("INSERT INTO tercet.bells (tenant, rings) VALUES ($1, 1)", tenant)
-            assert (await appending).bell == 1
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, administrator(postgres_url) as ringer:
+        await make_stream(journal, tenant)
+        unit = Append(tenant=tenant, stream="ses_1", expected=1, epoch=1, events=(b"intent",))
+        async with ringer.transaction():
+            await ringer.execute(QUERIES["listen"], tenant, True)
+            appending = asyncio.ensure_future(journal.append(unit))
+            async with administrator(postgres_url) as watcher:
+                await wait_for_a_waiter(watcher)
+            await ringer.execute("INSERT INTO tercet.bells (tenant, rings) VALUES ($1, 1)", tenant)
+        assert (await appending).bell == 1
 
 
-def test_a_blob_that_is_being_shared_is_not_forgotten(postgres_url: str, tenant: str) -> None:
+async def test_a_blob_that_is_being_shared_is_not_forgotten(postgres_url: str, tenant: str) -> None:
     """Forgetting waits for an append under way, and then sees that its blob has another user."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, administrator(postgres_url) as other:
-            lease = await make_stream(journal, tenant)
-            async with other.transaction():
-                await other.execute(QUERIES["listen"], tenant, False)
-                forgetting = asyncio.ensure_future(journal.forget(lease))
-                async with administrator(postgres_url) as watcher:
-                    await wait_for_a_waiter(watcher)
-                await other.execute(
-                    "INSERT INTO tercet.blob_uses SELECT tenant, digest, 0 FROM tercet.blobs WHERE tenant = $1",
-                    tenant,
-                )
-            await forgetting
-            assert await journal.blob(tenant, hash_bytes(BLOB)) == BLOB
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, administrator(postgres_url) as other:
+        lease = await make_stream(journal, tenant)
+        async with other.transaction():
+            await other.execute(QUERIES["listen"], tenant, False)
+            forgetting = asyncio.ensure_future(journal.forget(lease))
+            async with administrator(postgres_url) as watcher:
+                await wait_for_a_waiter(watcher)
+            await other.execute(
+                "INSERT INTO tercet.blob_uses SELECT tenant, digest, 0 FROM tercet.blobs WHERE tenant = $1",
+                tenant,
+            )
+        await forgetting
+        assert await journal.blob(tenant, hash_bytes(BLOB)) == BLOB
 
 
-def test_a_blob_that_is_being_forgotten_is_stored_again(postgres_url: str, tenant: str) -> None:
+async def test_a_blob_that_is_being_forgotten_is_stored_again(postgres_url: str, tenant: str) -> None:
     """An append that waits for a stream to be forgotten brings its blob itself."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, administrator(postgres_url) as other:
-            await make_stream(journal, tenant)
-            await journal.append(Append(tenant=tenant, stream="ses_2", expected=0, events=(b"1",)))
-            number = await other.fetchval(
-                "SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = 'ses_1'", tenant
-            )
-            async with other.transaction():
-                await other.execute(QUERIES["listen"], tenant, True)
-                for name in ("forget_blobs", "forget_session", "forget_rest"):
-                    await other.execute(QUERIES[name], number)
-                unit = Append(tenant=tenant, stream="ses_2", expected=1, events=(b"2",), blobs=(BLOB,))
-                appending = asyncio.ensure_future(journal.append(unit))
-                async with administrator(postgres_url) as watcher:
-                    await wait_for_a_waiter(watcher)
-            assert (await appending).seq == 2
-            assert await journal.blob(tenant, hash_bytes(BLOB)) == BLOB
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, administrator(postgres_url) as other:
+        await make_stream(journal, tenant)
+        await journal.append(Append(tenant=tenant, stream="ses_2", expected=0, events=(b"1",)))
+        number = await other.fetchval(
+            "SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = 'ses_1'", tenant
+        )
+        async with other.transaction():
+            await other.execute(QUERIES["listen"], tenant, True)
+            for name in ("forget_blobs", "forget_session", "forget_rest"):
+                await other.execute(QUERIES[name], number)
+            unit = Append(tenant=tenant, stream="ses_2", expected=1, events=(b"2",), blobs=(BLOB,))
+            appending = asyncio.ensure_future(journal.append(unit))
+            async with administrator(postgres_url) as watcher:
+                await wait_for_a_waiter(watcher)
+        assert (await appending).seq == 2
+        assert await journal.blob(tenant, hash_bytes(BLOB)) == BLOB
 
 
 class Cut:
@@ -205,7 +187,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("name", ["forget_blobs", "forget_session", "forget_rest"])
-def test_a_connection_cut_while_forgetting(
+async def test_a_connection_cut_while_forgetting(
     postgres_url: str, tenant: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever the connection is lost, the stream is removed whole over the next one."""
@@ -216,34 +198,28 @@ def test_a_connection_cut_while_forgetting(
 
     monkeypatch.setattr(postgres, "connect", cut)
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal:
-            await journal.forget(await make_stream(journal, tenant))
-            assert cut_after == []
-            assert await journal.head(tenant, "ses_1") == START
-            assert await journal.claim(tenant, "ses_1") is None
-            await make_stream(journal, tenant)
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal:
+        await journal.forget(await make_stream(journal, tenant))
+        assert cut_after == []
+        assert await journal.head(tenant, "ses_1") == START
+        assert await journal.claim(tenant, "ses_1") is None
+        await make_stream(journal, tenant)
 
 
-def test_a_stream_that_went_with_a_lost_answer_is_forgotten(postgres_url: str, tenant: str) -> None:
+async def test_a_stream_that_went_with_a_lost_answer_is_forgotten(postgres_url: str, tenant: str) -> None:
     """A try after a lost commit finds no stream, and is content; a first try is told that it has no lease."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, administrator(postgres_url) as connection:
-            lease = await make_stream(journal, tenant)
-            number = await connection.fetchval(
-                "SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = 'ses_1'", tenant
-            )
-            await journal.forget(lease)
-            act = Forget(lease=lease)
-            again, first = Delivery(act), Delivery(act)
-            again.send(Sent(number))
-            await Batcher("here").run_carefully(connection, again)
-            assert again.outcome == lease
-            await Batcher("here").run_carefully(connection, first)
-            assert isinstance(first.outcome, JournalError)
-            assert first.outcome.code == "lease_lost"
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, administrator(postgres_url) as connection:
+        lease = await make_stream(journal, tenant)
+        number = await connection.fetchval(
+            "SELECT id FROM tercet.streams WHERE tenant = $1 AND stream = 'ses_1'", tenant
+        )
+        await journal.forget(lease)
+        act = Forget(lease=lease)
+        again, first = Delivery(act), Delivery(act)
+        again.send(Sent(number))
+        await Batcher("here").run_carefully(connection, again)
+        assert again.outcome == lease
+        await Batcher("here").run_carefully(connection, first)
+        assert isinstance(first.outcome, JournalError)
+        assert first.outcome.code == "lease_lost"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -308,6 +309,7 @@ def test_memory_behaves_like_the_model() -> None:
     run_machine(lambda: "memory:", durable=False, examples=60)
 
 
+@pytest.mark.slow
 def test_sqlite_behaves_like_the_model(tmp_path: Path) -> None:
     """The journal in a SQLite file equals the model after every act, also when it is opened again."""
     run_machine(lambda: f"sqlite:///{tempfile.mkdtemp(dir=tmp_path)}/runs.db", durable=True, examples=15)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 from pathlib import Path
@@ -84,7 +83,7 @@ async def check(journal: Journal) -> None:
     assert await journal.blob(TENANT, hash_bytes(b"record")) == b"record"
 
 
-def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
+async def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
     """Streams, claims, blobs and rows of the old schema are found through the new one."""
     path = tmp_path / "runs.db"
     connection = connect_writer(path, until(SQLITE, 1), patience_s=1)
@@ -93,27 +92,21 @@ def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
         connection.execute(f"INSERT INTO {table} VALUES ({places})", row)  # noqa: S608 - our own names
     connection.close()
 
-    async def run() -> None:
-        async with open_journal(at(path)) as journal:
-            await check(journal)
-
-    asyncio.run(run())
+    async with open_journal(at(path)) as journal:
+        await check(journal)
 
 
-def test_a_database_of_version_1_is_brought_up_to_date(postgres_url: str) -> None:
+async def test_a_database_of_version_1_is_brought_up_to_date(postgres_url: str) -> None:
     """The same on a server."""
 
-    async def run() -> None:
-        async with new_database(postgres_url) as url:
-            async with administrator(url) as connection:
-                await migrate(connection, until(POSTGRES, 1), "here")
-                for table, row in OLD_ROWS:
-                    places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
-                    await connection.execute(f"INSERT INTO tercet.{table} VALUES ({places})", *row)  # noqa: S608 - our own names
-            async with open_journal(url) as journal:
-                await check(journal)
-
-    asyncio.run(run())
+    async with new_database(postgres_url) as url:
+        async with administrator(url) as connection:
+            await migrate(connection, until(POSTGRES, 1), "here")
+            for table, row in OLD_ROWS:
+                places = ", ".join(f"${number}" for number in range(1, len(row) + 1))
+                await connection.execute(f"INSERT INTO tercet.{table} VALUES ({places})", *row)  # noqa: S608 - our own names
+        async with open_journal(url) as journal:
+            await check(journal)
 
 
 @pytest.mark.parametrize("schema", [SQLITE, POSTGRES])

@@ -47,47 +47,41 @@ async def _open(url: str) -> Journal:
         "sqlite:///:memory:",
     ],
 )
-def test_an_unknown_address_is_wrong_use(url: str) -> None:
+async def test_an_unknown_address_is_wrong_use(url: str) -> None:
     """What names no journal is refused, and the remedy shows what would."""
-    error = asyncio.run(refusal(UsageError, _open(url)))
+    error = await refusal(UsageError, _open(url))
     assert error.code == "unknown_journal"
     assert "sqlite:///runs.db" in (error.remedy or "")
 
 
-def test_a_malformed_address_of_a_server_is_wrong_use() -> None:
+async def test_a_malformed_address_of_a_server_is_wrong_use() -> None:
     """Brackets that hold no address are refused like any other address that is none."""
-    error = asyncio.run(refusal(UsageError, _open("postgresql://[bad")))
+    error = await refusal(UsageError, _open("postgresql://[bad"))
     assert error.code == "unknown_journal"
 
 
-def test_a_relative_address_starts_in_the_working_folder(
+async def test_a_relative_address_starts_in_the_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three slashes are relative, four absolute."""
     monkeypatch.chdir(tmp_path)
 
-    async def run() -> None:
-        async with open_journal("sqlite:///runs.db") as journal:
-            await fill(journal, 1)
-        async with open_journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
-            assert len(await journal.read(TENANT, "ses_1")) == 1
-
-    asyncio.run(run())
+    async with open_journal("sqlite:///runs.db") as journal:
+        await fill(journal, 1)
+    async with open_journal(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+        assert len(await journal.read(TENANT, "ses_1")) == 1
 
 
-def test_an_opening_can_be_awaited_or_entered() -> None:
+async def test_an_opening_can_be_awaited_or_entered() -> None:
     """Awaiting leaves the closing to the caller; entering closes at the end."""
 
-    async def run() -> None:
-        journal = await open_journal("memory:")
-        assert isinstance(journal, MemoryJournal)
-        assert isinstance(journal, Journal)
-        await journal.close()
-        async with open_journal("memory:") as journal:
-            await fill(journal, 1)
-        await refusal(JournalClosed, journal.head(TENANT, "ses_1"))
-
-    asyncio.run(run())
+    journal = await open_journal("memory:")
+    assert isinstance(journal, MemoryJournal)
+    assert isinstance(journal, Journal)
+    await journal.close()
+    async with open_journal("memory:") as journal:
+        await fill(journal, 1)
+    await refusal(JournalClosed, journal.head(TENANT, "ses_1"))
 
 
 def test_a_newer_journal_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -102,10 +96,10 @@ def test_a_newer_journal_is_refused_with_what_to_do(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_migration_keeps_what_is_there(tmp_path: Path) -> None:
+async def test_a_migration_keeps_what_is_there(tmp_path: Path) -> None:
     """An older file gets the later tables, and its events stay."""
     path = tmp_path / "runs.db"
-    asyncio.run(make_journal(path, 3))
+    await make_journal(path, 3)
     connection = connect_writer(path, continued(LATER), patience_s=1)
     assert connection.execute("SELECT count(*) FROM events").fetchone() == (3,)
     assert connection.execute("SELECT count(*) FROM later").fetchone() == (0,)
@@ -114,10 +108,10 @@ def test_a_migration_keeps_what_is_there(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_failed_migration_leaves_the_old_schema(tmp_path: Path) -> None:
+async def test_a_failed_migration_leaves_the_old_schema(tmp_path: Path) -> None:
     """A migration that breaks half-way is undone whole, and the journal still opens."""
     path = tmp_path / "runs.db"
-    asyncio.run(make_journal(path, 3))
+    await make_journal(path, 3)
     with pytest.raises(sqlite3.OperationalError, match="missing"):
         connect_writer(path, continued(BROKEN), patience_s=1)
     connection = connect_writer(path, SCHEMA, patience_s=1)
@@ -126,21 +120,19 @@ def test_a_failed_migration_leaves_the_old_schema(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_several_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+async def test_several_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     """Ten journals that open the same new file at the same time all get the one schema."""
     url = at(tmp_path / "runs.db")
 
-    async def run() -> None:
-        journals = await asyncio.gather(*(_open(url) for _ in range(10)))
-        for number, journal in enumerate(journals):
-            await fill(journal, 1, stream=f"ses_{number}")
-        heads = [await journals[0].head(TENANT, f"ses_{number}") for number in range(10)]
-        assert [head.seq for head in heads] == [1] * 10
-        await asyncio.gather(*(journal.close() for journal in journals))
-
-    asyncio.run(run())
+    journals = await asyncio.gather(*(_open(url) for _ in range(10)))
+    for number, journal in enumerate(journals):
+        await fill(journal, 1, stream=f"ses_{number}")
+    heads = [await journals[0].head(TENANT, f"ses_{number}") for number in range(10)]
+    assert [head.seq for head in heads] == [1] * 10
+    await asyncio.gather(*(journal.close() for journal in journals))
 
 
+@pytest.mark.slow
 def test_the_front_page_imports_no_database() -> None:
     """`import tercet` and opening a journal in memory load neither sqlite3 nor asyncpg."""
     script = (
@@ -154,6 +146,7 @@ def test_the_front_page_imports_no_database() -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_without_the_extra_postgres_is_refused_with_the_way_to_install_it(tmp_path: Path) -> None:
     """Where asyncpg is not installed the answer names the extra."""
     (tmp_path / "asyncpg.py").write_text(

@@ -30,26 +30,23 @@ def tenant() -> str:
     return f"tenant-{secrets.token_hex(8)}"
 
 
-def test_an_append_is_not_acknowledged_for_what_the_batch_before_it_stored(
+async def test_an_append_is_not_acknowledged_for_what_the_batch_before_it_stored(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection is gone, and so is the server for a moment: the next append is stored, or is not acknowledged."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url, patience_s=0) as journal:
-            events = [b"first", b"second", b"third"]
-            for seq, event in enumerate(events[:2]):
-                await journal.append(Append(tenant=tenant, stream="ses_1", expected=seq, events=(event,)))
-            faulty.cut()
-            faulty.refusals = 1
-            last = Append(tenant=tenant, stream="ses_1", expected=2, events=(events[2],))
-            answer = await answer_of(journal.append(last))
-            stored = [event.data for event in await journal.read(tenant, "ses_1")]
-            assert stored == events[: 3 if isinstance(answer, Position) else 2]
-
-    asyncio.run(run())
+    async with open_journal(postgres_url, patience_s=0) as journal:
+        events = [b"first", b"second", b"third"]
+        for seq, event in enumerate(events[:2]):
+            await journal.append(Append(tenant=tenant, stream="ses_1", expected=seq, events=(event,)))
+        faulty.cut()
+        faulty.refusals = 1
+        last = Append(tenant=tenant, stream="ses_1", expected=2, events=(events[2],))
+        answer = await answer_of(journal.append(last))
+        stored = [event.data for event in await journal.read(tenant, "ses_1")]
+        assert stored == events[: 3 if isinstance(answer, Position) else 2]
 
 
 async def answer_of(call: Awaitable[Any]) -> Any:
@@ -306,94 +303,79 @@ BACK_AT_ONCE, BACK_TOO_LATE, GONE = (0, 20), (1, 0), (-1, 0)
     ("kind", "refusals", "patience_s"),
     [*((kind, *away) for kind in KINDS for away in (BACK_AT_ONCE, BACK_TOO_LATE)), ("answer lost", *GONE)],
 )
-def test_every_operation_may_fail_once(
+async def test_every_operation_may_fail_once(
     postgres_url: str, kind: Kind, refusals: int, patience_s: float
 ) -> None:
     """Wherever the connection is lost, whatever was acknowledged is stored once, and what was refused is not stored."""
 
-    async def run() -> None:
-        async with trials(postgres_url, patience_s=patience_s) as tried:
-            for scene in SCENES:
-                for at in range(await tried.count(scene)):
-                    wrongs = await tried.run(scene, Fault(at, kind, refusals))
-                    assert wrongs == [], (scene.__name__, tried.faulty.operations[: at + 1])
-
-    asyncio.run(run())
+    async with trials(postgres_url, patience_s=patience_s) as tried:
+        for scene in SCENES:
+            for at in range(await tried.count(scene)):
+                wrongs = await tried.run(scene, Fault(at, kind, refusals))
+                assert wrongs == [], (scene.__name__, tried.faulty.operations[: at + 1])
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_operations_may_fail_again_while_the_first_failure_is_handled(
+async def test_operations_may_fail_again_while_the_first_failure_is_handled(
     postgres_url: str, scene: Scene
 ) -> None:
     """A second loss on the careful path, at each of its statements, changes nothing of what is promised."""
 
-    async def run() -> None:
-        async with trials(postgres_url, patience_s=20) as tried:
-            for at, later in product(range(await tried.count(scene)), range(1, 9)):
-                faults = (Fault(at, "answer lost"), Fault(at + later, KINDS[(at + later) % len(KINDS)]))
-                assert await tried.run(scene, *faults) == [], tried.faulty.operations[: at + later + 1]
-
-    asyncio.run(run())
+    async with trials(postgres_url, patience_s=20) as tried:
+        for at, later in product(range(await tried.count(scene)), range(1, 9)):
+            faults = (Fault(at, "answer lost"), Fault(at + later, KINDS[(at + later) % len(KINDS)]))
+            assert await tried.run(scene, *faults) == [], tried.faulty.operations[: at + later + 1]
 
 
-def test_a_unit_that_a_panicking_server_has_stored_is_acknowledged_once(
+async def test_a_unit_that_a_panicking_server_has_stored_is_acknowledged_once(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error with which the server gives up says nothing about the commit: the unit is looked up."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url, patience_s=20) as journal:
-            await journal.append(Append(tenant=tenant, stream="ses_1", expected=0, events=(b"first",)))
-            faulty.faults = [Fault(len(faulty.operations), "panic")]
-            last = Append(tenant=tenant, stream="ses_1", expected=1, events=(b"second",))
-            assert (await journal.append(last)).seq == 2
-            stored = [event.data for event in await journal.read(tenant, "ses_1")]
-            assert stored == [b"first", b"second"]
-
-    asyncio.run(run())
+    async with open_journal(postgres_url, patience_s=20) as journal:
+        await journal.append(Append(tenant=tenant, stream="ses_1", expected=0, events=(b"first",)))
+        faulty.faults = [Fault(len(faulty.operations), "panic")]
+        last = Append(tenant=tenant, stream="ses_1", expected=1, events=(b"second",))
+        assert (await journal.append(last)).seq == 2
+        stored = [event.data for event in await journal.read(tenant, "ses_1")]
+        assert stored == [b"first", b"second"]
 
 
-def test_a_first_lease_whose_answer_is_lost_is_found_and_acknowledged(
+async def test_a_first_lease_whose_answer_is_lost_is_found_and_acknowledged(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The unit that began the stream is looked up under the epoch that it began."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url, patience_s=20) as journal:
-            lease = FirstLease(owner="ann", until=10)
-            unit = Append(tenant=tenant, stream="ses_1", expected=0, lease=lease, events=(b"first",))
-            await journal.append(replace(unit, stream="ses_0"))  # so that there is a connection
-            faulty.faults = [Fault(len(faulty.operations), "answer lost")]
-            assert (await journal.append(unit)).seq == 1
-            assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"first"]
-
-    asyncio.run(run())
+    async with open_journal(postgres_url, patience_s=20) as journal:
+        lease = FirstLease(owner="ann", until=10)
+        unit = Append(tenant=tenant, stream="ses_1", expected=0, lease=lease, events=(b"first",))
+        await journal.append(replace(unit, stream="ses_0"))  # so that there is a connection
+        faulty.faults = [Fault(len(faulty.operations), "answer lost")]
+        assert (await journal.append(unit)).seq == 1
+        assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"first"]
 
 
 # --- what cannot be told apart is unknown ---
 
 
-def test_a_lost_answer_is_unknown_once_another_owner_has_the_stream(
+async def test_a_lost_answer_is_unknown_once_another_owner_has_the_stream(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stream holds the bytes of the unit, and a later owner might have written them: that is not acknowledged."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
-            old = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
-            unit = Append(tenant=tenant, stream="ses_1", expected=0, epoch=old.epoch, events=(b"same",))
-            faulty.before_reconnecting = partial(_take_over, other, unit)
-            faulty.faults = [Fault(len(faulty.operations), "not sent")]
-            assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
-            assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"same"]
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+        old = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        unit = Append(tenant=tenant, stream="ses_1", expected=0, epoch=old.epoch, events=(b"same",))
+        faulty.before_reconnecting = partial(_take_over, other, unit)
+        faulty.faults = [Fault(len(faulty.operations), "not sent")]
+        assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
+        assert [event.data for event in await journal.read(tenant, "ses_1")] == [b"same"]
 
 
 async def _take_over(journal: Journal, unit: Append) -> None:
@@ -402,47 +384,41 @@ async def _take_over(journal: Journal, unit: Append) -> None:
     await journal.append(replace(unit, epoch=lease.epoch))
 
 
-def test_a_unit_without_events_is_unknown_if_its_repetition_is_refused(
+async def test_a_unit_without_events_is_unknown_if_its_repetition_is_refused(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its claim was stored, its answer lost, and somebody else appended: a conflict would say that nothing was written."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
-            await journal.append(Append(tenant=tenant, stream="inbox", expected=0, events=(b"first",)))
-            unit = Append(tenant=tenant, stream="inbox", expected=1, claims=("key",))
-            after = Append(tenant=tenant, stream="inbox", expected=1, events=(b"second",))
-            faulty.before_reconnecting = partial(other.append, after)
-            faulty.faults = [Fault(len(faulty.operations), "answer lost")]
-            assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
-            assert await journal.claim(tenant, "key") is not None
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+        await journal.append(Append(tenant=tenant, stream="inbox", expected=0, events=(b"first",)))
+        unit = Append(tenant=tenant, stream="inbox", expected=1, claims=("key",))
+        after = Append(tenant=tenant, stream="inbox", expected=1, events=(b"second",))
+        faulty.before_reconnecting = partial(other.append, after)
+        faulty.faults = [Fault(len(faulty.operations), "answer lost")]
+        assert isinstance(await answer_of(journal.append(unit)), AppendUnknown)
+        assert await journal.claim(tenant, "key") is not None
 
 
-def test_a_forgotten_stream_is_not_confused_with_a_new_one_of_its_name(
+async def test_a_forgotten_stream_is_not_confused_with_a_new_one_of_its_name(
     postgres_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stream was removed, its answer lost, and its name given to another stream: that one stays."""
     faulty = FaultyDriver()
     faulty.install(monkeypatch)
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
-            lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
-            again = partial(other.acquire, tenant, "ses_1", owner="bob", now_ms=20, ttl_ms=10)
-            faulty.before_reconnecting = again
-            first = len(faulty.operations)
-            faulty.faults = [Fault(first + COMMIT_OF_A_REMOVAL, "answer lost")]
-            assert await answer_of(journal.forget(lease)) is None
-            assert faulty.operations[first + COMMIT_OF_A_REMOVAL] == "commit"
-            found = await journal.lease(tenant, "ses_1")
-            assert found is not None
-            assert (found.owner, found.epoch) == ("bob", lease.epoch)
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as other, open_journal(postgres_url, patience_s=20) as journal:
+        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        again = partial(other.acquire, tenant, "ses_1", owner="bob", now_ms=20, ttl_ms=10)
+        faulty.before_reconnecting = again
+        first = len(faulty.operations)
+        faulty.faults = [Fault(first + COMMIT_OF_A_REMOVAL, "answer lost")]
+        assert await answer_of(journal.forget(lease)) is None
+        assert faulty.operations[first + COMMIT_OF_A_REMOVAL] == "commit"
+        found = await journal.lease(tenant, "ses_1")
+        assert found is not None
+        assert (found.owner, found.epoch) == ("bob", lease.epoch)
 
 
 COMMIT_OF_A_REMOVAL = 6

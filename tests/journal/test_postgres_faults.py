@@ -100,7 +100,7 @@ async def disturb(url: str, tenant: str, act: Callable[[], Awaitable[None]]) -> 
             assert await journal.claim(tenant, f"{stream} {count}") is None
 
 
-def test_cut_connections_lose_and_repeat_nothing(postgres_url: str, tenant: str) -> None:
+async def test_cut_connections_lose_and_repeat_nothing(postgres_url: str, tenant: str) -> None:
     """Connections cut by the server under load: every append is acknowledged, and stored exactly once."""
 
     async def cut() -> None:
@@ -112,39 +112,40 @@ def test_cut_connections_lose_and_repeat_nothing(postgres_url: str, tenant: str)
                 assert cut
                 await asyncio.sleep(0.05)
 
-    asyncio.run(disturb(postgres_url, tenant, cut))
+    await disturb(postgres_url, tenant, cut)
 
 
-def test_a_restarted_server_loses_and_repeats_nothing(postgres_server: PostgresServer, tenant: str) -> None:
+async def test_a_restarted_server_loses_and_repeats_nothing(
+    postgres_server: PostgresServer, tenant: str
+) -> None:
     """A server that crashes and starts again under load: every append is acknowledged, and stored exactly once."""
 
     async def restart() -> None:
         await asyncio.to_thread(postgres_server.stop)
         await asyncio.to_thread(postgres_server.start)
 
-    asyncio.run(disturb(postgres_server.url, tenant, restart))
+    await disturb(postgres_server.url, tenant, restart)
 
 
-def test_a_server_that_stays_away_is_a_typed_error(postgres_server: PostgresServer, tenant: str) -> None:
+async def test_a_server_that_stays_away_is_a_typed_error(
+    postgres_server: PostgresServer, tenant: str
+) -> None:
     """Without a server calls fail with what to do; when it is back, the same journal goes on."""
 
-    async def run() -> None:
-        async with open_journal(postgres_server.url, patience_s=0.3) as journal:
-            await journal.append(pair(tenant, "ses_1", 0))
-            await asyncio.to_thread(postgres_server.stop)
-            try:
-                with pytest.raises(JournalUnavailable) as caught:
-                    await journal.append(pair(tenant, "ses_1", 1))
-                assert caught.value.remedy
-                await refusal(JournalUnavailable, journal.head(tenant, "ses_1"))
-                await refusal(JournalUnavailable, _open(postgres_server.url))
-            finally:
-                await asyncio.to_thread(postgres_server.start)
-            assert (await verify_chain(journal, tenant, "ses_1")).seq == 2
-            await journal.append(pair(tenant, "ses_1", 1))
-            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
-
-    asyncio.run(run())
+    async with open_journal(postgres_server.url, patience_s=0.3) as journal:
+        await journal.append(pair(tenant, "ses_1", 0))
+        await asyncio.to_thread(postgres_server.stop)
+        try:
+            with pytest.raises(JournalUnavailable) as caught:
+                await journal.append(pair(tenant, "ses_1", 1))
+            assert caught.value.remedy
+            await refusal(JournalUnavailable, journal.head(tenant, "ses_1"))
+            await refusal(JournalUnavailable, _open(postgres_server.url))
+        finally:
+            await asyncio.to_thread(postgres_server.start)
+        assert (await verify_chain(journal, tenant, "ses_1")).seq == 2
+        await journal.append(pair(tenant, "ses_1", 1))
+        assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
 
 
 class Unreliable:
@@ -180,39 +181,35 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[Unreliable]:
     return made
 
 
-def test_a_lost_answer_is_looked_up(postgres_url: str, tenant: str, connections: list[Unreliable]) -> None:
+async def test_a_lost_answer_is_looked_up(
+    postgres_url: str, tenant: str, connections: list[Unreliable]
+) -> None:
     """A batch that was stored while its answer was lost is found stored, and not repeated."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal:
-            lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
-            await journal.append(pair(tenant, "ses_1", 0, lease.epoch))
-            connections[-1].drop_after = QUERIES["store"]
-            end = await journal.append(pair(tenant, "ses_1", 1, lease.epoch))
-            assert len(connections) == 2
-            assert end == await verify_chain(journal, tenant, "ses_1")
-            assert end.seq == 4
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal:
+        lease = await journal.acquire(tenant, "ses_1", owner="ann", now_ms=0, ttl_ms=10)
+        await journal.append(pair(tenant, "ses_1", 0, lease.epoch))
+        connections[-1].drop_after = QUERIES["store"]
+        end = await journal.append(pair(tenant, "ses_1", 1, lease.epoch))
+        assert len(connections) == 2
+        assert end == await verify_chain(journal, tenant, "ses_1")
+        assert end.seq == 4
 
 
-def test_a_lost_answer_does_not_hide_a_conflict(
+async def test_a_lost_answer_does_not_hide_a_conflict(
     postgres_url: str, tenant: str, connections: list[Unreliable]
 ) -> None:
     """A unit that was not stored because another stands there is refused, also over a lost connection."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, open_journal(postgres_url) as other:
-            await journal.append(pair(tenant, "ses_1", 0))
-            await other.append(Append(tenant=tenant, stream="ses_1", expected=2, events=(b"other",)))
-            connections[0].drop_after = QUERIES["store"]
-            await refusal(PositionConflict, journal.append(pair(tenant, "ses_1", 1)))
-            assert (await verify_chain(journal, tenant, "ses_1")).seq == 3
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, open_journal(postgres_url) as other:
+        await journal.append(pair(tenant, "ses_1", 0))
+        await other.append(Append(tenant=tenant, stream="ses_1", expected=2, events=(b"other",)))
+        connections[0].drop_after = QUERIES["store"]
+        await refusal(PositionConflict, journal.append(pair(tenant, "ses_1", 1)))
+        assert (await verify_chain(journal, tenant, "ses_1")).seq == 3
 
 
-def test_an_append_in_doubt_is_called_so(
+async def test_an_append_in_doubt_is_called_so(
     postgres_server: PostgresServer,
     tenant: str,
     connections: list[Unreliable],
@@ -223,86 +220,69 @@ def test_an_append_in_doubt_is_called_so(
     async def gone(url: str, *, settings: dict[str, str]) -> Any:
         raise ConnectionRefusedError("nobody there")
 
-    async def run() -> None:
-        async with open_journal(postgres_server.url, patience_s=0.2) as journal:
-            await journal.append(pair(tenant, "ses_1", 0))
-            connections[-1].drop_after = QUERIES["store"]
-            with monkeypatch.context() as patch:
-                patch.setattr(postgres, "connect", gone)
-                error = await refusal(AppendUnknown, journal.append(pair(tenant, "ses_1", 1)))
-            assert "read the stream again" in str(error)
-            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
-
-    asyncio.run(run())
+    async with open_journal(postgres_server.url, patience_s=0.2) as journal:
+        await journal.append(pair(tenant, "ses_1", 0))
+        connections[-1].drop_after = QUERIES["store"]
+        with monkeypatch.context() as patch:
+            patch.setattr(postgres, "connect", gone)
+            error = await refusal(AppendUnknown, journal.append(pair(tenant, "ses_1", 1)))
+        assert "read the stream again" in str(error)
+        assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
 
 
-def test_a_lock_beyond_patience_is_busy(postgres_url: str, tenant: str) -> None:
+async def test_a_lock_beyond_patience_is_busy(postgres_url: str, tenant: str) -> None:
     """While another session holds the stream's row the append fails as busy, and works afterwards."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url, patience_s=0.1) as journal:
-            await journal.append(pair(tenant, "ses_1", 0))
-            async with administrator(postgres_url) as connection, connection.transaction():
-                await connection.execute("SELECT 1 FROM tercet.streams WHERE tenant = $1 FOR UPDATE", tenant)
-                await refusal(JournalBusy, journal.append(pair(tenant, "ses_1", 1)))
-            await journal.append(pair(tenant, "ses_1", 1))
-
-    asyncio.run(run())
+    async with open_journal(postgres_url, patience_s=0.1) as journal:
+        await journal.append(pair(tenant, "ses_1", 0))
+        async with administrator(postgres_url) as connection, connection.transaction():
+            await connection.execute("SELECT 1 FROM tercet.streams WHERE tenant = $1 FOR UPDATE", tenant)
+            await refusal(JournalBusy, journal.append(pair(tenant, "ses_1", 1)))
+        await journal.append(pair(tenant, "ses_1", 1))
 
 
-def test_tampering_is_found_and_its_place_is_named(postgres_url: str, tenant: str) -> None:
+async def test_tampering_is_found_and_its_place_is_named(postgres_url: str, tenant: str) -> None:
     """A row that another program changed is found by the chain."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal, administrator(postgres_url) as connection:
-            for turn in range(3):
-                await journal.append(pair(tenant, "ses_1", turn))
-            await connection.execute(
-                "UPDATE tercet.events SET data = set_byte(data, 0, 0) WHERE seq = 4 AND stream_id ="
-                " (SELECT id FROM tercet.streams WHERE tenant = $1)",
-                tenant,
-            )
-            error = await refusal(JournalCorrupt, verify_chain(journal, tenant, "ses_1"))
-            assert error.place == "event 3 of stream ses_1"
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal, administrator(postgres_url) as connection:
+        for turn in range(3):
+            await journal.append(pair(tenant, "ses_1", turn))
+        await connection.execute(
+            "UPDATE tercet.events SET data = set_byte(data, 0, 0) WHERE seq = 4 AND stream_id ="
+            " (SELECT id FROM tercet.streams WHERE tenant = $1)",
+            tenant,
+        )
+        error = await refusal(JournalCorrupt, verify_chain(journal, tenant, "ses_1"))
+        assert error.place == "event 3 of stream ses_1"
 
 
-def test_one_callers_impossible_unit_does_not_fail_the_others(postgres_url: str, tenant: str) -> None:
+async def test_one_callers_impossible_unit_does_not_fail_the_others(postgres_url: str, tenant: str) -> None:
     """A unit that the server cannot take is refused alone."""
 
-    async def run() -> None:
-        async with open_journal(postgres_url) as journal:
-            units = [
-                Append(tenant=tenant, stream="a", expected=0, events=(b"1",)),
-                Append(tenant=tenant, stream="b", expected=2**70, events=(b"1",)),
-                Append(tenant=tenant, stream="c", expected=0, events=(b"1",)),
-            ]
-            results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
-            assert [isinstance(result, JournalError) for result in results] == [False, True, False]
-
-    asyncio.run(run())
+    async with open_journal(postgres_url) as journal:
+        units = [
+            Append(tenant=tenant, stream="a", expected=0, events=(b"1",)),
+            Append(tenant=tenant, stream="b", expected=2**70, events=(b"1",)),
+            Append(tenant=tenant, stream="c", expected=0, events=(b"1",)),
+        ]
+        results = await asyncio.gather(*map(journal.append, units), return_exceptions=True)
+        assert [isinstance(result, JournalError) for result in results] == [False, True, False]
 
 
-def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServer) -> None:
+async def test_a_failed_migration_leaves_the_old_schema(postgres_server: PostgresServer) -> None:
     """A migration that breaks half-way is undone whole; a newer database is refused."""
     later = SCHEMA.version + 1
 
-    async def run() -> None:
-        async with new_database(postgres_server.url) as url, administrator(url) as connection:
-            broken = Migration(
-                later, "CREATE TABLE tercet.later (a int); CREATE INDEX ON tercet.missing (a);"
-            )
-            with pytest.raises(Exception, match="missing"):
-                await migrate(connection, continued(broken), "here")
-            assert await connection.fetchval("SELECT to_regclass('tercet.streams')") is None
-            await migrate(connection, SCHEMA, "here")
-            good = Migration(later, "CREATE TABLE tercet.later (a int)")
-            await migrate(connection, continued(good), "here")
-            error = await refusal(NewerJournal, _open(url))
-            assert (error.version, error.known) == (later, later - 1)
-
-    asyncio.run(run())
+    async with new_database(postgres_server.url) as url, administrator(url) as connection:
+        broken = Migration(later, "CREATE TABLE tercet.later (a int); CREATE INDEX ON tercet.missing (a);")
+        with pytest.raises(Exception, match="missing"):
+            await migrate(connection, continued(broken), "here")
+        assert await connection.fetchval("SELECT to_regclass('tercet.streams')") is None
+        await migrate(connection, SCHEMA, "here")
+        good = Migration(later, "CREATE TABLE tercet.later (a int)")
+        await migrate(connection, continued(good), "here")
+        error = await refusal(NewerJournal, _open(url))
+        assert (error.version, error.known) == (later, later - 1)
 
 
 @asynccontextmanager
@@ -318,19 +298,18 @@ async def limited(url: str, most: int) -> AsyncGenerator[str]:
         await connection.execute(f"DROP OWNED BY {user}; DROP ROLE {user}")
 
 
-def test_too_many_connections_say_what_to_set(postgres_url: str) -> None:
+async def test_too_many_connections_say_what_to_set(postgres_url: str) -> None:
     """A journal that gets no connection within its patience names the setting, and how many each process needs."""
 
-    async def run() -> None:
-        async with limited(postgres_url, 1) as url, open_journal(url):
-            error = await refusal(JournalUnavailable, _open(url))
-            assert "max_connections" in str(error)
-            assert "up to 3 connections" in str(error)
-
-    asyncio.run(run())
+    async with limited(postgres_url, 1) as url, open_journal(url):
+        error = await refusal(JournalUnavailable, _open(url))
+        assert "max_connections" in str(error)
+        assert "up to 3 connections" in str(error)
 
 
-def test_many_processes_wait_for_connections_within_their_patience(postgres_url: str, tenant: str) -> None:
+async def test_many_processes_wait_for_connections_within_their_patience(
+    postgres_url: str, tenant: str
+) -> None:
     """24 journals write and read on a server that has connections for a few of them at a time."""
 
     async def use(url: str, number: int) -> int:
@@ -338,57 +317,50 @@ def test_many_processes_wait_for_connections_within_their_patience(postgres_url:
             await journal.append(pair(tenant, f"ses_{number}", 0))
             return (await journal.head(tenant, f"ses_{number}")).seq
 
-    async def run() -> None:
-        async with limited(postgres_url, 30) as url:
-            assert await asyncio.gather(*(use(url, number) for number in range(24))) == [2] * 24
-
-    asyncio.run(run())
+    async with limited(postgres_url, 30) as url:
+        assert await asyncio.gather(*(use(url, number) for number in range(24))) == [2] * 24
 
 
-def test_a_process_uses_few_connections(postgres_url: str, tenant: str) -> None:
+async def test_a_process_uses_few_connections(postgres_url: str, tenant: str) -> None:
     """However much is read and written at once, one journal opens three connections at most."""
 
-    async def run() -> None:
-        async with new_database(postgres_url) as url, open_journal(url) as journal:
-            reads = (journal.head(tenant, f"ses_{number}") for number in range(40))
-            await asyncio.gather(*reads, *(journal.append(pair(tenant, f"ses_{n}", 0)) for n in range(40)))
-            async with administrator(url) as connection:
-                open_now = await connection.fetchval(
-                    "SELECT count(*) FROM pg_stat_activity"
-                    " WHERE application_name = 'tercet' AND datname = current_database()"
-                )
-            assert open_now <= 3
-
-    asyncio.run(run())
+    async with new_database(postgres_url) as url, open_journal(url) as journal:
+        reads = (journal.head(tenant, f"ses_{number}") for number in range(40))
+        await asyncio.gather(*reads, *(journal.append(pair(tenant, f"ses_{n}", 0)) for n in range(40)))
+        async with administrator(url) as connection:
+            open_now = await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE application_name = 'tercet' AND datname = current_database()"
+            )
+        assert open_now <= 3
 
 
-def test_several_may_open_a_new_database_at_once(postgres_url: str, tenant: str) -> None:
+async def test_several_may_open_a_new_database_at_once(postgres_url: str, tenant: str) -> None:
     """Eight journals that open the same new database at the same time all get the one schema."""
 
     async def open_and_append(url: str, number: int) -> int:
         async with open_journal(url) as journal:
             return (await journal.append(pair(tenant, f"ses_{number}", 0))).seq
 
-    async def run() -> None:
-        async with new_database(postgres_url) as url:
-            ends = await asyncio.gather(*(open_and_append(url, number) for number in range(8)))
-            assert ends == [2] * 8
-
-    asyncio.run(run())
+    async with new_database(postgres_url) as url:
+        ends = await asyncio.gather(*(open_and_append(url, number) for number in range(8)))
+        assert ends == [2] * 8
 
 
-def test_a_database_that_is_not_there_is_named_without_the_password(postgres_server: PostgresServer) -> None:
+async def test_a_database_that_is_not_there_is_named_without_the_password(
+    postgres_server: PostgresServer,
+) -> None:
     """The message names the database and keeps the password to itself."""
     url = postgres_server.url.replace("postgres:@/postgres", "postgres:hidden@/nowhere")
-    error = asyncio.run(refusal(JournalUnavailable, _open(url)))
+    error = await refusal(JournalUnavailable, _open(url))
     assert "nowhere" in str(error)
     assert "create the database" in str(error)
     assert "hidden" not in str(error)
 
 
-def test_a_bad_address_is_wrong_use() -> None:
+async def test_a_bad_address_is_wrong_use() -> None:
     """What asyncpg cannot read as an address is the caller's mistake."""
-    error = asyncio.run(refusal(UsageError, _open("postgresql://host:notaport/db")))
+    error = await refusal(UsageError, _open("postgresql://host:notaport/db"))
     assert error.code == "unknown_journal"
 
 
@@ -398,19 +370,16 @@ async def _open(url: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 9, 100, 400])
-def test_connections_that_are_cut_while_they_are_made_are_made_again(
+async def test_connections_that_are_cut_while_they_are_made_are_made_again(
     postgres_url: str, tenant: str, cut: int
 ) -> None:
     """A network that breaks in the middle of the handshake is a lost connection like any other."""
 
-    async def run() -> None:
-        async with cutting_proxy(postgres_url) as proxy, open_journal(proxy.url, patience_s=20) as journal:
-            await journal.append(pair(tenant, "ses_1", 0))
-            proxy.hold_answers = True
-            proxy.answers = [cut, cut]
-            assert (await journal.append(pair(tenant, "ses_1", 1))).seq == 4
-            proxy.answers = [cut, cut]
-            assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
-            assert not proxy.answers
-
-    asyncio.run(run())
+    async with cutting_proxy(postgres_url) as proxy, open_journal(proxy.url, patience_s=20) as journal:
+        await journal.append(pair(tenant, "ses_1", 0))
+        proxy.hold_answers = True
+        proxy.answers = [cut, cut]
+        assert (await journal.append(pair(tenant, "ses_1", 1))).seq == 4
+        proxy.answers = [cut, cut]
+        assert (await verify_chain(journal, tenant, "ses_1")).seq == 4
+        assert not proxy.answers

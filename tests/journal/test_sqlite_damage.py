@@ -96,31 +96,28 @@ def test_tampering_is_found_and_its_place_is_named(path: Path, tamper: str, plac
     assert error.place == place
 
 
-def test_damaged_blobs_and_checkpoints_are_not_handed_out(path: Path) -> None:
+async def test_damaged_blobs_and_checkpoints_are_not_handed_out(path: Path) -> None:
     """Bytes that no longer have their digest are refused, with what they were called."""
     checkpoint = NewCheckpoint(kind="fold", seq=1, data=b"the state")
 
-    async def run() -> None:
-        async with open_journal(at(path)) as journal:
-            await journal.append(
-                Append(
-                    tenant=TENANT,
-                    stream="ses_1",
-                    expected=0,
-                    events=(b"1",),
-                    blobs=(b"text",),
-                    checkpoints=(checkpoint,),
-                )
+    async with open_journal(at(path)) as journal:
+        await journal.append(
+            Append(
+                tenant=TENANT,
+                stream="ses_1",
+                expected=0,
+                events=(b"1",),
+                blobs=(b"text",),
+                checkpoints=(checkpoint,),
             )
-            other = sqlite3.connect(path)
-            other.executescript("UPDATE blobs SET data = x'00'; UPDATE checkpoints SET data = x'00'")
-            other.close()
-            blob = await refusal(JournalCorrupt, journal.blob(TENANT, hash_bytes(b"text")))
-            assert hash_bytes(b"text") in blob.place
-            fold = await refusal(JournalCorrupt, journal.newest(TENANT, "ses_1", "fold"))
-            assert fold.place == "fold checkpoint 1 of stream ses_1"
-
-    asyncio.run(run())
+        )
+        other = sqlite3.connect(path)
+        other.executescript("UPDATE blobs SET data = x'00'; UPDATE checkpoints SET data = x'00'")
+        other.close()
+        blob = await refusal(JournalCorrupt, journal.blob(TENANT, hash_bytes(b"text")))
+        assert hash_bytes(b"text") in blob.place
+        fold = await refusal(JournalCorrupt, journal.newest(TENANT, "ses_1", "fold"))
+        assert fold.place == "fold checkpoint 1 of stream ses_1"
 
 
 def _cut(wal: bytearray) -> None:

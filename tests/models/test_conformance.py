@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from decimal import Decimal
 
 import pytest
@@ -33,9 +32,9 @@ def _open_function() -> Model:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("open_one", [_open_scripted, _open_function], ids=["scripted", "function"])
-def test_conformance(open_one: type[Model], case: Case) -> None:
+async def test_conformance(open_one: type[Model], case: Case) -> None:
     """The model passes the case."""
-    asyncio.run(case(Subject(open=open_one)))
+    await case(Subject(open=open_one))
 
 
 class Broken:
@@ -68,13 +67,13 @@ class Broken:
     ],
     ids=["raises", "never answers", "another name", "counts below zero", "nothing"],
 )
-def test_the_suite_finds_a_model_that_breaks_its_promises(reply: Reply | Exception) -> None:
+async def test_the_suite_finds_a_model_that_breaks_its_promises(reply: Reply | Exception) -> None:
     """The suite can fail."""
     with pytest.raises(ConformanceError):
-        asyncio.run(a_question_is_answered(Subject(open=lambda: Broken(reply))))
+        await a_question_is_answered(Subject(open=lambda: Broken(reply)))
 
 
-def test_a_script_is_followed_and_kept() -> None:
+async def test_a_script_is_followed_and_kept() -> None:
     """Texts, objects, faults and functions come in their order; after the last there is no answer."""
     fault = ModelFault("down", code="model_quota")
     model = ScriptedModel(answers=["a", {"b": 1}, fault, lambda question: question.purpose, ""])
@@ -90,11 +89,11 @@ def test_a_script_is_followed_and_kept() -> None:
         return told
 
     expected = ["a", '{"b":1}', "model_quota", "plan", "model_empty", "model_unavailable"]
-    assert asyncio.run(ask()) == expected
+    assert (await ask()) == expected
     assert (model.calls, model.questions) == (6, [question] * 6)
 
 
-def test_a_script_respects_the_longest_answer() -> None:
+async def test_a_script_respects_the_longest_answer() -> None:
     """An answer that is too long is cut, and says so."""
-    reply = asyncio.run(ScriptedModel(answers=["x" * 100]).ask(Question(max_tokens=2)))
+    reply = await ScriptedModel(answers=["x" * 100]).ask(Question(max_tokens=2))
     assert (reply.text, reply.is_cut, reply.tokens_out) == ("x" * 8, True, 2)

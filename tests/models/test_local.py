@@ -26,6 +26,7 @@ from tercet.models.local import LocalModel
 from tercet.models.local.server import CONTEXT_TOKENS, SERVER, LocalServer, find_weights
 from tercet.testing.model_suite import CASES, Case, Subject
 
+pytestmark = pytest.mark.slow
 STEP: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -75,14 +76,14 @@ def question(text: str = "Plan a refund.", **parts: Any) -> Question:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_conformance(model: LocalModel, case: Case) -> None:
+async def test_conformance(model: LocalModel, case: Case) -> None:
     """The local model passes the shipped suite."""
-    asyncio.run(case(Subject(open=lambda: model)))
+    await case(Subject(open=lambda: model))
 
 
-def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
+async def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
     """Enums, constants, unions, references, patterns and bounds: a whole answer fits, a cut one says so."""
-    reply = asyncio.run(model.ask(question(answer_schema=PLAN, max_tokens=250)))
+    reply = await model.ask(question(answer_schema=PLAN, max_tokens=250))
     assert reply.text.lstrip().startswith("{")
     if not reply.is_cut:
         jsonschema_rs.validate(PLAN, json.loads(reply.text))
@@ -91,22 +92,22 @@ def test_the_schema_holds_whatever_it_writes(model: LocalModel) -> None:
     assert reply.logprob < 0
 
 
-def test_an_answer_is_no_longer_than_allowed(model: LocalModel) -> None:
+async def test_an_answer_is_no_longer_than_allowed(model: LocalModel) -> None:
     """The length is the question's, and what was cut says so."""
-    reply = asyncio.run(model.ask(question("Count from 1 to 100.", max_tokens=5)))
+    reply = await model.ask(question("Count from 1 to 100.", max_tokens=5))
     assert reply.tokens_out <= 5
 
 
-def test_a_prompt_beyond_the_context_is_refused(model: LocalModel) -> None:
+async def test_a_prompt_beyond_the_context_is_refused(model: LocalModel) -> None:
     """It is no use to ask again: the remedy is to ask with less."""
     with pytest.raises(ModelFault) as caught:
-        asyncio.run(model.ask(question("word " * (CONTEXT_TOKENS + 100))))
+        await model.ask(question("word " * (CONTEXT_TOKENS + 100)))
     assert caught.value.code == "model_refused"
     assert not caught.value.is_retriable
     assert "less" in (caught.value.remedy or "")
 
 
-def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> None:
+async def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> None:
     """A timeout is a fault, the server drops the question, and the next one is answered before it would have ended."""
     hasty = LocalModel(timeout_s=0.2)
 
@@ -119,7 +120,7 @@ def test_a_question_that_takes_too_long_is_dropped(model: LocalModel) -> None:
         await hasty.aclose()
         return await model.ask(question(max_tokens=4))
 
-    assert asyncio.run(ask()).tokens_out <= 4
+    assert (await ask()).tokens_out <= 4
 
 
 def test_threads_and_loops_share_one_server(model: LocalModel) -> None:
@@ -164,7 +165,7 @@ def test_the_last_to_leave_stops_the_server() -> None:
         socket.create_connection((where.hostname, where.port), timeout=600).close()
 
 
-def test_a_start_that_failed_is_a_fault_and_is_tried_again(
+async def test_a_start_that_failed_is_a_fault_and_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights that are damaged are a fault; once they are mended, the next question is answered."""
@@ -185,7 +186,7 @@ def test_a_start_that_failed_is_a_fault_and_is_tried_again(
         finally:
             await model.aclose()
 
-    assert asyncio.run(ask()).tokens_out <= 2
+    assert (await ask()).tokens_out <= 2
 
 
 def test_a_process_ends_cleanly_and_quietly_with_the_server_up() -> None:

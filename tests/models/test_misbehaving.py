@@ -203,18 +203,15 @@ def test_a_cancelled_question_hangs_up() -> None:
     run(ask)
 
 
-def test_nobody_listening_is_a_fault() -> None:
+async def test_nobody_listening_is_a_fault() -> None:
     """A server that is not there is not available, and asking it again may help."""
 
-    async def ask() -> None:
-        async with misbehaving() as server:
-            port = server.port
-        with pytest.raises(ModelFault) as caught:
-            await ProviderModel(f"openai-compatible:m@http://127.0.0.1:{port}/v1").ask(QUESTION)
-        assert caught.value.code == "model_unavailable"
-        assert caught.value.is_retriable
-
-    asyncio.run(ask())
+    async with misbehaving() as server:
+        port = server.port
+    with pytest.raises(ModelFault) as caught:
+        await ProviderModel(f"openai-compatible:m@http://127.0.0.1:{port}/v1").ask(QUESTION)
+    assert caught.value.code == "model_unavailable"
+    assert caught.value.is_retriable
 
 
 def test_waiting_times_and_remedies_are_said() -> None:

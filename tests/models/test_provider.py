@@ -53,11 +53,11 @@ def test_given_prices_decide_what_it_costs() -> None:
     assert reply.cost_microcents == 20 * 300 + 5 * 1_500
 
 
-def test_an_unknown_price_is_nothing() -> None:
+async def test_an_unknown_price_is_nothing() -> None:
     """A model that no list knows costs 0 and reserves 0."""
     model = ProviderModel("function:model", backend=answering(TextPart("x")))
     assert model.price(QUESTION) == 0
-    assert asyncio.run(model.ask(QUESTION)).cost_microcents == 0
+    assert (await model.ask(QUESTION)).cost_microcents == 0
 
 
 def test_a_listed_price_is_known_offline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,11 +202,11 @@ def test_a_provider_whose_library_is_missing_says_which(monkeypatch: pytest.Monk
     assert caught.value.remedy == "pip install 'pydantic-ai-slim[anthropic]'"
 
 
-def test_a_key_that_vanished_is_a_fault_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_vanished_is_a_fault_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking raises nothing but faults, also where the environment changed since the model was opened."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     model = open_model("openai:gpt-4o")
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ModelFault) as caught:
-        asyncio.run(model.ask(QUESTION))
+        await model.ask(QUESTION)
     assert caught.value.code == "model_refused"

@@ -191,6 +191,7 @@ def test_a_kept_pack_that_is_none_is_told_and_no_changed_verdict(
     assert what_if([forged], pack, workers=1).runs[0].outcome == "unreadable"
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_events_are_judged(run: Recording, pack: Pack) -> None:
     """A session that was let go of and taken up fifty thousand times comes out the same; each event is looked at once."""
     at = codec.decode(run.events[2]).at

@@ -21,6 +21,8 @@ from tercet.replay.what_if import rejudge_each
 
 from .office import LOOSE, TIGHT, record, refunds
 
+pytestmark = pytest.mark.slow
+
 
 class Counted:
     """The same run so often, and how many of them had been taken and not judged at most."""

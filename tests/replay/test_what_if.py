@@ -19,6 +19,7 @@ from tercet.replay.what_if import Rejudged, WhatIfReport, what_if
 from .office import LOOSE, TIGHT, record, refunds
 
 
+@pytest.mark.slow
 @pytest.mark.req("R275", "R276")
 def test_a_thousand_runs_under_one_tightened_policy(workshop: Workshop) -> None:
     """On all cores, exactly the runs whose sum the tightened policy forbids change, and at their review."""

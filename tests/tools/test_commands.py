@@ -377,31 +377,28 @@ def test_children_and_their_children_do_not_outlive_the_call(
 
 
 @pytest.mark.req("R109")
-def test_who_is_cancelled_takes_the_program_along(tmp_path: Path) -> None:
+async def test_who_is_cancelled_takes_the_program_along(tmp_path: Path) -> None:
     """A call that nobody waits for any more has no process left."""
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     code = "import os, sys, time; os.open(sys.argv[2], os.O_WRONLY); time.sleep(600)"
     tool = command_tool(declare(python(code, "--", "${fifo}"), parameters={"fifo": TEXT}))
 
-    async def main() -> None:
-        reading = asyncio.get_running_loop().run_in_executor(None, lives, fifo)
-        calling = asyncio.ensure_future(tool.call(CONTEXT, fifo=str(fifo)))
-        opened = asyncio.get_running_loop().run_in_executor(None, fifo.open, "rb")
-        (await opened).close()  # opens once the program has opened it as well
-        calling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calling
-        assert await asyncio.wait_for(reading, 600) is False
-
-    asyncio.run(main())
+    reading = asyncio.get_running_loop().run_in_executor(None, lives, fifo)
+    calling = asyncio.ensure_future(tool.call(CONTEXT, fifo=str(fifo)))
+    opened = asyncio.get_running_loop().run_in_executor(None, fifo.open, "rb")
+    (await opened).close()  # opens once the program has opened it as well
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert await asyncio.wait_for(reading, 600) is False
 
 
-def test_a_program_that_nobody_looks_after_ends_as_well() -> None:
+async def test_a_program_that_nobody_looks_after_ends_as_well() -> None:
     """The tool holds itself to its time, also where no gateway does."""
     tool = command_tool(declare(python("import time; time.sleep(600)"), timeout_ms=300))
     with pytest.raises(GatewayError, match="300 ms") as caught:
-        asyncio.run(tool.call(CONTEXT))
+        await tool.call(CONTEXT)
     assert caught.value.code == "timeout"
 
 

@@ -99,7 +99,7 @@ def test_a_header_stays_one(value: str) -> None:
     assert ending.code == "argument_unsendable"
 
 
-def test_a_base_path_stands_before_every_path() -> None:
+async def test_a_base_path_stands_before_every_path() -> None:
     """Where a service lives below a path, its operations do as well."""
 
     async def main() -> str:
@@ -108,7 +108,7 @@ def test_a_base_path_stands_before_every_path() -> None:
             await call(tools["getThing"])
             return service.heard[0].path
 
-    assert asyncio.run(main()) == "/v2/things/1"
+    assert (await main()) == "/v2/things/1"
 
 
 # --- where it may go ---
@@ -132,7 +132,7 @@ def refused(ending: Ended) -> str:
     return ending.code
 
 
-def test_what_was_heard_before_a_redirect_is_not_taken_for_not_sent() -> None:
+async def test_what_was_heard_before_a_redirect_is_not_taken_for_not_sent() -> None:
     """A redirect that cannot be followed leaves open what the first request did, and the name is asked for once."""
     away = respond(status="302 Found", headers={"location": f"/{'a' * 66_000}"})
 
@@ -143,7 +143,7 @@ def test_what_was_heard_before_a_redirect_is_not_taken_for_not_sent() -> None:
             tools = service.tools(host="name.test", world=world, operations=[said])
             return await call(tools["getThing"]), len(service.heard), asked
 
-    ending, count, asked = asyncio.run(main())
+    ending, count, asked = await main()
     assert (type(ending), count, asked) == (Unknown, 1, ["name.test"])
 
 
@@ -168,7 +168,7 @@ def test_a_host_of_many_addresses_that_is_not_reached_was_not_called() -> None:
     assert ending.code == "not_connected"
 
 
-def test_a_private_address_is_not_called() -> None:
+async def test_a_private_address_is_not_called() -> None:
     """Nor is one that the pack does not list called because it lists another."""
 
     async def main() -> tuple[Ended, int]:
@@ -176,7 +176,7 @@ def test_a_private_address_is_not_called() -> None:
             tools = service.tools(is_listed=False, private=["127.0.0.1:1", "10.0.0.1:80"])
             return await call(tools["makeThing"], {"note": "a"}), len(service.heard)
 
-    ending, count = asyncio.run(main())
+    ending, count = await main()
     assert (refused(ending), count) == ("private_address", 0)
 
 
@@ -184,7 +184,7 @@ def test_a_private_address_is_not_called() -> None:
     "addresses",
     [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::ffff:169.254.169.254"], ["fe80::1%eth0"], ["nonsense"]],
 )
-def test_a_private_address_behind_a_name_is_not_called(addresses: list[str]) -> None:
+async def test_a_private_address_behind_a_name_is_not_called(addresses: list[str]) -> None:
     """Every address of a name is looked at; one that is private is one too many."""
 
     async def main() -> tuple[Ended, int]:
@@ -193,7 +193,7 @@ def test_a_private_address_behind_a_name_is_not_called(addresses: list[str]) -> 
             tools = service.tools(host="api.example.test", is_listed=False, world=world)
             return await call(tools["getThing"]), len(service.heard)
 
-    ending, count = asyncio.run(main())
+    ending, count = await main()
     assert (refused(ending), count) == ("private_address", 0)
 
 
@@ -203,7 +203,7 @@ def test_the_real_resolver_leads_to_loopback_and_is_stopped(host: str) -> None:
     assert refused(ended(saying(respond()), host=host, is_listed=False)) == "private_address"
 
 
-def test_a_name_is_looked_up_once_and_that_address_is_called() -> None:
+async def test_a_name_is_looked_up_once_and_that_address_is_called() -> None:
     """The connection goes to the address that was looked at, under the name that was asked for."""
 
     async def main() -> tuple[Ended, list[str], Heard]:
@@ -212,13 +212,13 @@ def test_a_name_is_looked_up_once_and_that_address_is_called() -> None:
             ending = await call(service.tools(host="api.example.test", world=world)["getThing"])
             return ending, asked, service.heard[0]
 
-    ending, asked, request = asyncio.run(main())
+    ending, asked, request = await main()
     assert isinstance(ending, Done)
     assert asked == ["api.example.test"]
     assert request.headers["host"].startswith("api.example.test:")
 
 
-def test_another_address_is_tried_only_before_anything_was_sent() -> None:
+async def test_another_address_is_tried_only_before_anything_was_sent() -> None:
     """A dead address among good ones is passed by; the request is heard once."""
 
     async def main() -> tuple[Ended, int]:
@@ -228,7 +228,7 @@ def test_another_address_is_tried_only_before_anything_was_sent() -> None:
             tools = service.tools(host="api.example.test", world=world, private=listed)
             return await call(tools["makeThing"], {"note": "a"}), len(service.heard)
 
-    ending, count = asyncio.run(main())
+    ending, count = await main()
     assert (isinstance(ending, Done), count) == (True, 1)
 
 
@@ -243,7 +243,7 @@ def test_a_name_that_nobody_knows_was_not_called() -> None:
     assert (ending.code, ending.is_retriable, ending.is_attempt_only) == ("host_not_found", True, True)
 
 
-def test_a_service_that_is_not_there_was_not_called() -> None:
+async def test_a_service_that_is_not_there_was_not_called() -> None:
     """A refused connection is known not to have happened."""
 
     async def main() -> Ended:
@@ -251,17 +251,17 @@ def test_a_service_that_is_not_there_was_not_called() -> None:
             tools = service.tools()
         return await call(tools["makeThing"], {"note": "a"})
 
-    ending = asyncio.run(main())
+    ending = await main()
     assert isinstance(ending, NotHappened)
     assert (ending.code, ending.is_attempt_only) == ("not_connected", True)
 
 
-def test_an_address_is_listed_in_any_spelling() -> None:
+async def test_an_address_is_listed_in_any_spelling() -> None:
     """What counts is the address and not how it was written down."""
     tools = Loopback(port=1).tools(
         host="api.example.test", private=["[0:0:0:0:0:0:0:1]:1"], world=resolving("::1")[0]
     )
-    ending = asyncio.run(call(tools["getThing"]))
+    ending = await call(tools["getThing"])
     assert isinstance(ending, NotHappened)
     assert ending.code == "not_connected"  # it was allowed, and nobody is there
 
@@ -434,7 +434,7 @@ def test_a_packed_answer_is_unpacked() -> None:
 
 
 @pytest.mark.req("R109")
-def test_a_call_that_ran_out_of_time_has_no_connection_left() -> None:
+async def test_a_call_that_ran_out_of_time_has_no_connection_left() -> None:
     """Whoever gave up has hung up as well."""
 
     async def main() -> tuple[Ended, bytes]:
@@ -450,11 +450,11 @@ def test_a_call_that_ran_out_of_time_has_no_connection_left() -> None:
             tools = Loopback(port=server.sockets[0].getsockname()[1]).tools()
             return await call(tools["getThing"], timeout_ms=2_000), await asyncio.wait_for(closed, 600)
 
-    ending, rest = asyncio.run(main())
+    ending, rest = await main()
     assert (ending.error, rest) == ("things.getThing did not answer within 2,000 ms", b"")
 
 
-def test_a_call_that_nobody_looks_after_ends_as_well() -> None:
+async def test_a_call_that_nobody_looks_after_ends_as_well() -> None:
     """The tool holds itself to its time, also where no gateway does."""
 
     async def main() -> None:
@@ -463,7 +463,7 @@ def test_a_call_that_nobody_looks_after_ends_as_well() -> None:
             await tool.call(CONTEXT, id="1")
 
     with pytest.raises(GatewayError, match="300 ms") as caught:
-        asyncio.run(main())
+        await main()
     assert caught.value.code == "timeout"
 
 
@@ -587,7 +587,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("host", "is_done"), [("api.example.test", True), ("other.example.test", False)])
-def test_the_certificate_is_compared_with_the_name(certificate: Path, host: str, is_done: bool) -> None:
+async def test_the_certificate_is_compared_with_the_name(certificate: Path, host: str, is_done: bool) -> None:
     """Though the connection goes to an address, the name counts: a certificate for another one ends it unsent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -603,12 +603,12 @@ def test_the_certificate_is_compared_with_the_name(certificate: Path, host: str,
             tools = service.tools(host=host, world=world, base_url=f"https://{host}:{service.port}")
             return await call(tools["makeThing"], {"note": "a"})
 
-    ending = asyncio.run(main())
+    ending = await main()
     assert isinstance(ending, Done if is_done else NotHappened)
     assert names == [host]
 
 
-def test_attempts_carry_the_same_key() -> None:
+async def test_attempts_carry_the_same_key() -> None:
     """Another attempt at an action is the same action to the service."""
 
     async def main() -> set[str]:
@@ -618,4 +618,4 @@ def test_attempts_carry_the_same_key() -> None:
                 await call(tool, {"note": "a"}, context=replace(CONTEXT, attempt=attempt))
             return {each.headers["idempotency-key"] for each in service.heard}
 
-    assert asyncio.run(main()) == {"key-1"}
+    assert (await main()) == {"key-1"}

@@ -66,6 +66,7 @@ def measured(states: dict[ThresholdName, State]) -> tuple[tuple[Threshold, ...],
     return enabled, scores
 
 
+@pytest.mark.slow
 @pytest.mark.req("R241", "R245")
 def test_every_combination_of_thresholds() -> None:
     """Eight thresholds, each off, met, missed or not measured: all 65,536; a commit needs every enabled one to be met."""

@@ -29,6 +29,8 @@ from tercet.replay.tuning.frozen import apply
 from tercet.replay.tuning.proposal import Proposal, propose, read_proposal, write_proposal
 from tercet.replay.tuning.search import search
 
+pytestmark = pytest.mark.slow
+
 CENTRE = Path(__file__).parent / "centre"
 NOW = datetime(2026, 5, 9, 12, tzinfo=UTC)
 BUSY = (0, 1, 2, 1, 0, 9, 9)

@@ -30,6 +30,7 @@ def _breaks_no_rule(evaluation: Evaluation, found: Evaluated) -> None:
     assert all(each.risky == () for each in found.compared.after if each.is_told)
 
 
+@pytest.mark.slow
 @pytest.mark.req("R280", "R281")
 def test_fifty_seeds_find_the_planted_setting_and_never_the_tempting_one() -> None:
     """Letting it ring for longer is better and allowed; a courier is better still, and no seed proposes one."""
@@ -52,6 +53,7 @@ def test_fifty_seeds_find_the_planted_setting_and_never_the_tempting_one() -> No
     assert proposed == {planted: len(SEEDS)}
 
 
+@pytest.mark.slow
 @pytest.mark.req("R280", "R283")
 def test_fifty_seeds_find_the_limit_that_people_would_have_set() -> None:
     """Letters with two repetitions or more were corrected, and one that a person wanted had leaked a password: the limit
@@ -73,6 +75,7 @@ def test_fifty_seeds_find_the_limit_that_people_would_have_set() -> None:
         assert not found.best.compared.after[-1].is_accepted
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     """A seed comes to one candidate, by the same way."""
     workshop = Workshop()
