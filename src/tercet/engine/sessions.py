@@ -168,7 +168,7 @@ def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
 
     What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
-    129.0 is 129: whoever reads it must come to the same values, and a rule may tell a whole float from an integer.
+    129.0 is 129: readers must get the same values, and a rule may tell a whole float from an integer.
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
@@ -281,7 +281,7 @@ def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> Any
 
 
 class AbsentPlanner:
-    """Stands in for a planner that a session was started with and that nobody has brought."""
+    """Takes the place of a planner that a session was started with and that the caller did not provide."""
 
     def __init__(self, session: str, wanted: str, given: str) -> None:
         self.name = wanted

@@ -221,7 +221,7 @@ class OpenRuntime(People):
             driver.control.stop()
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
-        """The roles that a person holds by the pack's list of people; None for somebody who is not in it."""
+        """The roles that a person holds by the pack's list of people; None for a person who is not in it."""
         return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:

@@ -34,7 +34,7 @@ class Operations(OpenRuntime):
     """The part of a runtime that people and operators use."""
 
     async def say(self, said: Message) -> RunResult:
-        """Say something to a session, whoever carries it: how it stands once that has become an event."""
+        """Send a message to a session, whichever process carries it; return its result once the message is an event."""
         driver = self._pool.get(said.session)
         if driver is not None:
             messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
@@ -77,14 +77,14 @@ class Operations(OpenRuntime):
         )
 
     async def sweep(self) -> Swept:
-        """Look once after the sessions that nobody carries, as the watchdog does now and then: those whose time is over
+        """Look once after the sessions that no process carries, as the watchdog does periodically: those whose time is over
         expire and are brought to their end, those whose process is gone are paused, or resumed if their pack says so."""
         return await self._watchdog.sweep()
 
     async def settle_rollback(
         self, session_id: str, step: str, *, actor: Actor, note: str = ""
     ) -> RollbackResult:
-        """Record that somebody dealt with an effect that could not be taken back, and how."""
+        """Record how a person dealt with an effect that could not be compensated."""
         return await artifacts.settle_rollback(
             self.journal,
             self.tenant,
@@ -97,7 +97,7 @@ class Operations(OpenRuntime):
 
     async def prune(self, *, older_than_ms: int | None = None) -> int:
         """Forget sessions that ended so long ago, or of this pack, those that ended before the time it keeps them for;
-        how many they were. One that cannot be read stays, and is told as the signal `prune_failed`."""
+        how many they were. One that cannot be read stays, and is reported by the signal `prune_failed`."""
         age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
         if age is None:
             return 0

@@ -28,7 +28,7 @@ def _wait_on(_: LeaseHeld) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """What a runtime rarely needs to be told."""
+    """Options that most runtimes leave at their defaults."""
 
     lease_ms: int = LEASE_MS
     """How long a process may be silent before another one may take its sessions over."""

@@ -70,7 +70,7 @@ def _limits(pack: Pack, config: RunConfig) -> Callable[[RoleName], RoleLimit]:
 
 
 def _refuse(found: LeaseHeld) -> None:
-    """Wait for nobody."""
+    """Raise at once if another process holds the session."""
     raise found
 
 
@@ -112,7 +112,7 @@ class Runtime(Operations):
         language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
         a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
         run owns the nested one too. `traceparent` is the W3C header of
-        whoever asks: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
+        the caller: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
         any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
         """
         demand_life(ttl_ms)
@@ -146,7 +146,7 @@ class Runtime(Operations):
             frozen = sessions.freeze(self.pack, config.compiled.snapshot, shelf)
             proposing = None if plan is not None else self._planner(planner, request.intent, models)
             if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
-                await proposing.propose(config, ())  # a request that nobody can plan starts no session
+                await proposing.propose(config, ())  # a request that cannot be planned starts no session
             asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
             open_all(asking)  # nor does one whose models cannot be asked
             planning = Planning(proposing, plan, limit_for=_limits(self.pack, config))
@@ -177,7 +177,7 @@ class Runtime(Operations):
             driver = self._driver(self.pack, config, State(), tenure, planning, clock)
             driver.begin(started, claims=claims, blobs=sessions.kept_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:
-                # In one append with the start: nobody but the caller knows it, so a session without it could not go on.
+                # In one append with the start: only the caller knows it, so a session without it could not go on.
                 driver.record(c.Propose(), given)
             return await self._carry_new(driver, owed, request, body, owner)
         raise AssertionError  # nothing that is owed swallows an exception
@@ -198,7 +198,7 @@ class Runtime(Operations):
             )
             if known is None:
                 raise
-            return known  # somebody sent the same request at the same moment
+            return known  # the same request was sent twice at the same moment
         finally:
             if not is_absent:
                 owed.pop_all()
@@ -251,7 +251,7 @@ class Runtime(Operations):
 
     async def _give_back(self, place: Place, session: str) -> None:
         """Give back the iterations of a run that was never begun."""
-        with suppress(JournalError):  # what it was refused for must be told
+        with suppress(JournalError):  # the reason of the refusal must be reported
             await nesting.give_back(self.journal, self.tenant, place, session)
 
     async def _carry(self, driver: Driver) -> RunResult:
@@ -314,7 +314,7 @@ class Runtime(Operations):
     # --- continuing ---
 
     async def _carry_unwatched(self, session_id: str) -> RunResult:
-        """Take a session over for the watchdog, which does not wait for those that somebody has."""
+        """Take a session over for the watchdog, which does not wait for a lease that is held."""
         return await self._resume(session_id, held=_refuse)
 
     async def resume(
@@ -327,7 +327,7 @@ class Runtime(Operations):
     ) -> RunResult:
         """Carry on a session that was paused, waits no longer, or whose process has died.
 
-        A session that was started with a planner of its own needs that planner again to plan anew. `extend` adds to its
+        A session that was started with a planner of its own needs that planner again to re-plan. `extend` adds to its
         budget first.
 
         A session whose rules have since been found to let effects through without their approval does not go on under
@@ -439,8 +439,8 @@ class Runtime(Operations):
         if not state.is_over:
             now = driver.now()
             # What was said before is heard before: resuming what was handed to a person would close their gate.
-            letters = await inbox.unread(self.journal, self.tenant, state)
-            for event, _ in inbox.receive_all(state, letters, now, outside=True):
+            unread = await inbox.unread(self.journal, self.tenant, state)
+            for event, _ in inbox.receive_all(state, unread, now, outside=True):
                 driver.begin(event)
             people = self._roster.people
             driver.record(
