@@ -34,7 +34,7 @@ class Named(Runtime):
 
     async def __aenter__(self) -> Named:
         await super().__aenter__()
-        self._desk = dataclasses.replace(self._desk, _name="worker")
+        self._leases = dataclasses.replace(self._leases, _name="worker")
         return self
 
 

@@ -327,7 +327,10 @@ _REFERENCE_FORMS = (
 
 
 def _step_problems(index: int, step: Step) -> list[Problem]:
-    problems = named_problems(step.params, ("steps", index, "params"), step.found)
+    known = vars(step)
+    if "found" not in known:  # as `step.found` would, without the lock of a cached property
+        known["found"] = references.scan(step.params)
+    problems = named_problems(step.params, ("steps", index, "params"), known["found"])
     if step.compensate is not None:
         problems += named_problems(step.compensate.params, ("steps", index, "compensate", "params"))
     return problems

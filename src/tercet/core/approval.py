@@ -60,9 +60,9 @@ class Resolved:
     """The earlier calls that it repeats, where its tool allows one in a period."""
 
 
-def call_digest(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> str:
+def call_digest(state: State, config: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> str:
     """What an approval of a call binds to."""
-    compiled, call, start = setting.compiled, asked.call, state.start
+    compiled, call, start = config.compiled, asked.call, state.start
     definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
     bound = [
         start.tenant,
@@ -72,39 +72,39 @@ def call_digest(state: State, setting: RunConfig, asked: Resolved, gates: tuple[
         asked.params,
         asked.key,
         call.mode,
-        frozen_evidence(state, setting, call),
+        frozen_evidence(state, config, call),
         compiled.pack_hash,
         definitions,
     ]
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return digest([*bound, call.compensate.model_dump(mode="json") if call.compensate else None])
     compensation = asked.compensation and [asked.compensation.tool, asked.compensation.params]
     repeats = [[[each.session, each.key] for each in asked.repeats]] if asked.repeats else []
-    return digest([*bound, compensation, call.step.when, frozen_results(state, setting, call), *repeats])
+    return digest([*bound, compensation, call.step.when, frozen_results(state, config, call), *repeats])
 
 
-def sources_of(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
+def sources_of(state: State, config: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
     """Return the evidence that a call depends on."""
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return call.step.evidence_refs
-    return basis_of(state, setting, call.step, call.compensate).evidence
+    return basis_of(state, config, call.step, call.compensate).evidence
 
 
-def dated_sources(state: State, setting: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
+def dated_sources(state: State, config: RunConfig, call: EffectiveStep) -> tuple[str, ...]:
     """Return the evidence that must be valid when a call is made. That of a compensation was valid when its step was
     dispatched, and its values are bound since."""
-    return () if isinstance(call.step, CompensatingStep) else sources_of(state, setting, call)
+    return () if isinstance(call.step, CompensatingStep) else sources_of(state, config, call)
 
 
-def frozen_evidence(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
+def frozen_evidence(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, str]:
     """The evidence that a call depends on, each with the hash of its content."""
-    known = setting.compiled.evidence
-    return {ref: known[ref].hash for ref in sources_of(state, setting, call) if ref in known}
+    known = config.compiled.evidence
+    return {ref: known[ref].hash for ref in sources_of(state, config, call) if ref in known}
 
 
-def frozen_results(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, str]:
+def frozen_results(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, str]:
     """Return the results that a call depends on, each step with the hash of what it brought."""
-    read = basis_of(state, setting, call.step, call.compensate).results
+    read = basis_of(state, config, call.step, call.compensate).results
     done = {
         name: state.steps[name] for name in read if name in state.steps and state.steps[name].status == "done"
     }
@@ -113,16 +113,16 @@ def frozen_results(state: State, setting: RunConfig, call: EffectiveStep) -> dic
 
 def ask_for(
     state: State,
-    setting: RunConfig,
+    config: RunConfig,
     asked: Resolved,
     gates: tuple[str, ...],
     sequence: tuple[Resolved, ...] = (),
 ) -> c.Ask:
     """The gate at which a call waits, and with it those that the same people would be asked about."""
-    known = [setting.compiled.gates_by_name[name] for name in gates if name in setting.compiled.gates_by_name]
+    known = [config.compiled.gates_by_name[name] for name in gates if name in config.compiled.gates_by_name]
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
-    shown = _shown(state, setting, asked)
-    if _is_settable(setting, asked, needs):
+    shown = _shown(state, config, asked)
+    if _is_settable(config, asked, needs):
         is_delivered = state.accepted is not None
         shown[SETTABLE] = settable(asked.call.params, asked.call.tool, is_delivered=is_delivered)
     if state.accepted is not None:
@@ -132,7 +132,7 @@ def ask_for(
     if refusal := state.steps[asked.name].refused_change:
         shown["refused_change"] = refusal
     if sequence:
-        shown["sequence"] = [{"step": other.name, **_shown(state, setting, other)} for other in sequence]
+        shown["sequence"] = [{"step": other.name, **_shown(state, config, other)} for other in sequence]
     if (before := state.steps[asked.name].approved) != "":
         shown["changed"] = f"what was approved before is not what would run now: {before[:20]}…"
     return c.Ask(
@@ -140,10 +140,10 @@ def ask_for(
         kind="approval",
         names=gates,
         needs=needs or {"": Need()},
-        digest=call_digest(state, setting, asked, gates),
-        covers={other.name: call_digest(state, setting, other, gates) for other in sequence},
-        shown={**shown, "budget": remaining(state.used, setting.limits), "plan": _rest(state)},
-        stale=_stale(state, setting, (asked, *sequence)),
+        digest=call_digest(state, config, asked, gates),
+        covers={other.name: call_digest(state, config, other, gates) for other in sequence},
+        shown={**shown, "budget": remaining(state.used, config.limits), "plan": _rest(state)},
+        stale=_stale(state, config, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
 
@@ -160,34 +160,34 @@ def _judgement(state: State) -> dict[str, Any]:
     }
 
 
-def _is_settable(setting: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
+def _is_settable(config: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
     """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
     is_planned = not isinstance(asked.call.step, CompensatingStep)
-    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
     return is_planned and is_strict and any(need.roles for need in needs.values())
 
 
-def ask_for_compensation(state: State, setting: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
+def ask_for_compensation(state: State, config: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> c.Ask:
     """Return the gate at which a compensation waits. It never expires, since the run is already ending."""
-    asking = ask_for(state, setting, asked, gates)
+    asking = ask_for(state, config, asked, gates)
     shown = {**asking.shown, "reason": state.reason, "compensates": state.steps[asked.name].compensates}
     return msgspec.structs.replace(asking, shown=shown, ttl_ms=0)
 
 
-def accepting(setting: RunConfig) -> Gate | None:
+def accepting(config: RunConfig) -> Gate | None:
     """The gate of the pack that says who may accept outputs of this decision."""
-    return setting.compiled.gates_by_name.get(setting.spec.output_gate or "")
+    return config.compiled.gates_by_name.get(config.spec.output_gate or "")
 
 
-def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
+def ask_for_outputs(state: State, config: RunConfig) -> c.Ask:
     """The gate at which a person accepts what a run has produced, or does not."""
-    gate = accepting(setting)
+    gate = accepting(config)
     decided = ExitDecision.model_validate(state.quality.exit)
     bound = [
         state.start.tenant,
         state.start.run,
         state.outputs,
-        setting.compiled.pack_hash,
+        config.compiled.pack_hash,
         gate.model_dump(mode="json") if gate else None,
         state.quality.exit,
     ]
@@ -205,10 +205,10 @@ def ask_for_outputs(state: State, setting: RunConfig) -> c.Ask:
             "recommended": recommend(decided),
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
-            "budget": remaining(state.used, setting.limits),
-            **(_assessed(state) if setting.ctx.goes_by(Behaviour.OUTPUTS_SCREENED) else {}),
+            "budget": remaining(state.used, config.limits),
+            **(_assessed(state) if config.ctx.goes_by(Behaviour.OUTPUTS_SCREENED) else {}),
         },
-        stale=_first_expiry(setting, _stood_on(state, setting)),
+        stale=_first_expiry(config, _stood_on(state, config)),
         ttl_ms=gate.ttl_ms if gate else 0,
     )
 
@@ -221,13 +221,13 @@ def _assessed(state: State) -> dict[str, Any]:
     )
 
 
-def _stood_on(state: State, setting: RunConfig) -> tuple[str, ...]:
+def _stood_on(state: State, config: RunConfig) -> tuple[str, ...]:
     """The evidence that the plan has pinned, or reads its outputs from."""
     plan = read_plan(state.plan)
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
         return (*(ref for step in plan.steps for ref in pinned(step)), *read)
-    steps = (ref for step in plan.steps for ref in basis_of(state, setting, step).evidence)
+    steps = (ref for step in plan.steps for ref in basis_of(state, config, step).evidence)
     return (*steps, *evidence_in(plan.outputs))
 
 
@@ -245,24 +245,22 @@ def _times(count: int) -> str:
     return "no repair was tried" if count == 0 else f"tried {count} time{'s' if count > 1 else ''}"
 
 
-def _stale(state: State, setting: RunConfig, calls: Iterable[Resolved]) -> int:
+def _stale(state: State, config: RunConfig, calls: Iterable[Resolved]) -> int:
     """When these calls begin to miss evidence that they depend on; 0 if they never do."""
-    return _first_expiry(
-        setting, (ref for asked in calls for ref in dated_sources(state, setting, asked.call))
-    )
+    return _first_expiry(config, (ref for asked in calls for ref in dated_sources(state, config, asked.call)))
 
 
-def _first_expiry(setting: RunConfig, refs: Iterable[str]) -> int:
+def _first_expiry(config: RunConfig, refs: Iterable[str]) -> int:
     """When the first of these pieces of evidence expires; 0 if that never happens."""
-    ends = setting.expiry
+    ends = config.expiry
     return min((ends[ref] for ref in refs if ref in ends), default=0)
 
 
-def _shown(state: State, setting: RunConfig, asked: Resolved) -> dict[str, Any]:
+def _shown(state: State, config: RunConfig, asked: Resolved) -> dict[str, Any]:
     call = asked.call
-    known = setting.compiled.evidence
-    sources = _sources(state, setting, asked) if asked.sources is None else asked.sources
-    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
+    known = config.compiled.evidence
+    sources = _sources(state, config, asked) if asked.sources is None else asked.sources
+    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
     params = effective_params(call.tool, asked.params) if is_strict else asked.params
     defaults = defaults_in(asked.params, params)
     return {
@@ -271,26 +269,26 @@ def _shown(state: State, setting: RunConfig, asked: Resolved) -> dict[str, Any]:
         "params": params,
         **({"defaults": list(defaults)} if defaults else {}),
         "authority": sorted(call.tool.authority_parameters & set(params)),
-        "sources": _with_changes(setting, asked, _with_defaults(sources, defaults)),
-        **shown_marks(setting, call, asked.params),
+        "sources": _with_changes(config, asked, _with_defaults(sources, defaults)),
+        **shown_marks(config, call, asked.params),
         **({"repeats": msgspec.to_builtins(asked.repeats)} if asked.repeats else {}),
         "mode": str(call.mode),
         "reversibility": str(call.reversibility),
-        "compensation": _shown_compensation(setting, asked),
+        "compensation": _shown_compensation(config, asked),
         "no_compensation": call.tool.no_compensation,
         "cost_microcents": call.tool.cost_microcents,
         "evidence": [
             {"id": ref, "hash": hashed, "content": known[ref].content, "source": known[ref].source}
-            for ref, hashed in frozen_evidence(state, setting, call).items()
+            for ref, hashed in frozen_evidence(state, config, call).items()
         ],
-        **_shown_basis(state, setting, call),
+        **_shown_basis(state, config, call),
     }
 
 
-def _with_changes(setting: RunConfig, asked: Resolved, sources: dict[str, str]) -> dict[str, str]:
+def _with_changes(config: RunConfig, asked: Resolved, sources: dict[str, str]) -> dict[str, str]:
     """Return where values came from, with those that an approver has set."""
     described = dict(sources)
-    for each in setting.compiled.changed_at(asked.name, asked.call.tool.name):
+    for each in config.compiled.changed_at(asked.name, asked.call.tool.name):
         name, *inner = pointer.parts(each.place)
         text = f"changed by {each.by}{f' at {pointer.join(inner)}' if inner else ''}"
         described[name] = f"{text}; {described[name]}" if inner and name in described else text
@@ -307,14 +305,14 @@ def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str
     return described
 
 
-def _shown_compensation(setting: RunConfig, asked: Resolved) -> dict[str, Any] | None:
+def _shown_compensation(config: RunConfig, asked: Resolved) -> dict[str, Any] | None:
     """What would compensate a call, as it would run, and where its values came from if the plan proposed it."""
     bound, declared = asked.compensation, asked.call.compensate
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return declared.model_dump(mode="json") if declared else None
     if bound is None:
         return None
-    given, tool = shown_params(bound.params), setting.surface.get(bound.tool)
+    given, tool = shown_params(bound.params), config.surface.get(bound.tool)
     params = given if tool is None else effective_params(tool, given)
     shown: dict[str, Any] = {"tool": bound.tool, "params": params}
     if defaults := defaults_in(given, params):
@@ -324,17 +322,17 @@ def _shown_compensation(setting: RunConfig, asked: Resolved) -> dict[str, Any] |
     return {**shown, "error": bound.error} if bound.error else shown
 
 
-def _shown_basis(state: State, setting: RunConfig, call: EffectiveStep) -> dict[str, Any]:
+def _shown_basis(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, Any]:
     """The condition under which a call is made, and the results that it depends on, where there are any."""
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return {}
-    shown = {"when": call.step.when, "results": frozen_results(state, setting, call)}
+    shown = {"when": call.step.when, "results": frozen_results(state, config, call)}
     return {name: value for name, value in shown.items() if value}
 
 
-def _sources(state: State, setting: RunConfig, asked: Resolved) -> dict[str, str]:
+def _sources(state: State, config: RunConfig, asked: Resolved) -> dict[str, str]:
     """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
-    review = setting.review(read_plan(state.plan))
+    review = config.review(read_plan(state.plan))
     return describe_origins(origins(review, asked.name))
 
 
@@ -346,14 +344,14 @@ def _rest(state: State) -> list[dict[str, str]]:
     ]
 
 
-def people_of(state: State, setting: RunConfig, steps: Iterable[str]) -> dict[str, Need]:
+def people_of(state: State, config: RunConfig, steps: Iterable[str]) -> dict[str, Need]:
     """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
     approval was given by name."""
     wanted = frozenset(steps)
-    return _needs(setting, (name for answer in _approvals(state, wanted) for name in answer.names))
+    return _needs(config, (name for answer in _approvals(state, wanted) for name in answer.names))
 
 
-def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep | None) -> dict[str, Need]:
+def settlers_of(state: State, config: RunConfig, name: str, call: EffectiveStep | None) -> dict[str, Need]:
     """Return who may say whether a call happened; empty if the run's owner may say so as well.
 
     These are the people of the gates at which the call or its step was approved, and of the gates that the call itself
@@ -363,16 +361,16 @@ def settlers_of(state: State, setting: RunConfig, name: str, call: EffectiveStep
     """
     host = state.steps[name].compensates
     steps = frozenset((name, (host or name).partition("#")[0]))
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return people_of(state, setting, steps)
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return people_of(state, config, steps)
     approvals = _approvals(state, steps)
     names = [gate for answer in approvals for gate in answer.names]
     if call is not None:
-        known = setting.compiled.gates_by_name
-        own = (*call.gates, *(() if call.leaves_nothing else setting.spec.gates))
+        known = config.compiled.gates_by_name
+        own = (*call.gates, *(() if call.leaves_nothing else config.spec.gates))
         names += [g for g in own if g in known and (host or known[g].when is None)]
     is_grave = call is not None and gravity(call.mode, call.reversibility) is not None
-    return _needs(setting, names) or ({"": Need()} if approvals or is_grave else {})
+    return _needs(config, names) or ({"": Need()} if approvals or is_grave else {})
 
 
 def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
@@ -380,8 +378,8 @@ def _approvals(state: State, steps: Collection[str]) -> list[Answer]:
     return [answer for answer in state.answers if answer.answer == "approve" and answer.step in steps]
 
 
-def _needs(setting: RunConfig, names: Iterable[str]) -> dict[str, Need]:
-    known = setting.compiled.gates_by_name
+def _needs(config: RunConfig, names: Iterable[str]) -> dict[str, Need]:
+    known = config.compiled.gates_by_name
     return {name: Need(roles=known[name].roles) for name in names if name in known}
 
 
@@ -406,14 +404,14 @@ def find_lost_approval(state: State, config: RunConfig, name: str, objection: Ob
     return "" if covering is None else _lost(covering, objection)
 
 
-def _covering_gate(state: State, setting: RunConfig, name: str) -> OpenGate | None:
+def _covering_gate(state: State, config: RunConfig, name: str) -> OpenGate | None:
     """Return the gate at which a proposed compensation was approved together with its step; None if it was not."""
     bound = next((undo.bound for undo in state.undo if name == undo.name), None)
     if bound is None or bound.approved is None:
         return None
     host = state.steps[name].compensates.partition("#")[0]
     given = [each for each in state.answers if each.answer == "approve" and each.step == host]
-    known = setting.compiled.gates_by_name
+    known = config.compiled.gates_by_name
     gates = (known[gate] for gate in bound.approved if gate in known)
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in gates}
     approvals = tuple(each for each in given if each.digest == given[-1].digest)

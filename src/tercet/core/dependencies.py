@@ -78,13 +78,13 @@ class Basis(NamedTuple):
     """The steps whose results it reads."""
 
 
-def basis_of(state: State, setting: RunConfig, step: Step, compensation: Compensation | None = None) -> Basis:
+def basis_of(state: State, config: RunConfig, step: Step, compensation: Compensation | None = None) -> Basis:
     """Return what a step depends on: what it lists, and what its parameters, its condition and its compensation read,
     also in expressions and through notes."""
     if isinstance(step, CompensatingStep):  # its values were bound when its host was dispatched
         return Basis(evidence=step.evidence_refs)
     search = _Search(state)
-    search.add_step(step, setting.surface.get(step.tool or ""))
+    search.add_step(step, config.surface.get(step.tool or ""))
     if compensation is not None:
         search.add_params(compensation.params, None)
     search.follow_notes()

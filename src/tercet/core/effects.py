@@ -86,7 +86,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
 
 
 def ways_back(
-    done: Sequence[Effect], setting: RunConfig, tools: Mapping[str, ToolSpec], blobs: Mapping[str, Any]
+    done: Sequence[Effect], config: RunConfig, tools: Mapping[str, ToolSpec], blobs: Mapping[str, Any]
 ) -> tuple[e.Undo, ...]:
     """How each effect is taken back, the last one first; a step that was done twice is numbered."""
     results = {effect.step: _value(effect, blobs) for effect in done}
@@ -103,20 +103,20 @@ def ways_back(
             ways.append(e.Undo(step=label, note=f"{effect.intent.tool} is not there"))
             continue
         own = {
-            references.REQUEST: setting.compiled.input(),
+            references.REQUEST: config.compiled.input(),
             references.SELF: _value(effect, blobs),
             references.PARAMS: effect.intent.params,
         }
-        if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-            ways.append(_way(label, effect, call, {**results, **own}, setting, tools))
+        if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
+            ways.append(_way(label, effect, call, {**results, **own}, config, tools))
         elif (bound := effect.intent.compensation) is not None:
             if _is_entered(effect, bound.params):
-                bound = _gated(bound, effect, call, setting, tools)
-            ways.append(_bound_undo(label, effect, bound, own, setting, tools))
+                bound = _gated(bound, effect, call, config, tools)
+            ways.append(_bound_undo(label, effect, bound, own, config, tools))
         elif effect.planned.compensate is None:
             # Either there is none, or the call was made under earlier rules: then the tool's own declaration counts.
             is_entered = call.compensate is not None and _is_entered(effect, call.compensate.params)
-            way = _way(label, effect, call, own, setting, tools)
+            way = _way(label, effect, call, own, config, tools)
             ways.append(_left_to_operator(label, effect) if is_entered and way.tool else way)
         else:
             ways.append(e.Undo(step=label, note="its compensation was proposed under earlier rules, unbound"))
@@ -128,14 +128,14 @@ def _bound_undo(
     effect: Effect,
     bound: e.BoundCompensation,
     own: Mapping[str, Any],
-    setting: RunConfig,
+    config: RunConfig,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
     """Return the compensation of an effect as it was bound when the effect was dispatched."""
     if bound.tool not in tools:
         return e.Undo(step=label, note=f"{bound.tool} is not there")
     try:
-        params = resolved_params(bound, own, setting.evidence)
+        params = resolved_params(bound, own, config.evidence)
     except ResolutionError as error:
         return e.Undo(step=label, note=f"its compensation cannot be resolved: {error.message}")
     is_entered = _is_entered(effect, bound.params)
@@ -145,7 +145,7 @@ def _bound_undo(
         step=label,
         tool=bound.tool,
         params=params,
-        key=digest(["undo", setting.ctx.tenant, effect.intent.key, bound.tool]),
+        key=digest(["undo", config.ctx.tenant, effect.intent.key, bound.tool]),
         bound=msgspec.structs.replace(bound, params={}) if bound.proposed or is_entered else None,
     )
 
@@ -159,17 +159,17 @@ def _gated(
     bound: e.BoundCompensation,
     effect: Effect,
     call: EffectiveStep,
-    setting: RunConfig,
+    config: RunConfig,
     tools: Mapping[str, ToolSpec],
 ) -> e.BoundCompensation:
     """Return a compensation that reads an entered result with the gates that decide about it: those of its step, of its
     tool and of the decision, and the decision's gate for values without a trusted source. None of them is lifted by its
     condition."""
     own = tools[bound.tool].gates if bound.tool in tools else ()
-    names = (*bound.gates, *call.gates, *own, *setting.spec.gates, setting.spec.unbound_gate or "")
+    names = (*bound.gates, *call.gates, *own, *config.spec.gates, config.spec.unbound_gate or "")
     return msgspec.structs.replace(
         bound,
-        gates=tuple(name for name in dict.fromkeys(names) if name in setting.compiled.gates_by_name),
+        gates=tuple(name for name in dict.fromkeys(names) if name in config.compiled.gates_by_name),
         sources=entered_sources(bound, effect.step, effect.entered_by),
     )
 
@@ -188,7 +188,7 @@ def _way(
     effect: Effect,
     call: EffectiveStep,
     sources: Mapping[str, Any],
-    setting: RunConfig,
+    config: RunConfig,
     tools: Mapping[str, ToolSpec],
 ) -> e.Undo:
     # For calls made under earlier rules: the compensation is resolved at the end, with what step ids mean then.
@@ -196,10 +196,10 @@ def _way(
     if call.reversibility is Reversibility.IRREVERSIBLE or way is None or way.tool not in tools:
         return e.Undo(step=label, note=_why_not(call, way))
     try:
-        params = resolve(way.params, sources, setting.evidence)
+        params = resolve(way.params, sources, config.evidence)
     except ResolutionError as error:
         return e.Undo(step=label, note=f"its way back cannot be worked out: {error.message}")
-    key = digest(["undo", setting.ctx.tenant, effect.intent.key, way.tool])
+    key = digest(["undo", config.ctx.tenant, effect.intent.key, way.tool])
     return e.Undo(step=label, tool=way.tool, params=params, key=key)
 
 

@@ -62,9 +62,9 @@ MOST_READ = 500
 """How many facts of the library a plan may name that the run did not begin with."""
 
 
-def unread(plan: Plan, setting: RunConfig) -> tuple[str, ...]:
+def unread(plan: Plan, config: RunConfig) -> tuple[str, ...]:
     """The evidence that a plan names, that is of the library's snapshot, and that the run does not have yet."""
-    if not setting.library_snapshot or not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.library_snapshot or not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return ()
     read = [
         value
@@ -77,8 +77,8 @@ def unread(plan: Plan, setting: RunConfig) -> tuple[str, ...]:
     ]
     pins = (ref for step in plan.steps for ref in step.evidence_refs)
     named = dict.fromkeys((*pins, *evidence_in([*read, plan.outputs, plan.memory])))
-    known = setting.compiled.evidence
-    missing = [ref for ref in named if ref not in known and _snapshot_of(ref) == setting.library_snapshot]
+    known = config.compiled.evidence
+    missing = [ref for ref in named if ref not in known and _snapshot_of(ref) == config.library_snapshot]
     return tuple(missing[:MOST_READ])
 
 
@@ -152,19 +152,19 @@ EACH = 3
 _LONGEST = 400
 
 
-def missing_evidence(state: State, setting: RunConfig) -> tuple[EvidenceQuery, ...]:
+def missing_evidence(state: State, config: RunConfig) -> tuple[EvidenceQuery, ...]:
     """What to look for before outputs are mended; nothing where nothing is missing, or nobody can be asked.
 
     Only classes that the plan or its decision asks for, and only of the snapshot that the run is pinned to.
     """
-    classes = _classes(state, setting)
-    if not setting.library_snapshot or not classes or not state.quality.diagnosis:
+    classes = _classes(state, config)
+    if not config.library_snapshot or not classes or not state.quality.diagnosis:
         return ()
     diagnosis = CritiqueDiagnosis.model_validate(state.quality.diagnosis)
     loops = LoopMemory.model_validate(state.quality.memory or {}).loops
     is_asked = state.quality.control.get("helper") == "retrieve_evidence"
     is_circling = is_asked or loops + 1 > LADDER.index(LoopBreak.FRESH_EVIDENCE)
-    known = Circumstances(has_evidence=bool(setting.evidence))
+    known = Circumstances(has_evidence=bool(config.evidence))
     wanted = [each for each in diagnosis.defects if is_circling or _needs_evidence(each, known)]
     asked = dict.fromkeys(
         EvidenceQuery(classification=name, query=words, limit=EACH)
@@ -174,10 +174,10 @@ def missing_evidence(state: State, setting: RunConfig) -> tuple[EvidenceQuery, .
     return tuple(asked)[:MOST_QUERIES]
 
 
-def _classes(state: State, setting: RunConfig) -> tuple[str, ...]:
+def _classes(state: State, config: RunConfig) -> tuple[str, ...]:
     steps: list[dict[str, list[dict[str, str]]]] = state.plan.get("steps", [])
     asked = (query["classification"] for step in steps for query in step.get("evidence_queries", ()))
-    return tuple(dict.fromkeys((*setting.spec.required_evidence, *asked)))
+    return tuple(dict.fromkeys((*config.spec.required_evidence, *asked)))
 
 
 def _needs_evidence(defect: Defect, known: Circumstances) -> bool:

@@ -29,10 +29,10 @@ _END = 10**14
 """A time that no call reaches: the keys of recent calls count backwards from it, so that the newest come first."""
 
 
-def shown_marks(setting: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
+def shown_marks(config: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
     """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown; nothing for one
     that only reads, and under earlier rules."""
-    marks = PreparedCall(call, params, is_strict=setting.is_strict).marks
+    marks = PreparedCall(call, params, is_strict=config.is_strict).marks
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
 

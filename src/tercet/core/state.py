@@ -70,7 +70,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     call: str = ""
     """The hash of a call under way: what the loop guard compares."""
     repeated: int = 0
-    """The how-manieth time it was that this call brought this result."""
+    """How many times this call has brought this result."""
     same: str = ""
     """Under what that is counted, in a run whose critics may discard the step."""
     since: int = 0
@@ -116,7 +116,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether nobody knows if its last attempt happened, also while it waits to be called again."""
+        """Whether it is unknown if its last attempt happened, also while it waits to be called again."""
         return self.attempt > 0 and self.outcome == "unknown" and self.status in _OPEN
 
     @property
@@ -244,7 +244,7 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
         return {self.step: self.digest, **self.covers}
 
     def counts(self, name: str, roles: tuple[str, ...]) -> bool:
-        """Whether somebody with these roles is one of those that a name asks for."""
+        """Whether a person with these roles is one of those that a name asks for."""
         wanted = self.needs[name].roles if name in self.needs else ()
         return not wanted or not set(wanted).isdisjoint(roles)
 
@@ -464,7 +464,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     asked: int = 0
     """How many calls of models there were."""
     replies: tuple[Replied, ...] = ()
-    """What models have answered since the last plan: nobody asks them that again."""
+    """What models have answered since the last plan: they are not asked that again."""
     facts: tuple[str, ...] = ()
     """The digests of the facts that plans have asked for and found."""
     turns: int = 0
@@ -503,7 +503,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     kept: str = ""
     """The digest of what is kept of it beside the events."""
     ending: Ending = ""
-    """How the session will end, once what it did is settled and taken back."""
+    """How the session will end, once its effects are settled and compensated."""
     partial: str = ""
     """Who accepted what there is although the critic did not."""
     saga: Literal["", "agreed", "undoing", "kept"] = ""

@@ -26,7 +26,7 @@ Stopping: TypeAlias = Callable[[Stop | None], None]
 
 
 class Calls:
-    """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is told that one has ended."""
+    """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is called when one has ended."""
 
     def __init__(self, services: Services, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
         self.tenure = tenure
@@ -109,13 +109,19 @@ class Calls:
         )
 
     def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
-        """Passes on how far a call is, from whatever thread, to whoever listens to signals."""
+        """Return a function that reports the progress of a call as a signal, from any thread."""
         loop = asyncio.get_running_loop()
 
         def tell(done: float, total: float | None = None, message: str = "") -> None:
-            told = {"loop_id": run, "action": step, "done": done, "total": total, "message": message[:500]}
+            progress = {
+                "loop_id": run,
+                "action": step,
+                "done": done,
+                "total": total,
+                "message": message[:500],
+            }
             with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
-                loop.call_soon_threadsafe(self._services.subscription.signal, "tool_progress", told)
+                loop.call_soon_threadsafe(self._services.subscription.signal, "tool_progress", progress)
 
         return tell
 
@@ -151,7 +157,7 @@ class Calls:
         return None
 
     async def _has_renewed(self, stop: Stopping) -> bool:
-        """Renew a lease that has run out, which works unless somebody else has the session by now: then stop."""
+        """Renew a lease that has run out, which works unless another process has the session by now: then stop."""
         try:
             await self.tenure.renew()
         except LeaseLost:

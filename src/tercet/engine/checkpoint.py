@@ -113,7 +113,7 @@ def _unreadable(stored: StoredCheckpoint, expected: str, error: Exception) -> Re
 
 
 def _upgraded(state: State) -> State:
-    """Return a state with the fields that folds of earlier versions did not have, and told by names and reasons."""
+    """Return a state with the fields that folds of earlier versions did not have, derived from names and reasons."""
     steps = {
         name: msgspec.structs.replace(step, compensates=host)
         for name, step in state.steps.items()

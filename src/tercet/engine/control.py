@@ -18,7 +18,7 @@ from tercet.journal.protocol import Journal
 ResultT = TypeVar("ResultT")
 
 LETTING_GO_S = 2.0
-"""How many seconds somebody has to let go of what is given up."""
+"""How many seconds cancelled work has to end."""
 GRACE_MS = 2_000
 """How long calls in flight may take to end after the process was asked to stop."""
 
@@ -37,7 +37,7 @@ class Halt:
 
 
 class Wakeup:
-    """One waiter and any number of nudges; one that comes while nobody waits is not lost."""
+    """One waiter and any number of nudges; one that comes while nothing waits is not lost."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Future[None] | None = None
@@ -139,7 +139,7 @@ class Control:
 
 
 class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
-    """The session is let go of while somebody is asked."""
+    """The session was released while a planner or a model was asked."""
 
 
 async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> ResultT:
@@ -164,6 +164,6 @@ async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> Resu
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """Take note of how a task ended that nobody waits for any more."""
+    """Retrieve the outcome of a task that is no longer awaited."""
     if not task.cancelled():
         task.exception()

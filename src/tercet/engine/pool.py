@@ -75,11 +75,11 @@ class DriverPool:
             if (
                 is_reachable and not driver.state.is_over
             ):  # no process needs the lease on a session that is over
-                with suppress(JournalError):  # it runs out by itself; what the run came to must be told
+                with suppress(JournalError):  # it runs out by itself; the result of the run must be reported
                     await self._journal.release(driver.lease)
 
     def close(self) -> None:
-        """Look after nobody any more."""
+        """Stop tending drivers."""
         if self._tending is not None:
             self._tending.cancel()
 
@@ -108,7 +108,7 @@ class DriverPool:
             bell = await self._journal.bell(self._tenant)
             await self._board.refresh(bell)
         except JournalError:
-            return  # whoever appends will say more
+            return  # the next append will report more
         for driver in self:
             if bell != self._heard or find_expired(driver.state, driver.now()) is not None:
                 driver.control.check_inbox()

@@ -91,30 +91,30 @@ def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
         )
 
 
-def demand_extras(setting: RunConfig) -> None:
+def demand_extras(config: RunConfig) -> None:
     """Raises `UsageError` where a run would need on its way what is not installed here."""
-    if setting.spec.quality is not None and setting.spec.quality.attacks:
+    if config.spec.quality is not None and config.spec.quality.attacks:
         demand_maker()
 
 
-def _pins(pack: Pack, setting: RunConfig, frozen: bytes) -> dict[str, Any]:
+def _pins(pack: Pack, config: RunConfig, frozen: bytes) -> dict[str, Any]:
     """Return what a session is pinned to, in the fields of its events."""
     return {
         "pack": pack.ref,
         "pack_hash": pack.hash,
-        "snapshot": setting.compiled.snapshot,
-        "context": setting.compiled.hash,
-        "library": setting.library_snapshot,
-        "library_hash": setting.library_hash,
-        "left_out": setting.compiled.left_out,
+        "snapshot": config.compiled.snapshot,
+        "context": config.compiled.hash,
+        "library": config.library_snapshot,
+        "library_hash": config.library_hash,
+        "left_out": config.compiled.left_out,
         "evidence": hash_bytes(frozen) if frozen else "",
-        "behaviour": setting.ctx.behaviour,
+        "behaviour": config.ctx.behaviour,
     }
 
 
 def started(
     pack: Pack,
-    setting: RunConfig,
+    config: RunConfig,
     request: Request,
     session: str,
     now: int,
@@ -135,7 +135,7 @@ def started(
     lane: JsonObject | None = None,
 ) -> e.SessionStarted:
     """The first event of a session."""
-    ctx, rules = setting.ctx, pack.session
+    ctx, rules = config.ctx, pack.session
     return e.SessionStarted(
         at=now,
         session=session,
@@ -144,7 +144,7 @@ def started(
         tenant=ctx.tenant,
         actor=ctx.actor.model_dump(mode="json"),
         request=request.model_dump(mode="json", exclude_defaults=True),
-        decision=setting.spec.id,
+        decision=config.spec.id,
         safety_mode=str(ctx.safety_mode),
         budget=ctx.run_budget.model_dump(mode="json", exclude_none=True),
         planner=planner,
@@ -153,19 +153,19 @@ def started(
         stepwise=is_stepwise,
         expires=now + (rules.ttl_ms if ttl_ms is None else ttl_ms),
         heartbeat=rules.heartbeat_interval_ms,
-        on_failure=setting.spec.on_failure or pack.on_failure,
+        on_failure=config.spec.on_failure or pack.on_failure,
         shadow=is_shadow,
         body=body,
         root=place.root,
         depth=place.depth,
         parent_owners=tuple(owner.model_dump(mode="json") for owner in parent_owners),
-        risk_tier=str(setting.spec.risk_tier),
+        risk_tier=str(config.spec.risk_tier),
         traceparent=traceparent,
         people=people_of(pack.actors),
         dev=is_dev,
         folder=storable(folder),
         lane=lane or {},
-        **_pins(pack, setting, frozen),
+        **_pins(pack, config, frozen),
     )
 
 
@@ -173,7 +173,7 @@ def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
     """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
 
     What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
-    129.0 is 129: whoever reads it must come to the same values, and a rule may tell a whole float from an integer.
+    129.0 is 129: readers must get the same values, and a rule may tell a whole float from an integer.
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
@@ -286,7 +286,7 @@ def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> Any
 
 
 class AbsentPlanner:
-    """Stands in for a planner that a session was started with and that nobody has brought."""
+    """Takes the place of a planner that a session was started with and that the caller did not provide."""
 
     def __init__(self, session: str, wanted: str, given: str) -> None:
         self.name = wanted
@@ -302,10 +302,10 @@ class AbsentPlanner:
         raise self.error
 
 
-def demand_moved(pack: Pack, setting: RunConfig, state: State) -> None:
+def demand_moved(pack: Pack, config: RunConfig, state: State) -> None:
     """Raises `UsageError` if a session is at this pack, snapshot and rules already: moving it would only void its approvals."""
     start = state.start
-    is_here = (pack.hash, setting.compiled.hash) == (start.pack_hash, start.context)
+    is_here = (pack.hash, config.compiled.hash) == (start.pack_hash, start.context)
     if is_here and not is_outdated(start.behaviour):
         raise UsageError(
             f"session {start.session} is at {pack.ref} and snapshot {start.snapshot or 'none'} already",
@@ -348,12 +348,12 @@ def under_current_rules(ctx: RunContext) -> RunContext:
     return ctx.model_copy(update={"behaviour": CURRENT})
 
 
-def migrated(pack: Pack, setting: RunConfig, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
+def migrated(pack: Pack, config: RunConfig, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
     """The event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(
         at=state.at,
         by=by,
-        **_pins(pack, setting, frozen),
+        **_pins(pack, config, frozen),
     )
 
 
@@ -410,10 +410,10 @@ def demand_pack(pack: Pack, state: State) -> None:
         )
 
 
-def demand_pins(pack: Pack, state: State, setting: RunConfig) -> None:
+def demand_pins(pack: Pack, state: State, config: RunConfig) -> None:
     """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
     demand_pack(pack, state)
-    if setting.compiled.hash != state.start.context:
+    if config.compiled.hash != state.start.context:
         raise _snapshot_mismatch(state, "has other content now")
 
 

@@ -100,7 +100,7 @@ def _run(future: Future[Any], function: Callable[[], Any]) -> None:
         return
     try:
         result = function()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, whoever waits must hear of it
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the waiter must get it
         future.set_exception(error)
     else:
         future.set_result(result)

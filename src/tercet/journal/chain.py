@@ -70,7 +70,7 @@ async def verify_chain(journal: Journal, tenant: str, stream: str) -> Position:
 
 
 async def _refuse_more(journal: Journal, tenant: str, stream: str, end: Position) -> None:
-    """An event behind the recorded end was put there by somebody else, unless the stream has grown since."""
+    """An event behind the recorded end was put there by another writer, unless the stream has grown since."""
     behind = await journal.read(tenant, stream, after=end.seq, limit=1)
     if behind and (await journal.head(tenant, stream)).seq < behind[0].seq:
         raise JournalCorrupt(

@@ -1,4 +1,4 @@
-"""What a journal may answer instead of doing as it was told.
+"""The errors of a journal.
 
     JournalError
     ├── PositionConflict      the stream does not end where the caller thinks
@@ -8,7 +8,7 @@
     ├── CheckpointExists      a checkpoint is never overwritten
     ├── BlobMissing           no bytes with this digest
     ├── JournalFull           no room to write
-    ├── JournalBusy           locked by somebody else beyond our patience
+    ├── JournalBusy           locked by another process beyond our patience
     ├── JournalUnavailable    cannot be opened, read or written
     │   └── AppendUnknown     the store went away during a write, and it is unknown whether that was stored
     ├── JournalCorrupt        what is stored is not what was written; names the place
@@ -17,7 +17,7 @@
     └── JournalClosed         used after close
 
 The first six are answers about one unit: nothing of it was written, and the journal is as it was.
-After the others nothing was written either, except where `AppendUnknown` says that nobody knows.
+After the others nothing was written either, except after `AppendUnknown`, where that is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class JournalError(TercetError):
 
 
 class PositionConflict(JournalError):
-    """The stream ends at `actual`, not at `expected`: somebody else appended, or the caller read too little."""
+    """The stream ends at `actual`, not at `expected`: another writer appended, or the caller read too little."""
 
     default_code = "position_conflict"
 

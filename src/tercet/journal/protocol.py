@@ -1,4 +1,4 @@
-"""The journal's interface: what is handed over, what comes back, and what is promised.
+"""The journal's interface: what is submitted, what is returned, and what is promised.
 
 A *stream* is named by tenant and stream id and holds events at positions 1, 2, 3 and so on. The journal stores bytes;
 it knows neither plans nor steps. Times are milliseconds since 1970 in UTC and come from the caller: no backend looks
@@ -42,7 +42,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     details: bytes = b""
     """Anything else a list should show without reading the stream, encoded by the caller."""
     due_at: int | None = None
-    """When somebody should look at the session: a time to live that ends, a heartbeat that should have come."""
+    """When the session should be looked at: a time to live that ends, a heartbeat that should have come."""
 
 
 class FirstLease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -210,7 +210,7 @@ class Journal(Protocol):
         ...
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Who holds a stream, also by a lease that has run out; None if nobody does, or gave it up."""
+        """Who holds a stream, also by a lease that has run out; None if it is free or was released."""
         ...
 
     async def forget(self, lease: Lease) -> None:

@@ -106,9 +106,9 @@ async def append_next(
     *,
     ring: bool = False,
 ) -> Position:
-    """Append at the end of a stream, and again at the new end while somebody else is quicker.
+    """Append at the end of a stream, and again at the new end while another writer is quicker.
 
-    `make` gets the position at which the stream ends and says what to append there; it is asked anew at every try.
+    `make` gets the position at which the stream ends and says what to append there; it is called again at every try.
     """
     end = (await journal.head(tenant, stream)).seq
     while True:

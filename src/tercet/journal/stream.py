@@ -21,7 +21,7 @@ MOST_BYTES = 512
 
 
 class StreamState(msgspec.Struct, frozen=True, gc=False):
-    """Where a stream ends, and who may write to it. `owner` is None when nobody holds the lease."""
+    """Where a stream ends, and who may write to it. `owner` is None when the lease is free."""
 
     seq: int = 0
     chain: bytes = ZERO
@@ -77,7 +77,7 @@ class Release(_Held, frozen=True, kw_only=True):
 
 
 class Forget(_Held, frozen=True, kw_only=True):
-    """A stream is removed by whoever holds its lease."""
+    """The holder of its lease removes a stream."""
 
 
 LeaseAct: TypeAlias = Acquire | Renew | Release

@@ -269,7 +269,7 @@ class Acting(Compensations):
         return msgspec.structs.replace(compensation, approved=gates) if by_people else compensation
 
     def _new_action(self, call: PreparedCall) -> tuple[int, str] | None:
-        """The how-manieth time this action happens, and its key; None if it may not happen again."""
+        """Return the occurrence and the key of this action; None if it may not happen again."""
         state, start = self.state, self.state.start
         taken = {state.steps[name].key for name in state.frontier}
         occurrence, keys = 0, call.keys(start.tenant, start.session, 0)

@@ -112,7 +112,7 @@ def _repairing(run: Run) -> Iterator[c.Command]:
 
 
 def _ending(run: Run) -> Iterator[c.Command]:
-    """A run ends when it is known of every call whether it happened, and what it did has been taken back or kept.
+    """A run ends when it is known of every call whether it happened, and its effects have been compensated or kept.
 
     Nothing of its plan is called any more to find out.
     """
@@ -137,7 +137,7 @@ def _ending(run: Run) -> Iterator[c.Command]:
 
 
 def _has_effects(state: State) -> bool:
-    """Whether there may be something to take back. A denial of a paused run is carried out first, like any other."""
+    """Return whether there may be effects to compensate. A denial of a paused run is carried out first, like any other."""
     is_denied = state.ending == "rejected" and state.status == "in_progress"
     # By their keys and not by the steps that are done: a call whose result was unusable happened all the same.
     return state.phase is Phase.FAIL and (bool(state.keys) or is_denied)

@@ -16,7 +16,7 @@ StructT = TypeVar("StructT", bound=msgspec.Struct)
 INTERRUPTED = "interrupted"
 """The code of a step whose process died during its call."""
 STOPPED = "stopped"
-"""The code of a step whose process was told to stop during its call."""
+"""The code of a step whose process was stopped during its call."""
 LEASE_EXPIRED = "lease_expired"
 """The code of a call that was withheld because the lease had run out; it costs no retry."""
 EMERGENCY_STOP = "emergency_stop"
@@ -25,7 +25,7 @@ WITHHELD = (LEASE_EXPIRED, EMERGENCY_STOP)
 NOT_MADE = (*WITHHELD, "deadline")
 """The codes of calls that were not made after all."""
 ROLE_LOST = "approver_lost_role"
-"""The code of a call that was refused because whoever approved it no longer holds the role for it."""
+"""The code of a call that was refused because its approver no longer holds the role for it."""
 POLICY = "policy:"
 """What the name begins with of whom an approval is recorded for that a policy granted."""
 MODIFIED = "modified"

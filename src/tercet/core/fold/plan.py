@@ -77,7 +77,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         accepted=accepted,
         proposals=tuple(each for each in state.proposals if each["id"] in kept),
         lane_proposals={name: each for name, each in state.lane_proposals.items() if name in kept},
-        # A plan that may still be planned anew keeps all results: what the next one refers to is not known yet.
+        # A plan that may still be replaced keeps all results: what the next one refers to is not known yet.
         # So does one that an approver changed: if the critic refuses it, the plan before is followed again.
         needed=needed if change is None else needed | state.needed,
     )
@@ -99,8 +99,8 @@ def _changed(
         same = {step["id"] for step in said.get("steps", ()) if before.get(step["id"]) == step}
         return None, tuple(each for each in state.changed if each.step in same), steps
     if change.refusal:
-        told = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
-        return change, change.changed, {**steps, change.step: told}
+        reminded = msgspec.structs.replace(steps[change.step], refused_change=change.refusal)
+        return change, change.changed, {**steps, change.step: reminded}
     places = [each.place for each in change.values]
     kept = (each for each in state.changed if each.step != change.step or not is_replaced(each, places))
     reviewed = msgspec.structs.replace(change, plan=state.plan, changed=state.changed)
@@ -223,7 +223,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     refused = changed(
         state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons, change=None
     )
-    # Another plan would forget a call of which nobody knows whether it happened: such a run comes to its end instead.
+    # Another plan would forget a call of unknown outcome: such a run comes to its end instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
     if outcome == "replan" and is_known:
         blamed = event.verdict.get("step_id")

@@ -167,7 +167,7 @@ def session_expired(state: State, event: e.SessionExpired) -> State:
 
 
 def ending(state: State, how: Ending, reason: str) -> State:
-    """A run that will not succeed: nothing of its plan begins any more, and what it did is settled and taken back.
+    """A run that will not succeed: nothing of its plan begins any more, and its effects are settled and compensated.
 
     What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
     out is asked about: nothing is called any more.
@@ -189,7 +189,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
 
 
 def is_untouched(state: State) -> bool:
-    """Whether a run has done nothing that is to be settled or taken back."""
+    """Whether a run has done nothing that is to be settled or compensated."""
     return not state.done and not any(step.is_reserving for step in state.steps.values())
 
 
@@ -227,7 +227,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
         saga = "" if has_agreed else state.saga
         return changed(state, start=start, gates=asked, saga=saga)
     demand(state, event, is_met=state.accepted is None, why="its outputs are being delivered")
-    # A run that is being planned anew has refused the plan that it had.
+    # A run that is being re-planned has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
     # What failed and happened all the same is not called again, but handed to a person again.
@@ -254,7 +254,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
 def _unapproved(step: StepState) -> StepState:
     """A step as it is under another pack: what was approved, or failed, under the one before counts no more."""
     if step.status == "unknown":
-        return msgspec.structs.replace(step, gate="")  # it is asked about anew
+        return msgspec.structs.replace(step, gate="")  # it is asked about again
     has_happened = step.status == "failed" and step.outcome == "done"
     if has_happened or step.status not in ("gated", "failed", "pending"):
         return step

@@ -247,15 +247,15 @@ def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
     return transcript.run_of(run.config, run.followed, run.state, events, {}, is_whole=True)
 
 
-def _proposed_memories(setting: RunConfig, plan: Plan, results: Results) -> Iterator[JsonObject]:
+def _proposed_memories(config: RunConfig, plan: Plan, results: Results) -> Iterator[JsonObject]:
     """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
     if not plan.memory:
         return
-    is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
-    review = setting.review(plan)
+    is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
+    review = config.review(plan)
     for name, value in plan.memory.items():
         with suppress(ResolutionError):
-            content = resolve(value, results, setting.evidence)
+            content = resolve(value, results, config.evidence)
             if is_strict and measure_bytes(content, MAX_COMPUTED_BYTES) > MAX_COMPUTED_BYTES:
                 continue
             yield {

@@ -299,40 +299,38 @@ def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
     )
 
 
-def _untrusted_data_read(state: State, setting: RunConfig) -> str:
+def _untrusted_data_read(state: State, config: RunConfig) -> str:
     """Return the first untrusted data that the planner had read by now, in words; empty if there was none.
 
     Steps planned after that cannot use grants. Templates, methods and callers plan without reading data of the run.
     Every other planner may be a model, and counts as having read what it was shown: the marked parts of the request,
     untrusted evidence, and the results of earlier turns. What earlier turns had read is part of the state, so only the last turn is looked at.
     """
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return ""
-    return (
-        state.exposure or _in_request(setting) or _in_evidence(state, setting) or _in_results(state, setting)
-    )
+    return state.exposure or _in_request(config) or _in_evidence(state, config) or _in_results(state, config)
 
 
-def _in_request(setting: RunConfig) -> str:
-    marks = input_marks(with_dotted(setting.spec.untrusted_inputs))
-    for leaf in scalars(setting.compiled.input()) if marks else ():
+def _in_request(config: RunConfig) -> str:
+    marks = input_marks(with_dotted(config.spec.untrusted_inputs))
+    for leaf in scalars(config.compiled.input()) if marks else ():
         if any(overlaps(mark, leaf.place) for mark in marks):
             return f"request#{pointer.join(leaf.place)}"
-    for sentence in find_sentences(setting.spec.fields, setting.compiled.input()):
+    for sentence in find_sentences(config.spec.fields, config.compiled.input()):
         if find_hidden(sentence.text, sentence.field.pasted):
             return f"text pasted into {sentence.field.of}"
     return ""
 
 
-def _in_evidence(state: State, setting: RunConfig) -> str:
+def _in_evidence(state: State, config: RunConfig) -> str:
     """Untrusted evidence that a planner is shown; an agent that decides step by step is shown none."""
     if state.is_stepwise:
         return ""
-    entries = setting.compiled.manifests.evidence_manifest
+    entries = config.compiled.manifests.evidence_manifest
     return next((f"evidence {entry.id}" for entry in entries if entry.trust is not Trust.TRUSTED), "")
 
 
-def _in_results(state: State, setting: RunConfig) -> str:
+def _in_results(state: State, config: RunConfig) -> str:
     """Results of the last turn that are not trusted in full. A call that failed has no trusted result."""
     if not state.is_stepwise or not state.plan:
         return ""
@@ -341,7 +339,7 @@ def _in_results(state: State, setting: RunConfig) -> str:
         ran = state.steps.get(step.id)
         if step.tool is None or ran is None or not ran.attempt:
             continue
-        tool = setting.surface.get(step.tool)
+        tool = config.surface.get(step.tool)
         if step.id not in trusted or tool is None or _has_marked_fields(tool, ran):
             return f"the result of step {step.id}"
     return ""

@@ -35,50 +35,50 @@ def plan_of(query: EvidenceQuery) -> Plan:
     return Plan(steps=(Step(id=_STEP, tool=query.tool, params=query.params),))
 
 
-def resolved(setting: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
+def resolved(config: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
     """The parameters of a look-up that may be made; None where it may not."""
-    spec = setting.surface.get(query.tool or "")
+    spec = config.surface.get(query.tool or "")
     if spec is None or spec.mode is not ApprovalMode.READ_ONLY or query.classification not in spec.attests:
         return None
     bare = DecisionSpec(
-        id=setting.spec.id,
-        risk_tier=setting.spec.risk_tier,
-        untrusted_inputs=setting.spec.untrusted_inputs,
-        untrusted_evidence=setting.spec.untrusted_evidence,
-        bind=setting.spec.bind,
-        fields=setting.spec.fields,
+        id=config.spec.id,
+        risk_tier=config.spec.risk_tier,
+        untrusted_inputs=config.spec.untrusted_inputs,
+        untrusted_evidence=config.spec.untrusted_evidence,
+        bind=config.spec.bind,
+        fields=config.spec.fields,
     )
-    if not verify(setting.ctx, setting.compiled, bare, plan_of(query)).ok:
+    if not verify(config.ctx, config.compiled, bare, plan_of(query)).ok:
         return None
-    course = ExecutionPlan.of(plan_of(query), setting.surface)
-    call = course.calls[_STEP]
+    execution_plan = ExecutionPlan.of(plan_of(query), config.surface)
+    call = execution_plan.calls[_STEP]
     try:
-        params = resolve(call.params, {"request": setting.compiled.input()}, setting.evidence)
+        params = resolve(call.params, {"request": config.compiled.input()}, config.evidence)
     except ResolutionError:
         return None
     # Nobody can be asked here: what waits for a gate is called by a step, or not at all.
-    if needs_approval(call, gates_of(setting, course, _STEP, params)):
+    if needs_approval(call, gates_of(config, execution_plan, _STEP, params)):
         return None
-    called = resolved_review(setting.ctx, setting.compiled, bare, course.plan, _STEP, params)
+    called = resolved_review(config.ctx, config.compiled, bare, execution_plan.plan, _STEP, params)
     refusal = recheck(called, _STEP)
     return params if refusal is None else None
 
 
-def shortage(used: Used, setting: RunConfig, tool: ToolSpec, spent: Spent) -> Shortage | None:
+def shortage(used: Used, config: RunConfig, tool: ToolSpec, spent: Spent) -> Shortage | None:
     """Return what the budget has too little of for another look-up, after those that were made for the same plan."""
     also = {"tool_calls": spent.calls, "cost_microcents": spent.cost}
-    return find_shortage(used, setting.limits, needs_of_look_up(tool), also=also)
+    return find_shortage(used, config.limits, needs_of_look_up(tool), also=also)
 
 
-def fact_of(setting: RunConfig, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:
+def fact_of(config: RunConfig, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:
     """What a look-up brought, as evidence: trusted if the tool and all its arguments are."""
-    spec = setting.surface[query.tool or ""]
-    review = setting.review(plan_of(query))
+    spec = config.surface[query.tool or ""]
+    review = config.review(plan_of(query))
     is_related = review.relations.explain_result(spec.name, value, None) is None
     is_trusted = bool(trusted_results(review)) and not spec.untrusted and is_related
     key = digest([query.tool, params]).removeprefix("sha256:")[:16]
     ref = EvidenceRef(
-        query.classification, key, setting.library_snapshot or setting.compiled.snapshot or "live"
+        query.classification, key, config.library_snapshot or config.compiled.snapshot or "live"
     )
     evidence = Evidence(
         id=str(ref),

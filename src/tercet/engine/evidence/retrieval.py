@@ -32,10 +32,10 @@ LookUp: TypeAlias = Callable[[str, EvidenceQuery, Spent], Awaitable[Fact | None]
 
 
 async def retrieve(
-    plan: Plan, steps: Sequence[Step], setting: RunConfig, library: Library | None, look_up: LookUp, now: int
+    plan: Plan, steps: Sequence[Step], config: RunConfig, library: Library | None, look_up: LookUp, now: int
 ) -> Retrieved:
     """Read the evidence that a plan names, and look for what these steps of it ask."""
-    read = await _read_named(plan, setting, library, now)
+    read = await _read_named(plan, config, library, now)
     facts = {fact.evidence.id: fact for fact in read}
     if not steps:
         known, blob = tuple(fact.evidence for fact in read), keep(read)
@@ -45,8 +45,8 @@ async def retrieve(
     for step in steps:
         searches = [query for query in step.evidence_queries if query.tool is None]
         found: list[Fact] = []
-        if searches and setting.library_snapshot:
-            found = await search(setting, library, searches, now)
+        if searches and config.library_snapshot:
+            found = await search(config, library, searches, now)
         for query in step.evidence_queries:
             if query.tool is not None and (fact := await look_up(step.id, query, spent)) is not None:
                 found.append(fact)
@@ -65,28 +65,26 @@ async def retrieve(
 
 
 async def search(
-    setting: RunConfig, library: Library | None, searches: Sequence[EvidenceQuery], now: int
+    config: RunConfig, library: Library | None, searches: Sequence[EvidenceQuery], now: int
 ) -> list[Fact]:
     """What the pinned snapshot answers; raises `UsageError` where it is not here: that is not the same as no answer."""
-    opened = _demand_library(setting, library)
-    return await opened.find(
-        setting.ctx.tenant, setting.library_snapshot, setting.library_hash, searches, now
-    )
+    opened = _demand_library(config, library)
+    return await opened.find(config.ctx.tenant, config.library_snapshot, config.library_hash, searches, now)
 
 
-async def _read_named(plan: Plan, setting: RunConfig, library: Library | None, now: int) -> list[Fact]:
+async def _read_named(plan: Plan, config: RunConfig, library: Library | None, now: int) -> list[Fact]:
     """The facts of the library that a plan names and the run does not have yet."""
-    missing = unread(plan, setting)
+    missing = unread(plan, config)
     if not missing:
         return []
-    opened = _demand_library(setting, library)
-    return await opened.read(setting.ctx.tenant, setting.library_snapshot, setting.library_hash, missing, now)
+    opened = _demand_library(config, library)
+    return await opened.read(config.ctx.tenant, config.library_snapshot, config.library_hash, missing, now)
 
 
-def _demand_library(setting: RunConfig, library: Library | None) -> Library:
+def _demand_library(config: RunConfig, library: Library | None) -> Library:
     if library is None:
         raise UsageError(
-            f"the session is pinned to snapshot {setting.library_snapshot} of a store of evidence, and none is open here",
+            f"the session is pinned to snapshot {config.library_snapshot} of a store of evidence, and none is open here",
             code="library_missing",
             remedy="resume it with the store of evidence that it was started with",
         )

@@ -10,7 +10,7 @@ begins with the batch's statement, unless another writer has begun it already.
 Everything else takes the careful way, one act at a time in a transaction of its own: lock the stream's row, read what
 is there, ask the rules, store or refuse. Other acts on leases go there, and so does a unit for a stream that is not
 as remembered, a unit that the remembered state would refuse, a checkpoint before the old end, and every unit of a
-batch whose statement met somebody else's claim. So a refusal always rests on what the server holds.
+batch whose statement met another writer's claim. So a refusal always rests on what the server holds.
 
 What is known about each act is kept in its own `Delivery`. An act is in doubt from the moment its statement, or on the
 careful way its COMMIT, goes out until the server answers. When the connection is lost in between, the act takes the
@@ -252,7 +252,7 @@ class Batcher:
     async def _lock(self, connection: Connection, act: Act) -> Known:
         """The stream's row, made if it is not there, and locked until the transaction ends."""
         found = await _find(connection, act)
-        while found is None:  # again if somebody forgets it as soon as it is made
+        while found is None:  # again if it is forgotten as soon as it is made
             await connection.execute(
                 QUERIES["add_stream"], act.tenant, act.stream, *msgspec.structs.astuple(NEW)
             )

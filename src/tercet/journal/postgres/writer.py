@@ -1,7 +1,7 @@
 """The journal on PostgreSQL, and its writer: acts gather while a batch is under way, and go out together when it is done.
 
 One task owns one connection. There is never more than one statement in flight, so acts on one stream are carried out
-in the order in which they were handed over. A caller that is cancelled leaves its act behind: the task does not know.
+in the order in which they were submitted. A caller that is cancelled leaves its act behind: the task does not know.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Writer:
         return future
 
     async def close(self) -> None:
-        """Let the task finish what was handed over, and disconnect."""
+        """Let the task finish what was submitted, and disconnect."""
         self._closed = True
         self._wake.set()
         if self._task is not None:

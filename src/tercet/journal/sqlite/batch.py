@@ -10,8 +10,8 @@ Claims are not looked up at first, since nearly every key is new: where one is t
 once more with a look. A session's row is written whole when it is new, and otherwise without the columns that are as
 they were, since naming an indexed column in an UPDATE moves its entry even if nothing changed.
 
-The cache, of streams, rows and bells, is true as long as nobody else wrote to the file, which `PRAGMA data_version` tells.
-It is dropped when somebody did, when a transaction failed, and when it grows too large.
+The cache, of streams, rows and bells, is true as long as no other process wrote to the file, which `PRAGMA data_version` tells.
+It is dropped when one did, when a transaction failed, and when it grows too large.
 
 Every commit that changes something raises the journal's commit number and is recorded beside the file before it is
 acknowledged (`heads.py`).
@@ -70,8 +70,8 @@ class _Known:
         self.session: SessionRow | None = None
 
 
-class _ClaimsMatter(Exception):  # noqa: N818 - nothing went wrong: somebody has to look
-    """A unit is refused for its checkpoints, and nobody has looked whether its claims refuse it first."""
+class _ClaimsMatter(Exception):  # noqa: N818 - nothing went wrong: claims have to be looked up
+    """A unit is refused for its checkpoints, and it was not looked up whether its claims refuse it first."""
 
 
 class Batcher:

@@ -7,7 +7,7 @@ next batch gathers. This talks to asyncio directly, because a portable wake-up f
 append.
 
 A batch that SQLite refuses as a whole is tried again act by act, so that one caller's oversized unit does not fail
-another's; a lock that somebody holds fails all of them, since each would wait for it anew.
+another's; a lock that another process holds fails all of them, since each would wait for it again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Writer:
         return future
 
     async def close(self) -> None:
-        """Let the thread finish what was handed over, and wait for it."""
+        """Let the thread finish what was submitted, and wait for it."""
         if not self._closed:
             self._closed = True
             self._flush()
@@ -151,7 +151,7 @@ class Writer:
         try:
             self._loop.call_soon_threadsafe(settle, *args)
         except RuntimeError:
-            # The loop is closed: nobody waits any more.
+            # The loop is closed: nothing waits any more.
             return
 
 

@@ -1,0 +1,229 @@
+"""The lifecycle of a runtime: what it is made of, and how that is opened and closed."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.contracts.session import (
+    ProgressEnvelope,
+    SessionRules,
+)
+from tercet.core import events as e
+from tercet.core.shared import SharedWork
+from tercet.core.state import State
+from tercet.engine import progress
+from tercet.engine.evidence.library import Library
+from tercet.engine.given import as_actor, as_pack, demand_journal
+from tercet.engine.leases import LeaseClient
+from tercet.engine.models.session import NamedModels
+from tercet.engine.notifications import Notifier
+from tercet.engine.people import People, Roster
+from tercet.engine.pool import DriverPool
+from tercet.engine.result import RunResult
+from tercet.engine.streams.stops import EmergencyStops
+from tercet.engine.subscription import Observer, Subscription
+from tercet.engine.watchdog import WATCHDOG_MS, Ward, Watchdog
+from tercet.evidence.opening import open_evidence
+from tercet.evidence.store import EvidenceStore
+from tercet.executor.breaker import Breakers
+from tercet.executor.clock import SystemClock
+from tercet.executor.gateway import Gateway
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal
+from tercet.models.model import Model
+from tercet.packs.pack import Pack
+from tercet.runtime.options import RuntimeOptions, demand_period
+from tercet.tools.tool import Lines
+
+_WHILE_OPEN = frozenset(
+    ("journal", "_leases", "_gateway", "_breakers", "_stops", "_pool", "_subscription", "_watchdog")
+)
+"""What a runtime has only once it is open."""
+
+
+async def _end(task: asyncio.Future[None]) -> None:
+    """End a task of our own, however it ends."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+class OpenRuntime(People):
+    """A pack on a journal, with everything that works on it; it is closed in reverse order."""
+
+    def __init__(
+        self,
+        pack: Pack,
+        journal: str | Journal = "memory:",
+        *,
+        tenant: str = "default",
+        packs: Sequence[Pack] = (),
+        evidence: str | EvidenceStore | None = None,
+        critics: Sequence[Model] = (),
+        repairers: Sequence[Model] = (),
+        observers: Sequence[Observer] = (),
+        progress: Callable[[ProgressEnvelope], None] | None = None,
+        tell: Callable[[State, e.Event], None] | None = None,
+        watchdog_ms: int | None = WATCHDOG_MS,
+        trusts_caller: bool = False,
+        options: RuntimeOptions | None = None,
+    ) -> None:
+        """`packs` are older versions whose sessions may go on; `evidence` is a store, or its address, where plans may look for
+        facts beside the pack's own. `critics` and `repairers` are language models of your own that judge and repair outputs,
+        instead of those that the pack names. `observers` receive what became of every run, `progress` how far each session
+        of this process is, and `tell` every event once it is durable. `watchdog_ms` is how often sessions are looked after
+        that no process carries; None leaves that to other processes. Where the pack lists people, a person who is not among
+        them holds no role, whatever the caller says, unless `trusts_caller` is set."""
+        options = options or RuntimeOptions()
+        self.pack = as_pack(pack)
+        demand_journal(journal)
+        self._packs = {other.hash: other for other in packs} if pack.session.resume == "pinned" else {}
+        self._roster = Roster(pack.actors, trusts_caller=trusts_caller)
+        self.tenant = tenant
+        self._url = journal
+        self._options = options
+        self._clock = options.clock or SystemClock()
+        self._tell = tell
+        self._progress = progress
+        self._evidence = evidence
+        self._library: Library | None = None
+        self._watchdog_ms = demand_period(watchdog_ms)
+        self._shared = SharedWork()
+        self._lines = Lines()
+        self._tools = self._lines.bind(pack.tools)
+        self._models = NamedModels(options.open_model)
+        self._critics = tuple(critics)
+        self._repairers = tuple(repairers)
+        self._observers = tuple(observers)
+        self._stack = AsyncExitStack()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Asked only for what is not there: most of a runtime is there once it is open."""
+            if name in _WHILE_OPEN:
+                raise UsageError(
+                    "this runtime is not open",
+                    code="not_open",
+                    remedy="use it inside of: async with Runtime(pack) as runtime",
+                )
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            self.journal = (
+                await stack.enter_async_context(open_journal(self._url))
+                if isinstance(self._url, str)
+                else self._url
+            )
+            if self._evidence is not None:
+                store = (
+                    await stack.enter_async_context(open_evidence(self._evidence))
+                    if isinstance(self._evidence, str)
+                    else self._evidence
+                )
+                self._library = Library(store, self._options.retriever)
+            self._start_services(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def _start_services(self, stack: AsyncExitStack) -> None:
+        """All that works on the journal. It is closed in reverse order, each whatever becomes of the others."""
+        stack.push_async_callback(self._lines.aclose)
+        self._subscribe(stack)
+        stack.push_async_callback(self._models.aclose)
+        self._leases = LeaseClient(
+            journal=self.journal,
+            tenant=self.tenant,
+            clock=self._clock,
+            lease_ms=self._options.lease_ms,
+            signal=self._subscription.signal,
+        )
+        self._gateway = Gateway(self._clock)
+        self._breakers = Breakers(self.journal, self.tenant)
+        self._stops = EmergencyStops(self.journal, self.tenant, self.pack.name)
+        self._pool = DriverPool(
+            self.journal,
+            self.tenant,
+            self._clock,
+            self._stops,
+            lease_ms=self._options.lease_ms,
+            signal=self._subscription.signal,
+        )
+        self._watchdog = Watchdog(self._ward())
+        stack.push_async_callback(self._watchdog.close)
+        if self._watchdog_ms is not None:
+            guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
+            stack.push_async_callback(_end, guarding)
+        stack.callback(self._pool.close)
+
+    def _subscribe(self, stack: AsyncExitStack) -> None:
+        """Subscribe whatever the caller and the packs want to hear of runs."""
+        self._subscription = subscription = Subscription(
+            self.journal, self.tenant, observers=self._observers, signal=self._options.signal
+        )
+        stack.push_async_callback(subscription.close)
+        if self._tell is not None:
+            subscription.add_listener("tell_failed", self._tell)
+        if self._progress is not None:
+            subscription.add("progress_failed", progress.envelopes(self._progress, self._clock))
+        packs = {self.pack.hash: self.pack, **self._packs}
+        if any(pack.notify for pack in packs.values()):
+            notifier = Notifier(lambda pack_hash: packs[pack_hash].notify, subscription.signal)
+            subscription.add_listener("notify_failed", notifier.notify)
+            stack.push_async_callback(notifier.close)
+
+    def _ward(self) -> Ward:
+        """What the watchdog looks after, and what it may do."""
+        return Ward(
+            desk=self._leases,
+            rules=self._rules_of,
+            is_carried=self._pool.__contains__,
+            carry=self._carry_unwatched,
+            is_stopped=self._is_stopped,
+            stop=self._let_go,
+            signal=self._subscription.signal,
+        )
+
+    def _rules_of(self, pack_hash: str) -> SessionRules | None:
+        """The rules of a pack that is here, by its hash."""
+        found = self.pack if pack_hash == self.pack.hash else self._packs.get(pack_hash)
+        return found.session if found is not None else None
+
+    @abstractmethod
+    async def _carry_unwatched(self, session_id: str) -> RunResult:
+        """Take a session over for the watchdog."""
+
+    async def _is_stopped(self) -> bool:
+        """Whether an emergency stop keeps every tool of this runtime from being called."""
+        await self._stops.refresh()
+        return self._stops.stopped("") is not None
+
+    def _let_go(self, session_id: str) -> None:
+        """Let a session come to a halt."""
+        if (driver := self._pool.get(session_id)) is not None:
+            driver.control.stop()
+
+    def stop(self) -> None:
+        """Let every session of this process come to a halt from which it can be resumed."""
+        for driver in self._pool:
+            driver.control.stop()
+
+    def roles(self, actor_id: str) -> tuple[str, ...] | None:
+        """Return the roles that the pack's list of people gives an actor; None for one who is not listed."""
+        return self._roster.roles(actor_id)
+
+    def known(self, actor: Actor) -> Actor:
+        """Return an actor with the roles that count: those of the pack's list, or the given ones where callers are trusted."""
+        return self._roster.known(as_actor(actor))

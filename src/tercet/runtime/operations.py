@@ -1,0 +1,161 @@
+"""What people and operators ask of a runtime: messages to sessions, emergency stops, upkeep, and views."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.plain import storable
+from tercet.contracts.record import DecisionRecord
+from tercet.contracts.request import Actor
+from tercet.contracts.saga import RollbackResult
+from tercet.contracts.session import (
+    BackgroundSession,
+    ProgressEnvelope,
+)
+from tercet.core import messages
+from tercet.core.messages import Message
+from tercet.core.state import State
+from tercet.engine import inbox, progress
+from tercet.engine.checks import retention
+from tercet.engine.given import as_actor
+from tercet.engine.lists import ListedSession, PendingGate, open_gates
+from tercet.engine.result import RunResult
+from tercet.engine.session_reader import load_state, read_record
+from tercet.engine.streams import artifacts
+from tercet.engine.streams.artifacts import Artifact
+from tercet.engine.streams.recent_calls import recent_calls
+from tercet.engine.streams.stops import Stop, StopKind, demand_kind
+from tercet.engine.watchdog import Swept
+from tercet.runtime.lifecycle import OpenRuntime
+
+
+class Operations(OpenRuntime):
+    """The part of a runtime that people and operators use."""
+
+    async def _result(self, state: State, record: DecisionRecord | None = None) -> RunResult:
+        return await RunResult.load(self.journal, self.tenant, state, record)
+
+    async def say(self, said: Message) -> RunResult:
+        """Send a message to a session, in whichever process it runs, and return the result once it is recorded."""
+        driver = self._pool.get(said.session)
+        if driver is not None:
+            messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
+            position = await inbox.post(self.journal, self.tenant, said)
+            if (state := await driver.control.read_up_to(position)) is not None:
+                return await self._result(await inbox.answer_to(self.journal, self.tenant, state, position))
+            # It was let go of before it had read that; it is not said twice.
+            return await self._result(
+                await inbox.follow(self._leases, said.session, position, self._options.held)
+            )
+        return await self._result(await inbox.deliver(self._leases, said, self._options.held))
+
+    # --- operators ---
+
+    async def halt(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
+        """Stop a tool, a pack or the tenant in every process: nothing that it names is called any more. Runs that would
+        call it are paused, and can be resumed once the stop is lifted."""
+        demand_kind(kind)
+        if kind == "tenant" and name != self.tenant:
+            raise UsageError(
+                f"this runtime belongs to tenant {self.tenant}, and cannot stop {name}",
+                code="wrong_tenant",
+                remedy="stop it from a runtime of that tenant",
+            )
+        return await self._stops.write(self._stop_of(kind, name, actor, note))
+
+    async def lift(self, kind: StopKind, name: str, *, actor: Actor, note: str = "") -> Stop:
+        """End an emergency stop."""
+        demand_kind(kind)
+        return await self._stops.write(self._stop_of(kind, name, actor, note, is_lifted=True))
+
+    def _stop_of(
+        self, kind: StopKind, name: str, actor: Actor, note: str, *, is_lifted: bool = False
+    ) -> Stop:
+        return Stop(
+            kind=kind,
+            name=storable(name),
+            by=storable(as_actor(actor).id),
+            at=self._clock.now(),
+            note=storable(note),
+            is_lifted=is_lifted,
+        )
+
+    async def sweep(self) -> Swept:
+        """Check the sessions that no process runs, as the watchdog does: those past their time to live expire, and those
+        whose process has died are paused, or resumed if their pack says so."""
+        return await self._watchdog.sweep()
+
+    async def settle_rollback(
+        self, session_id: str, step: str, *, actor: Actor, note: str = ""
+    ) -> RollbackResult:
+        """Record how an operator settled an effect that could not be compensated."""
+        return await artifacts.settle_rollback(
+            self.journal,
+            self.tenant,
+            await self.state(session_id),
+            step,
+            by=storable(as_actor(actor).id),
+            note=storable(note),
+            now=self._clock.now(),
+        )
+
+    async def prune(self, *, older_than_ms: int | None = None) -> int:
+        """Delete sessions that ended longer ago than `older_than_ms`, or than this pack keeps its own; return how many.
+        A session that cannot be read stays, and sends the signal `prune_failed`."""
+        age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
+        if age is None:
+            return 0
+        is_any = older_than_ms is not None
+        return await retention.prune(
+            self._leases,
+            before_ms=self._clock.now() - age,
+            is_ours=lambda row: is_any or row.pack.partition("@")[0] == self.pack.name,
+            signal=self._subscription.signal,
+        )
+
+    # --- views ---
+
+    async def state(self, session_id: str) -> State:
+        """Return the state of a session, from its events."""
+        return await load_state(self.journal, self.tenant, session_id)
+
+    async def session(self, session_id: str) -> BackgroundSession:
+        """Return a session in its published shape, with its heartbeat and its checkpoints."""
+        return await progress.session_row(self.journal, self.tenant, session_id)
+
+    def watch(self, session_id: str) -> AsyncIterator[ProgressEnvelope]:
+        """Yield the progress of a session, now and after each change until it has ended, in whichever process it runs."""
+        return progress.watch(self.journal, self.tenant, session_id, clock=self._clock)
+
+    async def artifact(self, session_id: str) -> Artifact:
+        """Return what a session that does not run has left: an AgentResult, a FailureReport or a HaltRecord."""
+        return await artifacts.artifact(self.journal, self.tenant, session_id)
+
+    async def sessions(self, *, status: str | None = None, limit: int = 50) -> list[ListedSession]:
+        """Return the sessions of this tenant, newest first."""
+        wanted = None if status is None else storable(status)
+        rows = await self.journal.sessions(self.tenant, status=wanted, limit=limit)
+        return [ListedSession.of(row) for row in rows]
+
+    async def gates(self, *, limit: int = 200) -> list[PendingGate]:
+        """Return the gates of this tenant that wait for an answer, of every pack."""
+        found = await open_gates(self.journal, self.tenant, limit)
+        now = self._clock.now()
+        return [
+            PendingGate.of(
+                state,
+                gate,
+                await recent_calls(self.journal, self.tenant, str(state.start.session), gate, now),
+            )
+            for state, gate in found
+        ]
+
+    async def record(self, session_id: str) -> DecisionRecord:
+        """Return the decision record of a session that has ended; raises `UsageError` before that."""
+        state = await self.state(session_id)
+        if not state.record:
+            raise UsageError(
+                f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
+            )
+        return DecisionRecord.model_validate(await read_record(self.journal, self.tenant, state))

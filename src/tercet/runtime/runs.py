@@ -1,0 +1,591 @@
+"""The runs of a runtime: started, continued, migrated, and judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+
+from tercet.contracts.behaviour import is_outdated
+from tercet.contracts.context import RunContext
+from tercet.contracts.errors import UsageError
+from tercet.contracts.lane import Lane
+from tercet.contracts.loop import Phase
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plain import storable
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
+from tercet.contracts.session import (
+    RoleLimit,
+    RoleName,
+)
+from tercet.contracts.trace_context import read_traceparent
+from tercet.core import commands as c
+from tercet.core import messages
+from tercet.core.answers import Now
+from tercet.core.config import RunConfig
+from tercet.core.plans import read_plan
+from tercet.core.state import State
+from tercet.core.transcript import moment
+from tercet.engine import inbox, sessions
+from tercet.engine.driver import Driver
+from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.given import Fields, as_actor, as_envelope, as_plan, as_request
+from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
+from tercet.engine.leases import Held, Tenure
+from tercet.engine.models.planners import (
+    PLANNER_NAMES,
+    PlannerName,
+    TaskPlanner,
+    TemplatePlanner,
+    choose_planner,
+)
+from tercet.engine.models.session import MODEL, Inquirer, names_of, open_all
+from tercet.engine.planning import AnyPlanner, Planning
+from tercet.engine.result import RunResult
+from tercet.engine.services import Services
+from tercet.engine.session_reader import Restored, restore
+from tercet.engine.streams import nesting
+from tercet.engine.streams.kinds import demand_history
+from tercet.engine.streams.nesting import ALONE, Place
+from tercet.evidence.errors import StoreError
+from tercet.executor.clock import AnchoredClock
+from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
+from tercet.packs.pack import Pack
+from tercet.replay.agents import Agents, Recalls
+from tercet.replay.recording import load_run
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
+from tercet.runtime.operations import Operations
+from tercet.runtime.options import demand_life
+from tercet.tools import Tool, ToolContext
+from tercet.view.replay import ReplayReport
+
+LONG_MS = 3_600_000
+"""The least time to live of a session that is meant to run for long."""
+
+
+def _limits(pack: Pack, config: RunConfig) -> Callable[[RoleName], RoleLimit]:
+    """The limits of each role in a run for this decision, each worked out once."""
+    return cache(partial(pack.limit_for, decision=config.spec))
+
+
+def _refuse(found: LeaseHeld) -> None:
+    """Raise at once if another process holds the session."""
+    raise found
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Move:
+    """A session's move to another pack, snapshot or set of rules."""
+
+    by: str = ""
+    """The operator; empty where outdated rules are the reason."""
+    shelf: Shelf
+
+
+class Runtime(Operations):
+    """Runs requests against a pack, with a journal: use it as `async with Runtime(pack) as runtime`."""
+
+    async def run(
+        self,
+        request: Request | Fields,
+        *,
+        plan: Plan | Fields | None = None,
+        safety_mode: ApprovalMode | None = None,
+        snapshot: str | None = None,
+        actor: Actor | Fields | None = None,
+        planner: AnyPlanner | PlannerName | None = None,
+        models: Sequence[str] = (),
+        ttl_ms: int | None = None,
+        shadow: bool = False,
+        parent: ToolContext | None = None,
+        traceparent: str = "",
+        dev: bool = False,
+        folder: str = "",
+        _lane: LaneStart | None = None,
+    ) -> RunResult:
+        """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
+
+        A request with a `request_key` that the same actor used before for this pack is the session that it began. That
+        session is continued, unless it is over, waits for a person, was paused by one, or another process carries it; so
+        it is safe to send a request again that may not have arrived. `shadow` only rehearses: the plan is reviewed, nothing is
+        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
+        language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
+        a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
+        run owns the nested one too. `traceparent` is the W3C header of
+        the caller: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
+        any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
+        """
+        demand_life(ttl_ms)
+        request, plan = as_request(request), None if plan is None else as_plan(plan)
+        above = () if parent is None else nesting.owners_above(parent)
+        asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()
+        owner = self.known(messages.nameable(asker))
+        sessions.demand_development(self.pack, owner, is_dev=dev)
+        caller = traceparent or ("" if parent is None else parent.traceparent)
+        asking_span = str(read_traceparent(caller)) if caller else ""
+        body = sessions.body_of(request, plan)
+        # A rehearsal claims no key: the run itself can still be sent with it.
+        claims = () if shadow else sessions.claims_of(request, self.pack, owner)
+        if claims and (known := await self._submitted(request, body, owner, planner)) is not None:
+            return known
+        clock = AnchoredClock(self._clock)
+        now = clock.now()
+        session = f"ses_{self._options.ids()}"
+        async with AsyncExitStack() as owed:
+            place = ALONE
+            if parent is not None:
+                budget = self.pack.budget if _lane is None else _lane.budget
+                place = await nesting.reserve(self.journal, self.tenant, parent, session, budget)
+                owed.push_async_callback(self._give_back, place, session)
+            ctx = self._frame(now, owner, safety_mode, place)
+            if _lane is not None:
+                ctx = _lane.frame(ctx)
+            shelf = await self._shelf(request, now)
+            # A planner of the caller's own might change the context that it is handed.
+            is_shared = planner is None or isinstance(planner, str)
+            config = sessions.setting_of(self.pack, ctx, request, snapshot, shelf, is_shared=is_shared)
+            if not shadow:
+                sessions.demand_extras(config)
+            frozen = sessions.freeze(self.pack, config.compiled.snapshot, shelf)
+            proposing = None if plan is not None else self._planner(planner, request.intent, models)
+            if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
+                await proposing.propose(config, ())  # a request that cannot be planned starts no session
+            asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
+            open_all(asking)  # nor does one whose models cannot be asked
+            planning = Planning(proposing, plan, limit_for=_limits(self.pack, config))
+            started = sessions.started(
+                self.pack,
+                config,
+                request,
+                session,
+                now,
+                planner="" if proposing is None else proposing.name,
+                models=names_of(asking),
+                is_fallible=planning.is_fallible,
+                is_stepwise=planning.is_stepwise,
+                ttl_ms=ttl_ms,
+                is_shadow=shadow,
+                body=body,
+                place=place,
+                parent_owners=above,
+                frozen=frozen,
+                traceparent=asking_span,
+                is_dev=dev,
+                folder=folder,
+                lane=None if _lane is None else _lane.recorded,
+            )
+            if shelf.snapshot:
+                await self._pin(session, "", shelf.snapshot)
+                owed.push_async_callback(self._unpin, session, shelf.snapshot)
+            tenure = self._leases.begin(session)
+            driver = self._driver(self.pack, config, State(), tenure, planning, clock)
+            driver.begin(started, claims=claims, blobs=sessions.kept_blobs(self.pack, frozen))
+            if (given := planning.known_plan(driver.state, now)) is not None:
+                # In one append with the start: only the caller knows it, so a session without it could not go on.
+                driver.record(c.Propose(), given)
+            return await self._carry_new(driver, owed, request, body, owner)
+        raise AssertionError  # nothing that is owed swallows an exception
+
+    async def _carry_new(
+        self, driver: Driver, owed: AsyncExitStack, request: Request, body: str, owner: Actor
+    ) -> RunResult:
+        """Carry a session that is not in the journal yet; what is owed stays so only if it surely never came there."""
+        is_absent = False
+        try:
+            return await self._carry(driver)
+        except JournalError as error:
+            is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
+            known = (
+                await self._submitted(request, body, owner)
+                if is_absent and isinstance(error, ClaimHeld)
+                else None
+            )
+            if known is None:
+                raise
+            return known  # the same request was sent twice at the same moment
+        finally:
+            if not is_absent:
+                owed.pop_all()
+
+    async def invoke(
+        self, envelope: InvokeRequest | Fields, *, plan: Plan | Fields | None = None
+    ) -> RunResult:
+        """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
+
+        Raises `UsageError` for another tenant's envelope, and for a long-running one with less time.
+        """
+        envelope = as_envelope(envelope)
+        duration = envelope.runtime.max_session_duration_ms
+        if envelope.tenant != self.tenant:
+            raise UsageError(
+                f"this runtime serves the tenant {self.tenant}, not {envelope.tenant}",
+                code="wrong_tenant",
+                remedy="send it to the runtime of that tenant",
+            )
+        if envelope.mode == "long_running" and duration < LONG_MS:
+            raise UsageError(
+                f"a long-running session lives for at least {LONG_MS:,} ms, not {duration:,}",
+                code="too_short",
+                remedy="raise runtime.max_session_duration_ms, or ask for mode inline",
+            )
+        return await self.run(envelope.request, plan=plan, actor=envelope.actor, ttl_ms=duration)
+
+    def _planner(
+        self, given: AnyPlanner | PlannerName | None, intent: str, models: Sequence[str]
+    ) -> AnyPlanner:
+        """The planner that was handed in, or the pack's own by its name."""
+        if given is None or isinstance(given, str):
+            return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
+        return given
+
+    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
+        """The frame of a new run, with its share of the iterations where it stands among others."""
+        ctx = self.pack.run_context(
+            run_id=f"run_{self._options.ids()}",
+            trace_id=f"trace_{self._options.ids()}",
+            tenant=self.tenant,
+            actor=actor,
+            safety_mode=safety_mode,
+            started_at=moment(now),
+        )
+        if place.max_iterations is None:
+            return ctx
+        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth})
+
+    async def _give_back(self, place: Place, session: str) -> None:
+        """Give back the iterations of a run that was never begun."""
+        with suppress(JournalError):  # the reason of the refusal must be reported
+            await nesting.give_back(self.journal, self.tenant, place, session)
+
+    async def _carry(self, driver: Driver) -> RunResult:
+        state = await self._pool.carry(driver)
+        self._subscription.publish_release(state, driver.ledger.log)
+        if state.is_over:
+            await self._unpin(str(state.start.session), str(state.start.library))
+        if state.start.root:
+            await nesting.settle(self.journal, self.tenant, state)
+        return await self._result(state, driver.run.record)
+
+    async def _shelf(self, request: Request, now: int) -> Shelf:
+        """What of the library a run begins with."""
+        if self._library is None:
+            return NO_SHELF
+        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), request, now)
+
+    async def _pin(self, session: str, before: str, after: str) -> None:
+        """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
+        if self._library is None or before == after:
+            return
+        if after:
+            await self._library.store.pin(self.tenant, after, session)
+        if before:
+            await self._library.store.unpin(self.tenant, before, session)
+
+    async def _unpin(self, session: str, pinned: str) -> None:
+        """Give up the snapshot that a session was pinned to, if there is one."""
+        with suppress(
+            StoreError
+        ):  # the run has ended or never began; a pin that stays costs room, and nothing else
+            await self._pin(session, pinned, "")
+
+    async def _submitted(
+        self,
+        request: Request,
+        body: str,
+        owner: Actor,
+        planner: AnyPlanner | PlannerName | None = None,
+    ) -> RunResult | None:
+        """Return the session that this request began, continued if it can be; None if there is none."""
+        session = await sessions.find_session(self.journal, self.tenant, request, self.pack, owner)
+        if session is None:
+            return None
+        state = await self.state(session)
+        sessions.demand_same(request, state, body)
+        if not await self._can_continue(session, state):
+            return await self._result(state)
+        try:
+            return await self._resume(session, None if isinstance(planner, str) else planner, held=_refuse)
+        except (UsageError, LeaseHeld):  # another process has it, or it needs another pack or planner
+            return await self._result(await self.state(session))
+
+    async def _can_continue(self, session: str, state: State) -> bool:
+        """Whether a session goes on without an answer or a decision by a person."""
+        if state.is_over or state.paused_by or session in self._pool:
+            return False
+        return not state.gates or bool(await inbox.unread(self.journal, self.tenant, state))
+
+    # --- continuing ---
+
+    async def _carry_unwatched(self, session_id: str) -> RunResult:
+        """Take a session over for the watchdog, which does not wait for a lease that is held."""
+        return await self._resume(session_id, held=_refuse)
+
+    async def resume(
+        self,
+        session_id: str,
+        *,
+        planner: AnyPlanner | None = None,
+        extend: dict[str, int] | None = None,
+        actor: Actor | None = None,
+    ) -> RunResult:
+        """Carry on a session that was paused, waits no longer, or whose process has died.
+
+        A session that was started with a planner of its own needs that planner again to re-plan. `extend` adds to its
+        budget first.
+
+        A session whose rules have since been found to let effects through without their approval does not go on under
+        them: it adopts the current rules, its plan is reviewed again, and its approvals are asked for again.
+        """
+        if session_id in self._pool:
+            raise UsageError(
+                f"session {session_id} is being carried on here already",
+                code="session_busy",
+                remedy="wait for the run that has it",
+            )
+        if extend is not None:
+            await self.extend(session_id, extend, actor=actor or anonymous())
+        return await self._resume(session_id, planner, held=self._options.held)
+
+    async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
+        restored = await restore(self.journal, self.tenant, session_id)
+        if restored.state.is_over:
+            return await self._result(restored.state)
+        pack, config = await self._pinned(restored.state)
+        if not is_outdated(config.ctx.behaviour):
+            return await self._carry_on(pack, config, restored, planner, held=held)
+        shelf = await sessions.shelf_of(self.journal, restored.state)
+        ctx, request = sessions.frame_of(restored.state)
+        snapshot = config.compiled.snapshot or None
+        current = sessions.setting_of(pack, sessions.under_current_rules(ctx), request, snapshot, shelf)
+        return await self._carry_on(pack, current, restored, planner, held=held, moved=_Move(shelf=shelf))
+
+    async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
+        """Move a session to this pack, its newest snapshot and the rules of this version, and carry it on: its plan is
+        reviewed again, and nothing that was approved before counts. One that is ending ends with the tools of this pack."""
+        restored = await restore(self.journal, self.tenant, session_id)
+        if restored.state.is_over:
+            raise UsageError(
+                f"session {session_id} is over: it is {restored.state.status}",
+                code="session_over",
+                remedy="start another run",
+            )
+        sessions.demand_movable(self.pack, restored.state)
+        ctx, request = sessions.frame_of(restored.state)
+        shelf = await self._shelf(request, self._clock.now())
+        config = sessions.setting_of(self.pack, sessions.under_current_rules(ctx), request, None, shelf)
+        sessions.demand_moved(self.pack, config, restored.state)
+        return await self._carry_on(
+            self.pack,
+            config,
+            restored,
+            planner,
+            held=self._options.held,
+            moved=_Move(by=storable(as_actor(actor).id), shelf=shelf),
+        )
+
+    async def _carry_on(
+        self,
+        pack: Pack,
+        config: RunConfig,
+        restored: Restored,
+        planner: AnyPlanner | None,
+        *,
+        held: Held,
+        moved: _Move | None = None,
+    ) -> RunResult:
+        session = str(restored.state.start.session)
+        if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
+            sessions.demand_extras(config)
+        tenure = await self._leases.wait_for(session, held)
+        if tenure is None:
+            return await self._result(await self.state(session))
+        try:
+            driver = await self._taken_over(pack, config, tenure, planner, restored)
+        except BaseException:
+            await self.journal.release(tenure.lease)
+            raise
+        if driver.state.is_over:
+            await self.journal.release(tenure.lease)
+            return await self._result(driver.state)
+        if moved is not None:
+            frozen = sessions.freeze(pack, config.compiled.snapshot, moved.shelf)
+            await self._pin(session, driver.state.start.library, config.library_snapshot)
+            event = sessions.migrated(pack, config, driver.state, moved.by, frozen)
+            driver.begin(event, blobs=sessions.kept_blobs(pack, frozen))
+        driver.control.check_inbox()
+        return await self._carry(driver)
+
+    async def _taken_over(
+        self,
+        pack: Pack,
+        config: RunConfig,
+        tenure: Tenure,
+        planner: AnyPlanner | None,
+        known: Restored,
+    ) -> Driver:
+        """A driver for the session of a lease, where it stands now."""
+        lease = tenure.lease
+        await demand_history(self.journal, self.tenant, lease.stream)
+        restored = await restore(self.journal, self.tenant, lease.stream, known=known)
+        state = restored.state
+        clock = AnchoredClock(self._clock, earliest=state.at)
+        is_callers = state.plan_origin == "caller" and bool(state.plan)
+        proposing = (
+            None if is_callers else sessions.planner_of(state, planner, self._usual(pack, config, state))
+        )
+        if isinstance(proposing, Inquirer) and Phase.PLAN in (state.phase, state.halted_from):
+            open_all(proposing.models)
+        given = read_plan(state.plan) if is_callers else None
+        planning = Planning(proposing, given, limit_for=_limits(pack, config))
+        driver = self._driver(pack, config, state, tenure, planning, clock, tail_bytes=restored.tail_bytes)
+        await driver.values.load_for(driver.state)
+        if not state.is_over:
+            now = driver.now()
+            # What was said before is heard before: resuming what was handed to a person would close their gate.
+            unread = await inbox.unread(self.journal, self.tenant, state)
+            for event, _ in inbox.receive_all(state, unread, now, outside=True):
+                driver.begin(event)
+            people = self._roster.people
+            driver.record(
+                c.Resume(
+                    owner=lease.owner,
+                    epoch=lease.epoch,
+                    people=None if people == state.start.people else people,
+                ),
+                Now(at=now),
+            )
+        return driver
+
+    def _usual(self, pack: Pack, config: RunConfig, state: State) -> AnyPlanner:
+        """The planner by its name that a session was started with, or that it would be started with now."""
+        started = str(state.start.planner or "")
+        intent = config.compiled.request.intent if config.compiled.request else ""
+        if started not in PLANNER_NAMES:
+            return choose_planner(pack, intent, named=self._models)
+        models = tuple(map(str, state.start.models or ()))
+        return choose_planner(
+            pack, intent, started, named=self._models, models=models if started == MODEL else ()
+        )
+
+    async def _pinned(self, state: State) -> tuple[Pack, RunConfig]:
+        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
+
+        A pack that lets sessions go on pinned gives them the evidence that they have kept.
+        """
+        pack = self._packs.get(state.start.pack_hash, self.pack)
+        sessions.demand_pack(pack, state)
+        if pack.session.resume == "pinned" and pack.hash == state.start.pack_hash:
+            pack = await sessions.thawed(self.journal, pack, state)
+        ctx, request = sessions.frame_of(state)
+        shelf = await sessions.shelf_of(self.journal, state)
+        config = sessions.setting_of(pack, ctx, request, sessions.snapshot_of(pack, state), shelf)
+        sessions.demand_pins(pack, state, config)
+        return pack, config
+
+    def _driver(
+        self,
+        pack: Pack,
+        config: RunConfig,
+        state: State,
+        tenure: Tenure,
+        planning: Planning,
+        clock: AnchoredClock,
+        *,
+        tail_bytes: int = 0,
+    ) -> Driver:
+        services = Services(
+            journal=self.journal,
+            clock=clock,
+            gateway=self._gateway,
+            breakers=self._breakers,
+            tools=self._lines.bind(pack.tools) if pack is not self.pack else self._tools,
+            lines=self._lines,
+            planning=planning,
+            draw=self._options.draw,
+            stops=self._stops,
+            critics=self._critics or self._models.named(pack, pack.models.critic),
+            repairers=self._repairers or self._models.named(pack, pack.models.repair),
+            library=self._library,
+            objection=self._roster.objection,
+            crash=self._options.crash,
+            subscription=self._subscription,
+            lanes=self._lanes if pack is self.pack else bind_lanes(pack, self, self._clock),
+            shared=self._shared,
+        )
+        return Driver(services, config, state, tenure, tail_bytes=tail_bytes)
+
+    # --- judging again ---
+
+    async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
+        """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written.
+
+        `agents` are the Engines of runs that an agent decided in: critics that are pure are asked again.
+        """
+        recording = await load_run(self.journal, self.tenant, run_id)
+        rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
+        return replay_recording(recording, rules)
+
+    # --- lanes ---
+
+    @cached_property
+    def _lanes(self) -> Mapping[str, Tool]:
+        """The lanes of the pack, with the code that runs them."""
+        return bind_lanes(self.pack, self, self._clock)
+
+    def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
+        """Return what a lane of a session that this process carries is started with."""
+        driver = self._pool.get(context.session_id)
+        if driver is None:
+            raise UsageError(
+                f"session {context.session_id} is not carried by this process",
+                code="session_elsewhere",
+                remedy="resume it here",
+            )
+        if driver.state.start.pack_hash != self.pack.hash:
+            raise UsageError(
+                f"session {context.session_id} is pinned to {driver.state.start.pack}, and lanes run in {self.pack.ref}",
+                code="pack_version_mismatch",
+                remedy="move it to this pack: tercet sessions migrate",
+            )
+        config = driver.run.config
+        return LaneStart(
+            lane=lane,
+            tools=tuple(name for name in lane.tools if name in config.surface),
+            budget=budget_of_lane(lane, self.pack.budget, left_ms),
+            safety_mode=config.ctx.safety_mode,
+            snapshot=config.compiled.snapshot or None,
+            parent=context,
+        )
+
+    async def find_lane(self, request: Request, owner: Actor) -> str | None:
+        """Return the session that was started for the request of a lane; None if there is none."""
+        return await sessions.find_session(self.journal, self.tenant, request, self.pack, self.known(owner))
+
+    async def start_lane(self, request: Request, start: LaneStart) -> None:
+        """Start the session of a lane and carry it as far as it goes."""
+        driver = self._pool.get(start.parent.session_id)
+        await self.run(
+            request,
+            safety_mode=start.safety_mode,
+            snapshot=start.snapshot,
+            parent=start.parent,
+            dev=driver is not None and driver.state.start.dev,
+            _lane=start,
+        )
+
+    async def carry_lane(self, session: str) -> None:
+        """Carry the session of a lane on as far as it goes, once no other process has it."""
+        if session in self._pool:
+            async for _ in self.watch(session):
+                pass
+        else:
+            await self._resume(session, held=self._options.held)
+
+    def is_stopping(self, session: str) -> bool:
+        """Whether the process, or an operator, lets a session come to a halt."""
+        driver = self._pool.get(session)
+        return driver is None or driver.control.halt is not None or self._stops.stopped("") is not None
