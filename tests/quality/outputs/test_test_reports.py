@@ -74,6 +74,7 @@ def test_a_report_of_pytest_is_read(report: bytes) -> None:
     assert pass_rate(result) == 0.333333
 
 
+@pytest.mark.slow
 @pytest.mark.req("R44")
 def test_a_trace_of_pytest_says_where_and_on_what(report: bytes) -> None:
     """The failing function is the innermost one, and its arguments are values again."""
