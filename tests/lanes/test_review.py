@@ -26,7 +26,8 @@ def review(workshop: Workshop, *steps: Any, **pack: Any) -> dict[str, Any]:
 
     async def main() -> dict[str, Any]:
         async with workshop.runtime(pack_with_lanes(workshop, **pack)) as runtime:
-            return (await runtime.run(ASK, plan=plan(*steps), actor=ADA)).verdict
+            result = await runtime.run(ASK, plan=plan(*steps), actor=ADA)
+            return (await runtime.state(result.session_id)).verdict
 
     return workshop.run(main())
 

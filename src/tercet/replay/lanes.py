@@ -12,8 +12,9 @@ from tercet.core.fold.apply import fold_event
 from tercet.core.fold.base import IllegalEvent
 from tercet.core.lanes import dump_envelope, envelope_of, lane_results
 from tercet.core.state import State
+from tercet.replay.comparison import brief
 from tercet.replay.recording import Recording
-from tercet.view.replay import Difference, ReplayReport, brief
+from tercet.view.replay import Difference, ReplayReport
 
 _TOLD = ("lane", "status", "verdict", "outputs", "proposals", "used", "evidence_refs")
 """What an envelope says that follows from the events of the lane."""
