@@ -11,7 +11,7 @@ from tercet.core import events as e
 from tercet.core.state import StepState
 from tercet.replay.report.page import Attempt, Chip, Row, StepCard, Tone
 from tercet.replay.report.wording import BLOCK, Wording, joined, moment, took
-from tercet.view.events import describe
+from tercet.view.events import describe, lane_use
 from tercet.view.words import SKIPPED, STEPS, settlement
 
 
@@ -109,6 +109,8 @@ def _rows(step: Step, state: StepState, around: Services) -> Iterator[Row]:
         yield Row(label="stands on", text=say(ref), is_code=True)
     if step.optional:
         yield Row(label="optional", text="the run goes on without it")
+    if state.lane:
+        yield Row(label="lane", text=say(f"session {state.lane}, {lane_use(state)}"))
     if state.key:
         yield Row(label="key", text=say(state.key, 100), is_code=True)
 
