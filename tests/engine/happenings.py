@@ -396,7 +396,11 @@ def _unknown(state: State, name: str, step: StepState, at: int) -> Iterator[e.Ev
 def _ends(name: str, step: StepState, at: int) -> Iterator[e.Event]:
     used: dict[str, Any] = {"attempt": step.attempt, "tokens": step.tokens, "cost": step.cost}
     if step.is_lane:
-        told: dict[str, Any] = {"lane": "ses_2", "lane_calls": 1, "proposals": ({"id": "b", "tool": "do.it"},)}
+        told: dict[str, Any] = {
+            "lane": "ses_2",
+            "lane_calls": 1,
+            "proposals": ({"id": "b", "tool": "do.it"},),
+        }
         yield e.Complete(at=at, step=name, value={"status": "completed"}, **used, **told)
     yield e.Complete(at=at, step=name, value={"n": name}, **used)
     yield e.Complete(at=at, step=name, blob="sha256:2", carries=("n",), **used)
