@@ -48,7 +48,12 @@ TTL_MS = 500
 
 
 def started(
-    at: int = 1_000, *, on_failure: OnFailure = "ask", shadow: bool = False, stepwise: bool = False
+    at: int = 1_000,
+    *,
+    on_failure: OnFailure = "ask",
+    shadow: bool = False,
+    stepwise: bool = False,
+    is_lane: bool = False,
 ) -> e.SessionStarted:
     """The first event of a session; an agent that decides turn by turn may fail."""
     return e.SessionStarted(
@@ -56,6 +61,7 @@ def started(
         request={"intent": "work"}, decision="work", safety_mode="local_write", budget={}, pack="p@1.0.0",
         pack_hash="sha256:0", snapshot="", context="sha256:1", expires=at + 2_000, on_failure=on_failure,
         shadow=shadow, fallible=stepwise, stepwise=stepwise,
+        lane={"name": "research", "parent": "ses_0", "step": "s", "tools": []} if is_lane else {},
     )  # fmt: skip
 
 
@@ -110,7 +116,8 @@ def possible(state: State, at: int) -> list[e.Event]:
     if state.phase not in (Phase.COMMIT, Phase.FAIL):
         found += _from_outside(state, at)
     is_busy = bool(state.in_flight) or state.asking is not None
-    if state.phase not in (Phase.COMMIT, Phase.FAIL, Phase.HALT) and not is_busy:
+    ending = (Phase.COMMIT, Phase.FAIL) if state.start.lane else (Phase.COMMIT, Phase.FAIL, Phase.HALT)
+    if state.phase not in ending and not is_busy:
         found.append(e.GivenUp(at=at, reason="iteration_budget_exceeded", iterations=50))
     return found
 
@@ -310,6 +317,11 @@ def _halts(state: State, at: int) -> Iterator[e.Event]:
 
 
 def _acts(state: State, at: int) -> Iterator[e.Event]:
+    for name in state.lane_proposals:
+        more = {"id": f"{name}.p{len(state.steps)}", "tool": "do.it", "depends_on": [name]}
+        plan = {**state.plan, "steps": [*state.plan["steps"], more]}
+        yield e.ProposalsReviewed(at=at, step=name, hash="sha256:3", verdict={"outcome": "ok"}, plan=plan)
+        yield e.ProposalsReviewed(at=at, step=name, hash="sha256:3", verdict={"outcome": "reject"})
     for name, each in state.steps.items():
         yield from _of_step(state, name, each, at)
     yield from _answers(state, at)
@@ -362,6 +374,9 @@ def _ready(state: State, name: str, step: StepState, at: int) -> Iterator[e.Even
     if compensated_step(name):
         return
     yield intent(name, step, at, tool="", call="", tokens=0, cost=0)
+    if state.start.lane:  # a lane may start others
+        yield intent(name, step, at, tool="lane.research", lane_calls=2)
+        yield e.StepProposed(at=at, step=name, proposal={"id": name, "tool": "do.it"})
     yield e.StepSkipped(at=at, step=name, reason="condition_false")
     yield from (_opened(state, name, "approval", at, needs) for needs in NEEDS)
     if not step.is_added:
@@ -380,6 +395,13 @@ def _unknown(state: State, name: str, step: StepState, at: int) -> Iterator[e.Ev
 
 def _ends(name: str, step: StepState, at: int) -> Iterator[e.Event]:
     used: dict[str, Any] = {"attempt": step.attempt, "tokens": step.tokens, "cost": step.cost}
+    if step.is_lane:
+        told: dict[str, Any] = {
+            "lane": "ses_2",
+            "lane_calls": 1,
+            "proposals": ({"id": "b", "tool": "do.it"},),
+        }
+        yield e.Complete(at=at, step=name, value={"status": "completed"}, **used, **told)
     yield e.Complete(at=at, step=name, value={"n": name}, **used)
     yield e.Complete(at=at, step=name, blob="sha256:2", carries=("n",), **used)
     yield e.Complete(at=at, step=name, error="against its schema", **used)
@@ -515,6 +537,10 @@ ANYTHING: st.SearchStrategy[e.Event] = st.one_of(
     st.builds(e.RepeatsChecked, at=_TIMES, step=_STEPS, key=_WORDS),
     st.builds(e.StepRefused, at=_TIMES, step=_STEPS, code=_WORDS, reason=_WORDS),
     st.builds(e.StepSkipped, at=_TIMES, step=_STEPS, reason=st.sampled_from(["condition_false", "optional_failed"])),
+    st.builds(e.StepProposed, at=_TIMES, step=_STEPS, proposal=st.just({"id": "a"})),
+    st.builds(
+        e.ProposalsReviewed, at=_TIMES, step=_STEPS, hash=_WORDS, verdict=st.dictionaries(st.just("outcome"), _WORDS)
+    ),
     st.builds(e.StepJudged, at=_TIMES, step=_STEPS, attempt=_NUMBERS, outcome=_WORDS),
     st.builds(e.LoopGuardTripped, at=_TIMES, step=_STEPS, reason=_WORDS, count=_NUMBERS),
     st.builds(e.RunReported, at=_TIMES, report=st.just({}), outcome=_WORDS),

@@ -85,6 +85,18 @@ def accepting() -> State:
     return fold([judged, produced, e.RunReported(at=1_000, report={}, outcome="accept")], state)
 
 
+def lane_at_work() -> State:
+    """A lane whose plan was reviewed."""
+    first = [
+        started(is_lane=True),
+        proposed(0),
+        e.Decomposed(at=1_000, steps=3),
+        e.EvidenceRetrieved(at=1_000),
+    ]
+    state = fold(first)
+    return fold_event(state, reviewed(state, "ok", 1_000))
+
+
 def reach() -> dict[Phase, list[State]]:
     """States in every phase, with calls in flight, gates open and effects being taken back, by many ways."""
     found: dict[Phase, dict[bytes, State]] = {phase: {} for phase in Phase}
@@ -93,6 +105,11 @@ def reach() -> dict[Phase, list[State]]:
         # Few ways by luck alone come to a delivery.
         start = accepting() if way % 10 == 0 else None
         for _, _, after in wander(draw, 60, start):
+            found[after.phase].setdefault(_shape(after), after)
+    # Lanes, by a draw of their own: they do what other runs do not.
+    draw = random.Random(8)  # noqa: S311 - no secret: the same ways every time
+    for _ in range(WAYS // 5):
+        for _, _, after in wander(draw, 60, lane_at_work()):
             found[after.phase].setdefault(_shape(after), after)
     # One step further from everywhere, so that it is no matter of luck whether a rare event was met in a rare phase.
     for state in [state for states in found.values() for state in states.values() if not state.is_over]:
@@ -113,6 +130,8 @@ def _shape(state: State) -> bytes:
             state.accepted is not None and bool(state.frontier),
             state.accepted is not None,
             state.is_stepwise,
+            bool(state.start.lane),
+            bool(state.lane_proposals),
             state.start.shadow,
             state.is_turn_open,
             state.asking is not None,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.workshop import ADA, Death, Workshop, events
+from tercet.contracts.errors import UsageError
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.packs.pack import Pack
@@ -132,3 +133,27 @@ def test_a_parent_that_dies_and_goes_on_meets_the_same_lanes(
             assert used <= 8
 
     workshop.run(main())
+
+
+@pytest.mark.req("R268")
+def test_nobody_gives_a_lane_more_than_was_reserved(workshop: Workshop) -> None:
+    """An operator extends the run that started it; otherwise the lane would spend what its parent does not have."""
+    refused: list[str] = []
+
+    async def ask_for_more(context: ToolContext, params: dict[str, Any]) -> Any:
+        try:
+            await runtimes[0].extend(context.session_id, {"tool_calls": 5}, actor=ADA)
+        except UsageError as error:
+            refused.append(error.code)
+        return {"price": len(params["supplier"])}
+
+    runtimes: list[Runtime] = []
+    workshop.tool("look.up", ask_for_more, mode="read_only")
+
+    async def main() -> None:
+        async with workshop.runtime(pack_with_lanes(workshop)) as runtime:
+            runtimes.append(runtime)
+            assert (await runtime.run(ASK, plan=plan(lane_step("s")), actor=ADA)).status == "completed"
+
+    workshop.run(main())
+    assert refused == ["lane_budget"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.workshop import Workshop, events, names
+from engine.workshop import ADA, Workshop, events, names
+from tercet.context import compile as compile_context
 from tercet.contracts.lane import LaneEnvelope
+from tercet.packs.checking import check
 from tercet.tools import ToolContext
 
-from .rooms import ASK, children, lane_step, pack_with_lanes, plan
+from .rooms import ASK, children, lane_step, pack_with_lanes, plan, step
 
 
 async def look_up(_: ToolContext, params: dict[str, Any]) -> Any:
@@ -41,3 +43,27 @@ def test_a_lane_runs_in_a_session_of_its_own(workshop: Workshop, url: str) -> No
 
     workshop.run(main())
     assert len(workshop.calls) == 1
+
+
+def test_every_planner_may_use_lanes(workshop: Workshop) -> None:
+    """A lane is offered like a tool: a step of kind tool may call it, a method may, and a model is shown it."""
+    workshop.tool("look.up", look_up, mode="read_only")
+    lane = {"tool": "lane.research", "params": {"supplier": {"$from": "request#/supplier"}}}
+    library = {
+        "tasks": [{"name": "find"}, {"name": "ask", **lane}],
+        "methods": [{"name": "by_lane", "task": "find", "subtasks": [{"task": "ask"}]}],
+        "goals": [{"intent": "work", "task": "find"}],
+    }
+    pack = pack_with_lanes(workshop, library=library)
+    assert not [each for each in check(pack) if each.severity == "error"]
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            for given in (plan(step("s", **lane)), None):
+                result = await runtime.run(ASK, plan=given, actor=ADA)
+                assert result.status == "completed", result
+        assert len(workshop.calls) == 2
+        compiled = compile_context(pack, ASK, pack.run_context())
+        assert "lane.research" in compiled.offered
+
+    workshop.run(main())

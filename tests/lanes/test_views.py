@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from engine.workshop import ADA, Workshop, events
 from observe.conftest import receiver
 from observe.receiver import Receiver
+from tercet.cli.main import app
 from tercet.core import events as e
 from tercet.observe import Sampling, Telemetry, TelemetrySettings
 from tercet.tools import ToolContext
@@ -18,6 +22,7 @@ from .rooms import ASK, children, lane_step, pack_with_lanes, plan
 
 __all__ = ["receiver"]
 
+SUPPLIERS = Path(__file__).parents[2] / "examples" / "suppliers"
 ALL = TelemetrySettings(otlp=True, sampling=Sampling(1.0), flush_ms=20_000)
 
 
@@ -72,3 +77,39 @@ def test_events_of_lanes_are_told_in_words(workshop: Workshop) -> None:
     proposed = describe(e.StepProposed(at=1, step="b", proposal={"id": "b", "tool": "buy.it"}))
     assert proposed is not None
     assert proposed.text == "proposed to the run that started the lane: buy.it"
+
+
+def test_people_see_which_session_a_lane_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal tells the parent's story alone; `sessions show`, its JSON and the report name the session of each lane
+    and what it used, and a lane says who started it."""
+    monkeypatch.setenv("TERCET_JOURNAL", f"sqlite:///{tmp_path}/tercet.db")
+    monkeypatch.setenv("TERCET_SUPPLIERS_DB", str(tmp_path / "orders.db"))
+    asked = {"item": "desk", "suppliers": ["Birch and Sons", "Calder Works", "Pinewood Trading"]}
+
+    def tercet(*words: str) -> str:
+        return CliRunner().invoke(app, list(words)).stdout
+
+    told = tercet("run", str(SUPPLIERS), "--intent", "suppliers.buy", "--input", json.dumps(asked))
+    assert "catalogue.find_offer" not in told, "lanes tell their own story"
+    rows = json.loads(tercet("sessions", "list", "--json"))["sessions"]
+    (parent,) = [row["session_id"] for row in rows if row["status"] == "awaiting_gate"]
+    lanes = {row["session_id"] for row in rows} - {parent}
+    shown = json.loads(tercet("sessions", "show", parent, "--json"))
+    steps = {each["id"]: each for each in shown["steps"]}
+    assert {steps[name]["lane"]["session_id"] for name in ("first", "second", "third")} == lanes
+    assert steps["first"]["lane"]["used"]["tool_calls"] == 2
+    assert "lane" not in steps["best"]
+    page = tercet("sessions", "show", parent)
+    assert all(f"lane {each}, 2 calls" in page for each in lanes)
+    inner = tercet("sessions", "show", steps["first"]["lane"]["session_id"])
+    assert f"research, started by step first of {parent}" in inner
+    file = tmp_path / "report.html"
+    tercet("report", parent, "--out", str(file))
+    assert all(f"session {each}, 2 calls" in file.read_text(encoding="utf-8") for each in lanes)
+    told = json.loads(tercet("stats", "--json"))["figures"]
+    assert (told["lanes"], told["lane_success_rate"], told["parent_replan_rate"]) == (
+        {"completed": 3},
+        1.0,
+        0.0,
+    )
+    assert "lane.research" in tercet("context", str(SUPPLIERS), "--intent", "suppliers.buy")

@@ -202,6 +202,7 @@ def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: 
             return copy_fields(e.SessionCancelled, said, reason=said.note, **said_by)
         case Extend():
             demand_extension(said.more)
+            _demand_own_budget(said, state)
             return copy_fields(e.BudgetExtended, said, **said_by)
 
 
@@ -254,6 +255,16 @@ def _demand_open(said: Message, state: State) -> None:
             f"session {said.session} is ending already: {state.reason}".rstrip(": "),
             code="session_ending",
             remedy=f"tercet sessions resume {said.session} brings it to its end",
+        )
+
+
+def _demand_own_budget(said: Extend, state: State) -> None:
+    """A lane has what its parent has reserved for it: more would be paid by nobody."""
+    if state.start.lane:
+        raise UsageError(
+            f"session {said.session} is a lane, and has the budget that was reserved for it",
+            code="lane_budget",
+            remedy=f"extend the run that started it: {state.start.lane['parent']}",
         )
 
 

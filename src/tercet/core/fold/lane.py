@@ -5,6 +5,7 @@ Each function folds the event of its name.
 
 from __future__ import annotations
 
+import msgspec
 from pydantic import ValidationError
 
 from tercet.contracts.errors import PlanError
@@ -44,17 +45,31 @@ def proposals_reviewed(state: State, event: e.ProposalsReviewed) -> Changes:
     known = len(state.plan.get("steps", ()))
     is_longer = event.plan.get("steps", [])[:known] == state.plan.get("steps")
     demand(state, event, is_met=is_longer, why="it changes steps that were there before")
-    steps = {**state.steps, **_added(state, plan, known)}
+    steps = {**_waiting(state, plan, known), **_added(state, plan, known)}
     return {
         "plan": event.plan,
         "plan_hash": event.hash,
         "verdict": event.verdict,
         "steps": steps,
         "after": {ids[at]: tuple(ids[s] for s in after) for at, after in enumerate(plan.graph.successors)},
-        "frontier": (*state.frontier, *(name for name in ids[known:] if not steps[name].unmet)),
+        "frontier": (
+            *(name for name in state.frontier if steps[name].status != "pending" or not steps[name].unmet),
+            *(name for name in ids[known:] if not steps[name].unmet),
+        ),
         "needed": state.needed | plan.referenced | plan.referenced_by_compensations,
         "lane_proposals": left,
     }
+
+
+def _waiting(state: State, plan: Plan, known: int) -> dict[str, StepState]:
+    """The steps of the plan before. Those that deliver its outputs wait for what a lane proposed as well."""
+    steps = dict(state.steps)
+    for index in plan.graph.takers:
+        more = sum(place >= known for place in plan.graph.predecessors[index])
+        if index < known and more:
+            name = plan.steps[index].id
+            steps[name] = msgspec.structs.replace(steps[name], unmet=steps[name].unmet + more)
+    return steps
 
 
 def _added(state: State, plan: Plan, known: int) -> dict[str, StepState]:

@@ -152,6 +152,8 @@ def session_paused(state: State, event: e.SessionPaused) -> State:
 
 def given_up(state: State, event: e.GivenUp) -> State:
     demand(state, event, is_met=not state.in_flight, why="a call is in flight")
+    is_asking = state.phase is P.HALT and not state.start.lane
+    demand(state, event, is_met=not is_asking, why="only a lane ends where a person would be asked")
     return ending(restored(state, event.restored), "failed", event.reason)
 
 
