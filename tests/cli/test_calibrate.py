@@ -88,8 +88,16 @@ def test_outcomes_come_from_stdin_too(tercet: Tercet, tmp_path: Path) -> None:
             "5 outcomes are too few",
         ),
         ("nonsense\n", "outcomes_invalid", "line 1 is not a valid outcome"),
-        ('\n{"features": {"luck": 1}, "is_correct": true}\n', "outcomes_invalid", "line 2 is not a valid outcome"),
-        ('{"features": {"verify": NaN}, "is_correct": true}\n', "outcomes_invalid", "line 1 is not a valid outcome"),
+        (
+            '\n{"features": {"luck": 1}, "is_correct": true}\n',
+            "outcomes_invalid",
+            "line 2 is not a valid outcome",
+        ),
+        (
+            '{"features": {"verify": NaN}, "is_correct": true}\n',
+            "outcomes_invalid",
+            "line 1 is not a valid outcome",
+        ),
     ],
 )
 def test_bad_outcomes_are_wrong_use(

@@ -72,6 +72,8 @@ class StepView:
     gates: tuple[str, ...]
     evidence: tuple[str, ...]
     is_optional: bool
+    lane: str
+    """The session of the lane that it ran, and what that used; empty for any other step."""
     key: str
     params: Any
     """The parameters of its last call; as planned, where it was never called."""
@@ -210,6 +212,7 @@ def _steps(run: RunData, period: PlanPeriod, plan: Plan, *, is_last: bool) -> It
             gates=tuple(step.gates or ()),
             evidence=tuple(step.evidence_refs),
             is_optional=step.optional,
+            lane=f"session {state.lane}, {lane_use(state)}" if state.lane else "",
             key=state.key,
             params=next((event.params for event in reversed(mine) if isinstance(event, e.Intent)), step.params),
             result=done.value if done and not done.blob else None,
