@@ -123,7 +123,9 @@ def test_the_generators_meet_every_rule() -> None:
 
     sample()
     missed = set(Code) - set(seen)
-    assert missed == {Code.TOOL_DEFINITION_CHANGED}  # it states a fact about the world: no plan alone has it
+    # The first states a fact about the world, which no plan alone has; for the others see tests/lanes/test_review.py.
+    of_lanes = {Code.LANE_NOT_ELIGIBLE, Code.FAN_OUT_EXCEEDED, Code.DEPTH_EXCEEDED}
+    assert missed == {Code.TOOL_DEFINITION_CHANGED, *of_lanes}
     assert seen[None] > 0.15 * sum(seen.values())
 
 
