@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tercet.contracts.budget import RunBudget
     from tercet.contracts.context import CompiledContext, RunContext
     from tercet.contracts.decision import DecisionSpec
     from tercet.contracts.errors import NotDone, TercetError
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
     from tercet.contracts.gate import Gate, HandOff
     from tercet.contracts.plan import Plan, Step
     from tercet.contracts.policy import Policy
-    from tercet.contracts.record import DecisionRecord
     from tercet.contracts.request import Actor, Request
+    from tercet.contracts.runs.budget import RunBudget
+    from tercet.contracts.runs.record import DecisionRecord
     from tercet.contracts.verdict import CriticReport, Verdict
     from tercet.critic.consolidate import consolidate
     from tercet.critic.pluggable.critic import Critic
@@ -47,7 +47,7 @@ _HOME = {
     "Critic": "tercet.critic.pluggable.critic",
     "CriticReport": "tercet.contracts.verdict",
     "CriticResult": "tercet.critic.pluggable.result",
-    "DecisionRecord": "tercet.contracts.record",
+    "DecisionRecord": "tercet.contracts.runs.record",
     "DecisionSpec": "tercet.contracts.decision",
     "Engine": "tercet.critics.engine",
     "EngineResult": "tercet.critics.result",
@@ -61,7 +61,7 @@ _HOME = {
     "Plan": "tercet.contracts.plan",
     "Policy": "tercet.contracts.policy",
     "Request": "tercet.contracts.request",
-    "RunBudget": "tercet.contracts.budget",
+    "RunBudget": "tercet.contracts.runs.budget",
     "RunContext": "tercet.contracts.context",
     "RunResult": "tercet.runtime",
     "Runtime": "tercet.runtime",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import Delivery
+from tercet.contracts.runs.record import Delivery
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.replay.replay import replay

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tercet.contracts.gate import Gate, HandOff
-from tercet.contracts.record import DecisionRecord
+from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.engine.lists import PendingGate
 from tercet.engine.result import RunResult

@@ -17,12 +17,12 @@ from tercet.cli.run.review import addressed
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, left_over
 from tercet.cli.text import ago, count, json_text, listed, printable, took
-from tercet.contracts import graph
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import LITERAL
 from tercet.contracts.request import SIMULATED
-from tercet.contracts.saga import RollbackResult
+from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.shape import as_object
+from tercet.contracts.steps import graph
+from tercet.contracts.values.references import LITERAL
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
 from tercet.core.plans import read_plan

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tercet.contracts.budget import LaneBudget
 from tercet.contracts.decision import RiskTier
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
-from tercet.contracts.plain import PlainObject
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.budget import LaneBudget
+from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.shape import TEN_YEARS_MS, Authored, JsonObject, Shape
+from tercet.contracts.values.plain import PlainObject
 
 LANE = "lane"
 """The adapter of every lane: a step calls `lane.<name>`."""

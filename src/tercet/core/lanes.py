@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts import references
 from tercet.contracts.errors import PlanError
 from tercet.contracts.lane import LaneEnvelope, LaneProposal, LaneUse
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import references
 from tercet.core import budget
 from tercet.core import events as e
 from tercet.core.config import ExecutionPlan, RunConfig

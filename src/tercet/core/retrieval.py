@@ -15,9 +15,9 @@ from tercet.contracts.documents import find_slots
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, RootCauseClass
+from tercet.contracts.outputs.repair import LoopBreak, LoopMemory
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, RootCauseClass
-from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan

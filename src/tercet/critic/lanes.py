@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.lane import Lane
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Code
 from tercet.critic.review import Refusals, Review
 

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import LimitError, NotDone, UsageError
 from tercet.contracts.lane import Lane, LaneFrame
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.shape import JsonObject
 from tercet.core.fold.base import EMERGENCY_STOP
 from tercet.core.lanes import TIMEOUT, dump_envelope, envelope_of

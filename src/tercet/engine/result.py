@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from tercet.contracts.gate import HandOff
-from tercet.contracts.record import DecisionRecord
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport, Verdict
 from tercet.core.state import State

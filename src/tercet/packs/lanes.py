@@ -8,11 +8,11 @@ from typing import Protocol
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.lane import LANE, Lane, envelope_schema
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import as_object
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.plain import PlainObject
 
 GRACE_MS = 5_000
 """How much longer than a lane may take its parent waits for it: a lane that has run out of time still has to end."""

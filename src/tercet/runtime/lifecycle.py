@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.contracts.session import (
+from tercet.contracts.runs.session import (
     ProgressEnvelope,
     SessionRules,
 )

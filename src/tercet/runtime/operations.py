@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import storable
-from tercet.contracts.record import DecisionRecord
 from tercet.contracts.request import Actor
-from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import (
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.session import (
     BackgroundSession,
     ProgressEnvelope,
 )
+from tercet.contracts.values.plain import storable
 from tercet.core import messages
 from tercet.core.messages import Message
 from tercet.core.state import State

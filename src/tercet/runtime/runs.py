@@ -13,14 +13,14 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.lane import Lane
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
-from tercet.contracts.session import (
+from tercet.contracts.runs.session import (
     RoleLimit,
     RoleName,
 )
-from tercet.contracts.trace_context import read_traceparent
+from tercet.contracts.runs.trace_context import read_traceparent
+from tercet.contracts.values.plain import storable
 from tercet.core import commands as c
 from tercet.core import messages
 from tercet.core.answers import Now

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tercet.contracts import pointer
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
 from tercet.core import events as e
 from tercet.core.approval import diagnosis_of
 from tercet.core.events.gate import GateKind

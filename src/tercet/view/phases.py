@@ -13,9 +13,9 @@ import msgspec
 
 from tercet.contracts.control import ControlPrediction
 from tercet.contracts.documents import TokenStatus
-from tercet.contracts.exit import Novelty
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.exit import Novelty
+from tercet.contracts.outputs.quality import (
     Consensus,
     CritiqueDiagnosis,
     Defect,
@@ -25,8 +25,8 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.repair import EscalationVerdict
-from tercet.contracts.rubric import EdgeOutcome
+from tercet.contracts.outputs.repair import EscalationVerdict
+from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
 from tercet.view.text import count, joined, score, some, spoken, took

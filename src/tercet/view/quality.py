@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tercet.contracts.control import ControlPrediction, OverCost
-from tercet.contracts.exit import BIAS, Confidence, ExitDecision
+from tercet.contracts.outputs.exit import BIAS, Confidence, ExitDecision
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
 from tercet.core.state import State

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.contracts.request import SIMULATED
-from tercet.contracts.saga import RollbackResult, RollbackStatus
-from tercet.contracts.scorecard import FLOORS
+from tercet.contracts.runs.saga import RollbackResult, RollbackStatus
+from tercet.contracts.runs.scorecard import FLOORS
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tercet.contracts.evidence import Citation, Evidence
-from tercet.contracts.saga import RollbackResult
+from tercet.contracts.runs.saga import RollbackResult
 from tercet.core import events as e
 from tercet.core.state import State
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias, assert_never
 
-from tercet.contracts.exit import Disposition, ExitDecision, FeatureName
 from tercet.contracts.mode import Trust
+from tercet.contracts.outputs.exit import Disposition, ExitDecision, FeatureName
+from tercet.contracts.outputs.repair import Escalation
 from tercet.contracts.plan import compensated_step
-from tercet.contracts.repair import Escalation
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind
 from tercet.core.events.plan import TurnAction

@@ -24,7 +24,7 @@ from tercet.contracts.control import (
     rounded,
 )
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import OutcomeRow
+from tercet.contracts.outputs.exit import OutcomeRow
 from tercet.engine.streams.experience import RECENT, Experience, recall
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack

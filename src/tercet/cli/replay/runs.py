@@ -13,7 +13,7 @@ from tercet.cli.ids import complete_run, complete_runs, is_bundle
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core.codec import CodecError
 from tercet.core.fold.base import IllegalEvent
 from tercet.engine.session_reader import list_rows

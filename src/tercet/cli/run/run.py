@@ -33,7 +33,7 @@ from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
-from tercet.contracts.trace_context import read_traceparent
+from tercet.contracts.runs.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock

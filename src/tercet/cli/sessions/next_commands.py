@@ -14,7 +14,7 @@ from tercet.cli.sessions.people import Speaker, actors_words
 from tercet.cli.text import json_text, printable
 from tercet.cli.values import sample
 from tercet.contracts.loop import Phase
-from tercet.contracts.saga import RollbackResult
+from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import Code, RefusalKind
 from tercet.core.budget import BY_NAME, Amounts, budget_of, limits_of
 from tercet.core.fold.gate import has_set_values

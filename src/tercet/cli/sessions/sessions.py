@@ -22,7 +22,7 @@ from tercet.cli.sessions.people import ActorsPath, speaker_by
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import effects as undoing
 from tercet.core import events as e
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Code
 from tercet.core import budget
 from tercet.core import commands as c
@@ -18,7 +18,7 @@ from tercet.core.prepared_call import PreparedCall
 from tercet.core.required_gates import compensation_gates
 from tercet.core.same_calls import REPEATED, describe_repeat
 from tercet.core.state import StepState
-from tercet.critic.compensation import with_steps
+from tercet.critic.checks.compensation import with_steps
 from tercet.critic.dispatch import recheck, resolved_review
 from tercet.critic.order import keep_order
 from tercet.critic.reading import with_params

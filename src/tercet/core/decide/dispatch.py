@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Step
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Code
 from tercet.core import budget, lanes
 from tercet.core import commands as c
@@ -29,9 +29,9 @@ from tercet.core.prepared_call import PreparedCall
 from tercet.core.required_gates import gates_of
 from tercet.core.run import WaitingCalls
 from tercet.core.state import StepState
-from tercet.critic.answers import granted_by
+from tercet.critic.approvals import granted_by
+from tercet.critic.checks.rules import find_undecided
 from tercet.critic.dispatch import recheck, recheck_results, recheck_sources
-from tercet.critic.rules import find_undecided
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 
 SLOTS = 8

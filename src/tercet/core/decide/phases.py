@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tercet.contracts.loop import Phase
-from tercet.contracts.quality_rules import QualityRules, TestCommand
+from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
 from tercet.core import commands as c
 from tercet.core import lanes
 from tercet.core.approval import ask_for_outputs

@@ -6,18 +6,18 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts import references
-from tercet.contracts.conditions import conditions_after, needs_of
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
+from tercet.contracts.steps.conditions import conditions_after, needs_of
+from tercet.contracts.steps.effective import EffectiveStep
+from tercet.contracts.values import references
 from tercet.core.dependencies import Results
 from tercet.core.run import Run
 from tercet.core.state import StepState
+from tercet.critic.checks.rules import find_undecided
 from tercet.critic.dispatch import NO_PROGRESS, Progress, resolved_review
 from tercet.critic.order import find_uncertain
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided
 from tercet.policy.resolution import ResolutionError, evaluate, resolve
 
 

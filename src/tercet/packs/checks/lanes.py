@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tercet.contracts.effective import effective
 from tercet.contracts.lane import LANE, Lane
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
+from tercet.contracts.steps.effective import effective
 from tercet.packs.checks import Check, Problems, did_you_mean, unknown_tool
 from tercet.packs.lanes import decision_of, why_untrusted
 from tercet.packs.parts import Parts

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import TestFailure, TestReport, TestResult
+from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
 from tercet.quality.verification.traces import find_place
 
 MAX_BYTES = 5_000_000

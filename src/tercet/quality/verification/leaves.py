@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.references import Place
 from tercet.quality.words import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")

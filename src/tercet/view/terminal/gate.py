@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 from rich.text import Text
 
-from tercet.contracts import references
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import as_object
+from tercet.contracts.values import references
 from tercet.core.state import Answer, OpenGate, State
 from tercet.view.gate import (
     CallView,

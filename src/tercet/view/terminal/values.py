@@ -11,8 +11,8 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 from tercet.view.terminal.text import printable
 
