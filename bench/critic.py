@@ -16,7 +16,6 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import (
     CompiledContext,
     EvidenceManifestEntry,
@@ -32,6 +31,7 @@ from tercet.contracts.plan import Compensation
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
+from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.tool import Limit, ToolSpec
 from tercet.critic.verify import verify
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from plugins.postgres import running_server
-from tercet.contracts.canonical import hash_bytes
-from tercet.contracts.search_words import terms_of
+from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.database.postgres import Connection, connect
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact

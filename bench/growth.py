@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tercet.contracts.canonical import canonical
+from tercet.contracts.values.canonical import canonical
 from tercet.runtime import Runtime, RuntimeOptions
 
 from . import workload

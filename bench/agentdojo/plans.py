@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tercet import Plan, Step
-from tercet.contracts import pointer
-from tercet.contracts.kinds import parameter_kind, result_kind
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values import pointer
+from tercet.contracts.values.kinds import parameter_kind, result_kind
+from tercet.contracts.values.trust import overlaps
 
 from .suites import Call, Suite
 

@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tercet.contracts.budget import RunBudget
     from tercet.contracts.context import CompiledContext, RunContext
     from tercet.contracts.decision import DecisionSpec
     from tercet.contracts.errors import NotDone, TercetError
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tercet.contracts.plan import Plan, Step
     from tercet.contracts.policy import Policy
     from tercet.contracts.request import Actor, Request
+    from tercet.contracts.runs.budget import RunBudget
     from tercet.critic.consolidate import consolidate
     from tercet.critic.pluggable.critic import Critic
     from tercet.critic.pluggable.result import CriticResult
@@ -49,7 +49,7 @@ _HOME = {
     "Plan": "tercet.contracts.plan",
     "Policy": "tercet.contracts.policy",
     "Request": "tercet.contracts.request",
-    "RunBudget": "tercet.contracts.budget",
+    "RunBudget": "tercet.contracts.runs.budget",
     "RunContext": "tercet.contracts.context",
     "RunResult": "tercet.runtime",
     "Runtime": "tercet.runtime",

@@ -21,19 +21,19 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
-from tercet.contracts.saga import RollbackResult
-from tercet.contracts.session import (
+from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.session import (
     BackgroundSession,
     ProgressEnvelope,
     RoleLimit,
     RoleName,
     SessionRules,
 )
+from tercet.contracts.runs.trace_context import read_traceparent
 from tercet.contracts.shape import TEN_YEARS_MS
-from tercet.contracts.trace_context import read_traceparent
+from tercet.contracts.values.plain import storable
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import messages

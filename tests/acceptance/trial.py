@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.plan import compensated_step
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.effects import rollback

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.cli.outline import FIRST, MOST, Entry, outline
-from tercet.contracts import graph
-from tercet.contracts.graph import Graph
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.steps import graph
+from tercet.contracts.steps.graph import Graph
 
 
 def graph_of(*needs: tuple[int, ...]) -> Graph:

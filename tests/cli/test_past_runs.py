@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.contracts.exit import Weights
+from tercet.contracts.outputs.exit import Weights
 from tercet.engine.streams.experience import RECENT, Experience, Lesson, enforce, recall, teach
 from tercet.journal.opening import open_journal
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS

@@ -12,7 +12,7 @@ from engine.test_quality_best import mend
 from engine.workshop import Workshop
 from tercet.cli.quality_view import MOST, details, headline, show_quality
 from tercet.cli.screen import Screen
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.core import events as e
 from tercet.quality.verification.consistency import vote_exactly
 from tercet.view.text import score

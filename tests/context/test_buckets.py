@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import MOST_NAMES, ContextRules, TokenLimits, estimate_tokens
-from tercet.contracts.canonical import canonical
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
@@ -19,16 +18,17 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.planner_view import show_evidence, show_tool
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
-from tercet.contracts.shown import shown_evidence, shown_tool
+from tercet.contracts.values.canonical import canonical
 from tercet.critic.verify import verify
 from tercet.packs import Pack
 
 from .shop import ASK, compiled, entries, fact, make, shop
 
-ONE_TOOL = estimate_tokens(shown_tool(make("a.tool1")))
-ONE_FACT = estimate_tokens(shown_evidence(fact("note:1")))
+ONE_TOOL = estimate_tokens(show_tool(make("a.tool1")))
+ONE_FACT = estimate_tokens(show_evidence(fact("note:1")))
 
 
 def facts(context: CompiledContext) -> list[str]:
@@ -114,7 +114,7 @@ def test_evidence_is_admitted_required_first_then_trusted_then_by_id() -> None:
         fact("aaaa:1", trusted=False), fact("aaaa:2"), fact("need:3", trusted=False), fact("need:4"), fact("bbbb:5"),
     ]  # fmt: skip
     spec = DecisionSpec(id="sell", required_evidence=("need_evidence",))
-    biggest = max(estimate_tokens(shown_evidence(each)) for each in given_facts)
+    biggest = max(estimate_tokens(show_evidence(each)) for each in given_facts)
     seen = [
         set(
             facts(
@@ -196,7 +196,7 @@ def test_what_is_admitted_fits_and_nothing_is_lost(sizes: list[int], limit: int,
     known = {each.id: each.content for each in given_facts}
     assert {name: entry.content for name, entry in context.evidence.items()} == known
     out = [each for each in given_facts if not context.evidence[each.id].is_shown]
-    assert all(used["evidence"] + estimate_tokens(shown_evidence(each)) > limit for each in out)
+    assert all(used["evidence"] + estimate_tokens(show_evidence(each)) > limit for each in out)
     assert sum(entry.left_out_count for entry in context.truncation) == len(out)
 
 
@@ -215,7 +215,7 @@ def test_use_is_measured_by_what_a_planner_is_shown() -> None:
 
 def test_a_planner_is_not_shown_who_else_may_use_a_tool() -> None:
     """Roles and tenants are nobody's business who plans."""
-    told = shown_tool(make("a.b", roles=("clerk",), tenants=("north",), timeout_ms=5))
+    told = show_tool(make("a.b", roles=("clerk",), tenants=("north",), timeout_ms=5))
     assert told == {"name": "a.b", "mode": "read_only"}
 
 
@@ -281,7 +281,7 @@ def test_the_ledger_says_how_each_policy_applies() -> None:
 
 ORDER = {"evidence": "order", "field": "number", "equals": "request.order"}
 ORDERS = [fact(f"order:{number}", {"number": number}) for number in range(5)]
-ONE_ORDER = estimate_tokens(shown_evidence(ORDERS[0]))
+ONE_ORDER = estimate_tokens(show_evidence(ORDERS[0]))
 
 
 def test_facts_that_belong_to_the_request_are_shown_first() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.context import compile as compile_context
-from tercet.contracts.canonical import digest
 from tercet.contracts.context import USUAL_TIERS, CompiledContext
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
@@ -20,6 +19,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.values.canonical import digest
 from tercet.packs import Pack
 from tercet.tools import Tool
 

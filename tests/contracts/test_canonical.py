@@ -17,11 +17,11 @@ import rfc8785
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import canonical, canonical_dump, digest, hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.plain import not_plain
-from tercet.contracts.record import MemoryProposal
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.values.canonical import canonical, canonical_dump, digest, hash_bytes
+from tercet.contracts.values.plain import not_plain
 from tercet.contracts.verdict import VerifyRefused
 
 safe_integers = st.integers(-(2**53) + 1, 2**53 - 1)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.conditions import Effects, Exposure, exposures
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.steps.conditions import Effects, Exposure, exposures
 
 LETTERS = ("p", "q")
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetUse, RunBudget
 from tercet.contracts.context import (
     ALL_CHECKS,
     CompiledContext,
@@ -23,8 +22,9 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import Actor, InvokeRequest, Request
+from tercet.contracts.runs.budget import MICROCENTS_PER_CENT, BudgetUse, RunBudget
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import scalar
+from tercet.contracts.values.trust import scalar
 
 
 @pytest.mark.req("R17", "R18")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tercet.contracts.entities import (
+from tercet.contracts.text.entities import (
     LONGEST_SENTENCE,
     Ambiguous,
     Entity,

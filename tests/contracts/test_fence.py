@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.pasted import Data, fence, find_mark, join, show
+from tercet.contracts.text.pasted import Data, fence, find_mark, join, show
 
 TEXTS = st.lists(st.text(max_size=40), min_size=1, max_size=4)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts import graph
-from tercet.contracts.graph import Graph
 from tercet.contracts.plan import Compensation, Plan, Step
+from tercet.contracts.steps import graph
+from tercet.contracts.steps.graph import Graph
 
 Edges = list[set[int]]
 """For each step, the steps that it waits for."""

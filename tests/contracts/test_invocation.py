@@ -8,7 +8,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from tercet.contracts.invocation import (
+from tercet.contracts.loop import Phase
+from tercet.contracts.plan import Compensation
+from tercet.contracts.runs.invocation import (
     ActionStatus,
     Backoff,
     CircuitState,
@@ -17,9 +19,7 @@ from tercet.contracts.invocation import (
     ToolError,
     ToolErrorCode,
 )
-from tercet.contracts.loop import Phase
-from tercet.contracts.plan import Compensation
-from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
 
 
 @pytest.mark.req("R36")

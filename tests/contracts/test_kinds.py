@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.kinds import Kind, fits, parameter_kind, result_kind, suggested_kind
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.kinds import Kind, fits, parameter_kind, result_kind, suggested_kind
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

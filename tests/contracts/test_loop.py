@@ -7,7 +7,6 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import Threshold
 from tercet.contracts.loop import (
     LIFECYCLE,
@@ -23,6 +22,7 @@ from tercet.contracts.loop import (
     phase_contracts,
 )
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.schema import PUBLIC_TYPES
 
 

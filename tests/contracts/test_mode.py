@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from tercet.contracts.effective import effective
 from tercet.contracts.mode import MODE_RANK, REVERSIBILITY_RANK, ApprovalMode, Reversibility, Trust, stronger
 from tercet.contracts.plan import Compensation, Step
+from tercet.contracts.steps.effective import effective
 from tercet.contracts.tool import ToolSpec
 
 PAY = ToolSpec(

@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.context import EvidenceManifestEntry, KnownResult
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.plain import is_small, not_json, not_plain
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import scalars
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import is_small, not_json, not_plain
+from tercet.contracts.values.trust import scalars
 
 REF = "kg:order:o1#snapshot_k1"
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Leaf, Reference
+from tercet.contracts.values.references import Leaf, Reference
 
 PLAN = Plan(
     plan_id="p1",

@@ -12,11 +12,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tercet.contracts import graph
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import PlanFormat, load_plan, print_plan
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.steps import graph
 
 FIELDS = [
     *Plan.model_fields,

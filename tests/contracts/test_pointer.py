@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts import pointer
-from tercet.contracts.pointer import PointerError, follow
+from tercet.contracts.values import pointer
+from tercet.contracts.values.pointer import PointerError, follow
 
 DOCUMENT: dict[str, Any] = {
     "foo": ["bar", "baz"],

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,

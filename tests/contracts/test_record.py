@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.gate import Approval, ApprovalRequest, Notify
+from tercet.contracts.outputs.quality import RepairLog
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.quality import RepairLog
-from tercet.contracts.record import (
+from tercet.contracts.runs.record import (
     AgentResult,
     AuditRecord,
     DecisionRecord,
@@ -23,8 +22,9 @@ from tercet.contracts.record import (
     Provenance,
     ReplayDiff,
 )
-from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
-from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.run import Outcome, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.values.canonical import digest
 from tercet.contracts.verdict import CriticReport, Verdict, VerifyPassed
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)

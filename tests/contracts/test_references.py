@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts import references
-from tercet.contracts.references import (
+from tercet.contracts.values import references
+from tercet.contracts.values.references import (
     MAX_DEPTH,
     Leaf,
     Malformed,

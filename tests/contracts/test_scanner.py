@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.references import (
+from tercet.contracts.values.references import (
     MAX_SCANNED,
     Opaque,
     Read,

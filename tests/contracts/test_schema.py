@@ -11,35 +11,20 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel
 
-from tercet.contracts import (
-    buckets,
-    budget,
-    context,
-    control,
-    decision,
-    documents,
-    evidence,
-    gate,
-    invocation,
-    loop,
-    quality,
-    record,
-    repair,
-    rubric,
-    run,
-    saga,
-)
-from tercet.contracts import exit as exits
+from tercet.contracts import buckets, context, control, decision, documents, evidence, gate, loop
 from tercet.contracts import plan as plans
 from tercet.contracts import request as requests
-from tercet.contracts import session as sessions
 from tercet.contracts import verdict as verdicts
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.contracts.outputs import exit as exits
+from tercet.contracts.outputs import quality, repair, rubric
 from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
+from tercet.contracts.runs import budget, invocation, record, run, saga
+from tercet.contracts.runs import session as sessions
+from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
-from tercet.contracts.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import Limit, OncePer, ToolSpec, ToolTerms

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tercet.contracts.session import BackgroundSession, ProgressEnvelope, SessionStatus
+from tercet.contracts.runs.session import BackgroundSession, ProgressEnvelope, SessionStatus
 
 SESSION: dict[str, Any] = {
     "session_id": "sess_inv_22",

@@ -12,9 +12,9 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import LOOP_PROTOCOL, PhaseContract
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Compensation, Plan, Step
-from tercet.contracts.record import DecisionRecord
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.session import Heartbeat
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
-from tercet.contracts.session import Heartbeat
 from tercet.contracts.shape import TYPE_VERSION, Authored, Published, Shape, unchecked
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import StepScore, Verdict

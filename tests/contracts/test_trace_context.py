@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.trace_context import TraceContext, read_traceparent, span_id_of, trace_id_of
+from tercet.contracts.runs.trace_context import TraceContext, read_traceparent, span_id_of, trace_id_of
 
 HEX = "0123456789abcdef"
 IDS = st.tuples(st.text(HEX, min_size=32, max_size=32), st.text(HEX, min_size=16, max_size=16)).filter(

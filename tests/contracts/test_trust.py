@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts import pointer
-from tercet.contracts.references import Leaf
-from tercet.contracts.trust import overlaps, scalar, scalars
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import Leaf
+from tercet.contracts.values.trust import overlaps, scalar, scalars
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tercet.contracts.scorecard import EVALUATORS, FLOORS
+from tercet.contracts.runs.scorecard import EVALUATORS, FLOORS
 from tercet.contracts.verdict import (
     KIND_OF,
     Code,

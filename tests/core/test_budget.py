@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.budget import BudgetRemaining, BudgetUse, RunBudget
-from tercet.contracts.session import RoleName
+from tercet.contracts.runs.budget import BudgetRemaining, BudgetUse, RunBudget
+from tercet.contracts.runs.session import RoleName
 from tercet.core import events as e
 from tercet.core.budget import (
     DIMENSIONS,

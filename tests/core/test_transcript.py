@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tercet.contracts.canonical import canonical
-from tercet.contracts.record import DecisionRecord
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.values.canonical import canonical
 from tercet.contracts.verdict import CriticReport, VerifyPassed
 from tercet.core import events as e
 from tercet.core.transcript import TRANSCRIPT, split_record, transcript

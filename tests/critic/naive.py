@@ -21,12 +21,12 @@ from critic import naive_kinds as kinds
 from critic.naive_kinds import Kind
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.entities import Entity, find_entities
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.relations import Relation
-from tercet.contracts.search_words import terms_of, words_of
+from tercet.contracts.text.entities import Entity, find_entities
+from tercet.contracts.text.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
 from tercet.policy import expressions, schemas
 

@@ -9,7 +9,7 @@ import pytest
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Step
 from tercet.contracts.verdict import Verdict
-from tercet.critic.flow import origins
+from tercet.critic.checks.flow import origins
 from tercet.critic.memory import is_trusted
 from tercet.critic.review import Review
 

@@ -29,12 +29,12 @@ from critic.strategies import (
 from tercet.contracts.plan import Plan
 from tercet.critic.fast_path import certainly_passes
 from tercet.critic.review import Review
-from tercet.critic.worth import Worth
+from tercet.critic.value_trust import ValueTrust
 
 
 def is_certain(case: Case) -> bool:
     """Whether the fast path lets a plan pass."""
-    return certainly_passes(Worth(Review(*case)))
+    return certainly_passes(ValueTrust(Review(*case)))
 
 
 def assert_same_verdict(case: Case) -> bool:

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from critic import naive
-from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import ALL_CHECKS
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.plan import Plan
+from tercet.contracts.runs.budget import BudgetUse
 
 from .houses import (
     CANCEL,

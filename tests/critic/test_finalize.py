@@ -10,8 +10,8 @@ import pytest
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
-from tercet.contracts.record import DecisionRecord
-from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import CriticReport
 from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge

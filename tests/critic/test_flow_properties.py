@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from critic import naive
 from critic.naive import Case
 from critic.strategies import Doc, cases, examples, mutated_refunds
-from tercet.contracts import pointer
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
 from tercet.contracts.tool import AdapterKind
+from tercet.contracts.values import pointer
 from tercet.contracts.verdict import Code, Verdict
 from tercet.critic.verify import verify
 
@@ -329,7 +329,7 @@ SPELLINGS = [
     st.sampled_from(["", "s0.v == s0.v ? {} : s0.v", "[s0.v, {}]", "string(dyn({}))"]),
 )
 def test_no_spelling_hides_a_read(text: str, around: str) -> None:
-    """However an expression spells the read of a marked field, it is worth what that field is worth."""
+    """However an expression spells the read of a marked field, it is worth what that field is value_trust."""
     expression = around.replace("{}", text) or text
     steps = [read(TRUSTED), pay({"$cel": expression})]
     known = request(known=["v", "note", "te", "no", 0])
@@ -363,7 +363,7 @@ def test_no_place_hides_a_constant(wrapper: str, constant: tuple[str, bool]) -> 
 @given(st.lists(TRUST, min_size=2, max_size=4), st.integers(0, 3), st.booleans())
 def test_a_note_passes_trust_through(worths: list[str], index: int, nested: bool) -> None:
     """A note is worth at each place what was written there, and as a list the least of its items."""
-    values = [TRUSTED if worth == "trusted" else UNTRUSTED for worth in worths]
+    values = [TRUSTED if value_trust == "trusted" else UNTRUSTED for value_trust in worths]
     notes: list[Doc] = [{"kind": "note", "params": {"items": values}}]
     if nested:
         notes.append({"kind": "note", "params": {"items": {"$from": "s0#/items"}}})

@@ -13,7 +13,7 @@ from critic.naive import Case
 from critic.strategies import examples, granting_cases
 from tercet.contracts.plan import Step
 from tercet.contracts.policy import Policy
-from tercet.critic.answers import granted_by
+from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import recheck, resolved_review
 
 from .houses import SHOP, WINDOW, House, pay, plan, refused, step, takes, tool

@@ -17,7 +17,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import Verdict
-from tercet.critic.flow import origins
+from tercet.critic.checks.flow import origins
 from tercet.critic.review import Review
 
 from . import houses
@@ -462,7 +462,7 @@ def test_a_note_of_notes_is_followed_to_its_end() -> None:
 
 
 def test_a_reference_through_a_note_reaches_the_field_that_it_means() -> None:
-    """A part of a result that a note holds whole is worth what that part is worth."""
+    """A part of a result that a note holds whole is worth what that part is value_trust."""
     note = step("n", params={"order": {"$from": "s1"}})
     passes(plan(look_up(), note, pay("p", {"$from": "n#/order/payment_id"})))
     caught(DESK.review(plan(look_up(), note, pay("p", {"$from": "n#/order/note"}))), 2, "/params/payment_id")

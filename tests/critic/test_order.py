@@ -15,7 +15,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Refusal, Verdict
-from tercet.critic.answers import granted_by
+from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import Progress, recheck, resolved_review
 from tercet.critic.order import MAX_LISTED
 from tercet.critic.reading import with_params

@@ -9,7 +9,7 @@ import pytest
 from tercet.contracts.context import EarlierCall
 from tercet.contracts.policy import Policy
 from tercet.critic import frame
-from tercet.critic.answers import granted_by
+from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import recheck, resolved_review
 from tercet.critic.frame import plan_steps
 from tercet.critic.review import Review

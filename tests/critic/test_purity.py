@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
-from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import VerdictEnvelope
 from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge, judge_step

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from critic.naive import Case
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import VerdictEnvelope
 from tercet.critic.evaluators import EVALUATE, Recorded
 from tercet.critic.reading import Reading

@@ -1,4 +1,4 @@
-"""`$select` under review: what a selected value is worth, and when it is known."""
+"""`$select` under review: what a selected value is value_trust, and when it is known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.critic.flow import origins
+from tercet.critic.checks.flow import origins
 from tercet.critic.memory import sources_of
 from tercet.critic.review import Review
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
-from tercet.contracts.run import Outcome, ToolResult
-from tercet.contracts.scorecard import EVALUATORS, Evaluation, EvaluatorName, Finding, Scorecard
+from tercet.contracts.runs.budget import BudgetUse
+from tercet.contracts.runs.run import Outcome, ToolResult
+from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, EvaluatorName, Finding, Scorecard
 from tercet.contracts.verdict import (
     KIND_OF,
     Code,

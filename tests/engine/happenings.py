@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 import msgspec
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.decision import OnFailure
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan, compensated_step
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.events.gate import Answered, GateKind
 from tercet.core.events.plan import TurnAction

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.record import AgentResult, FailureReport, HaltRecord
+from tercet.contracts.runs.record import AgentResult, FailureReport, HaltRecord
+from tercet.contracts.values.canonical import digest
 
 from .test_limits import failing, taking
 from .test_sagas import BOSS

@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
-from tercet.contracts.session import RoleLimit
+from tercet.contracts.runs.session import RoleLimit
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.config import RunConfig

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.replay.replay import replay

@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate, HandOff
-from tercet.contracts.record import AgentResult, FailureReport
+from tercet.contracts.runs.record import AgentResult, FailureReport
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime

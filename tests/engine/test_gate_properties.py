@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import compensated_step
+from tercet.contracts.values.canonical import digest
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import TRANSITIONS, fold_event

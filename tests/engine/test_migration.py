@@ -8,7 +8,7 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.record import FailureReport
+from tercet.contracts.runs.record import FailureReport
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 

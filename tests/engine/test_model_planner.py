@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.gate import HandOff
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.prices import TokenPrices
+from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan

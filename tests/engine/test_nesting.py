@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError, UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.runs.budget import RunBudget
 from tercet.engine.streams.nesting import (
     GlobalIterationBudgetExhausted,
     Place,

@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
-from tercet.contracts.session import ProgressEnvelope
+from tercet.contracts.runs.session import ProgressEnvelope
 from tercet.core.transcript import timestamp
 from tercet.engine.progress import envelope
 from tercet.tools import ToolContext

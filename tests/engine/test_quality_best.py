@@ -10,7 +10,7 @@ import pytest
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.question import Question
-from tercet.contracts.record import FailureReport
+from tercet.contracts.runs.record import FailureReport
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.approval import diagnosis_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask
 from tercet.contracts.question import Question
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.quality.exit.confidence import estimate

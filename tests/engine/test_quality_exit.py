@@ -8,7 +8,7 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
-from tercet.contracts.record import AgentResult, FailureReport
+from tercet.contracts.runs.record import AgentResult, FailureReport
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.runtime import Runtime

@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.gate import HandOff
 from tercet.contracts.question import ModelFault
-from tercet.contracts.record import AgentResult
+from tercet.contracts.runs.record import AgentResult
 from tercet.core import events as e
 
 from .quality_desk import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tercet.contracts.control import ControlSpec, RepairObservation
-from tercet.contracts.exit import Weights
-from tercet.contracts.quality import RepairEntry
+from tercet.contracts.outputs.exit import Weights
+from tercet.contracts.outputs.quality import RepairEntry
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.engine.streams import experience

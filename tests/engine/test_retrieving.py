@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import GatewayError, UsageError
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.evidence.retrieval import Named, WordRetriever

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.request import RequestRuntime
-from tercet.contracts.session import ProgressEnvelope, SessionRules
+from tercet.contracts.runs.session import ProgressEnvelope, SessionRules
 from tercet.contracts.shape import TEN_YEARS_MS
 from tercet.core import events as e
 from tercet.core.state import State

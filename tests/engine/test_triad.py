@@ -12,7 +12,7 @@ from tercet.contracts.errors import NotDone
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.question import ModelFault
-from tercet.contracts.record import DecisionRecord
+from tercet.contracts.runs.record import DecisionRecord
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.replay.bundle.exporting import PackContent, export_run

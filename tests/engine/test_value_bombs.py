@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.budget import RunBudget
+from tercet.contracts.runs.budget import RunBudget
 from tercet.core import events as e
 from tercet.core.decide import MAX_NOTED_BYTES
 from tercet.policy.resolution import MAX_COMPUTED_BYTES, measure

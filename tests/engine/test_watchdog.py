@@ -10,7 +10,7 @@ import pytest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import FailureReport, HaltRecord
+from tercet.contracts.runs.record import FailureReport, HaltRecord
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.engine.rows import PAGE

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from journal.servers import administrator
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import canonical
 from tercet.evidence.errors import NewerStore, StoreBusy, StoreCorrupt, StoreError, StoreUnavailable
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.retrieval import facts_for

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError
-from tercet.contracts.search_words import terms_of
+from tercet.contracts.text.search_words import terms_of
+from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.ranking import indexed
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, Removal

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.evidence.errors import BadFact, BadFiles
 from tercet.evidence.importing import files as importing
 from tercet.evidence.importing.files import demand_some, find_files

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import LimitError
 from tercet.contracts.evidence import EvidenceRef, parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
-from tercet.contracts.record import MemoryProposal
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.values.canonical import digest
 from tercet.evidence.episodes import EPISODE, accept, lowest
 from tercet.evidence.retrieval import Named, Retriever, WordRetriever, classes_for, facts_for, retrieve
 from tercet.evidence.sqlite import SqliteEvidence

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.invocation import Backoff
+from tercet.contracts.runs.invocation import Backoff
 from tercet.core.attempt import delay_ms
 
 BACKOFFS = st.builds(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.invocation import CircuitState
+from tercet.contracts.runs.invocation import CircuitState
 from tercet.executor.breaker import COOLDOWN_MS, THRESHOLD, Breakers, Circuit
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal

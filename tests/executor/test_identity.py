@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import digest
-from tercet.contracts.effective import effective
 from tercet.contracts.plan import Step
+from tercet.contracts.steps.effective import effective
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.canonical import digest
 from tercet.core.prepared_call import (
     PreparedCall,
     call_hash,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from journal.filling import TENANT, at, refusal
 from journal.tampering import split_rows
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.append_rows import pack_events, unpack_events
 from tercet.journal.chain import ZERO, extend_chain, verify_chain
 from tercet.journal.compression import LARGEST, SMALLEST, compress, decompress

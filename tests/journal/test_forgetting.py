@@ -12,7 +12,7 @@ import pytest
 
 from journal.filling import TENANT, at, event, fill, refusal
 from journal.servers import administrator, new_database
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.database import postgres
 from tercet.database.postgres import Connection
 from tercet.database.sqlite import connect_writer

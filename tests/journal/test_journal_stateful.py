@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import BlobMissing, JournalError
 from tercet.journal.opening import open_journal

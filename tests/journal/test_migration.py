@@ -12,7 +12,7 @@ import pytest
 
 from journal.filling import TENANT, at, refusal
 from journal.servers import administrator, new_database
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.database.postgres import migrate
 from tercet.database.schema import Schema
 from tercet.database.sqlite import connect_writer

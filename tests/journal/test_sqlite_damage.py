@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from journal.filling import TENANT, at, event, make_journal, refusal
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import verify_chain
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import open_journal

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from journal.filling import TENANT, at, event, fill, make_journal, refusal
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.database.schema import Schema
 from tercet.database.sqlite import connect_writer
 from tercet.journal.chain import verify_chain

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.quality_rules import QualityRules
 from tercet.contracts.request import Actor, Request
+from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack

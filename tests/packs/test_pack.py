@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, RiskTier, Threshold
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
@@ -18,6 +17,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
+from tercet.contracts.runs.budget import RunBudget
 from tercet.packs import Pack, check
 from tercet.tools import ToolContext, tool
 

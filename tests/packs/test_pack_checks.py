@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate, Notify
@@ -16,7 +15,8 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.relations import Relation
 from tercet.contracts.request import Actor
-from tercet.contracts.session import RoleLimit, SessionRules
+from tercet.contracts.runs.budget import RunBudget
+from tercet.contracts.runs.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder
 from tercet.tools import Tool
 

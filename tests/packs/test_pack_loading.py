@@ -17,7 +17,7 @@ from tercet.contracts.gate import Notify
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
-from tercet.contracts.session import RoleLimit, SessionRules
+from tercet.contracts.runs.session import RoleLimit, SessionRules
 from tercet.packs import Pack, check, check_folder, scaffold
 from tercet.packs.folder import MAX_BYTES
 from tercet.tools import Tool

@@ -16,9 +16,9 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.outputs.quality import DefectSeverity
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
-from tercet.contracts.quality import DefectSeverity
 from tercet.contracts.request import Actor
 from tercet.packs import Pack, check, check_folder
 from tercet.packs.parts import ModelChoice

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.steps.conditions import effects_in, exposures
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.flexibility import Flexibility, flexibility
 from tercet.planner.partial_order import Arrangement, Link, Threat, arrange

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tercet.contracts.context import KnownResult, ToolManifestEntry
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.pasted import visible
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question
 from tercet.contracts.relations import Relation
+from tercet.contracts.text.pasted import visible
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.prompt import write_question

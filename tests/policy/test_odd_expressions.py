@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts import references
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.formulas import parse_formula
 from tercet.contracts.plan import Plan
+from tercet.contracts.values import references
+from tercet.contracts.values.formulas import parse_formula
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import verify
 from tercet.policy.expressions import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.plain import not_plain
+from tercet.contracts.values.plain import not_plain
 from tercet.policy.expressions import (
     MAX_PLANNER_LENGTH,
     ExpressionError,

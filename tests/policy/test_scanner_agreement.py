@@ -11,7 +11,7 @@ from typing import Any, cast
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tercet.contracts.references import Read, constants, evidence_read, names, reads
+from tercet.contracts.values.references import Read, constants, evidence_read, names, reads
 from tercet.policy.expressions import Outcome, comprehension_depth, evaluate_planner
 
 FIELDS: dict[str, Any] = {"a": 1, "b": 2, "a//b": 3, "in": 4, "list": [5, 6], "deep": {"c": 7, "s1": 8}}

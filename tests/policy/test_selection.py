@@ -8,7 +8,7 @@ import pytest
 
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import Malformed, Read, Reference, as_reference, reads_of, scan
+from tercet.contracts.values.references import Malformed, Read, Reference, as_reference, reads_of, scan
 from tercet.policy.resolution import MAX_SELECTED_FROM, ResolutionError, resolve
 
 REF = "kg:prices:p1#snapshot_k1"

@@ -17,9 +17,9 @@ import pytest
 
 from critics.bench import Scripted, act, counted, run
 from engine.workshop import ADA, Workshop, plan, step
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.request import Request
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import events as e
 from tercet.critics import CriticResult, Decision, critic
 from tercet.engine.checks.provenance import audit_of, provenance_of, read_trail

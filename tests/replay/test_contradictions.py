@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from engine.workshop import Workshop
-from tercet.contracts.canonical import canonical
+from tercet.contracts.values.canonical import canonical
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.journal.chain import ZERO, link

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from engine.workshop import ADA, ASK, Workshop, plan, step
 from tercet.cli.main import app
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError

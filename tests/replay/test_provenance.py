@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from engine import oracle
 from engine.happenings import possible, started
 from engine.workshop import ADA, ASK, BOB, Workshop, events, plan, step
-from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import AgentResult, AuditRecord, FailureReport, HaltRecord, PhaseCost, Provenance
+from tercet.contracts.runs.record import (
+    AgentResult,
+    AuditRecord,
+    FailureReport,
+    HaltRecord,
+    PhaseCost,
+    Provenance,
+)
+from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.config import RunConfig

@@ -11,9 +11,9 @@ import pytest
 
 import tercet
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.table import TABLE

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.plain import MAX_NUMBER, not_plain
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.plain import MAX_NUMBER, not_plain
 from tercet.policy import schemas
 from tercet.tools import Tool
 from tercet.tools.openapi import Document, OpenApiError, Service, openapi_tools, read_document

@@ -13,9 +13,9 @@ from tercet.contracts.behaviour import CURRENT, REQUIRED_TO_RESUME
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.record import FailureReport
 from tercet.contracts.request import Actor
-from tercet.contracts.saga import RollbackStatus
+from tercet.contracts.runs.record import FailureReport
+from tercet.contracts.runs.saga import RollbackStatus
 from tercet.core import events as e
 from tercet.engine.result import RunResult
 from tercet.engine.streams.nesting import Place

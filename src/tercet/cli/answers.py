@@ -21,9 +21,9 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.speaking import Heard, Voice, spoken
 from tercet.cli.standing import Commands
 from tercet.cli.text import count, listed, printable
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
+from tercet.contracts.values import pointer
 from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.modifications import faults_at, place_of

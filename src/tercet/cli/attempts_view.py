@@ -12,7 +12,7 @@ from tercet.cli.gate_view import Row
 from tercet.cli.quality_view import attempt_line, defect_line, details, headline
 from tercet.cli.text import count, printable
 from tercet.cli.values import name_text
-from tercet.contracts.quality import CritiqueDiagnosis, RepairEntry
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, RepairEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.view.judging import Judged

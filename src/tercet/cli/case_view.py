@@ -15,13 +15,14 @@ from tercet.cli.documents import STDIN
 from tercet.cli.outline import Entry, outline
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, listed, printable
-from tercet.contracts import graph, references
 from tercet.contracts.context import CompiledContext
-from tercet.contracts.effective import effective
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
+from tercet.contracts.steps import graph
+from tercet.contracts.steps.effective import effective
+from tercet.contracts.values import references
 from tercet.contracts.verdict import Refusal, Verdict
 from tercet.critic.waits import Wait
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.plain import not_plain
 from tercet.packs import Pack, check_folder
 from tercet.planner.template import inputs_of
 from tercet.tools.strict_json import read_strictly

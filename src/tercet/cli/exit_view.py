@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.text import printable
-from tercet.contracts.exit import ExitDecision, ExitOutcome, ThresholdResult
+from tercet.contracts.outputs.exit import ExitDecision, ExitOutcome, ThresholdResult
 from tercet.quality.exit.decision import TRIGGERS
 from tercet.view.judging import DISPOSITIONS
 from tercet.view.text import score

@@ -25,8 +25,8 @@ from tercet.cli.gate_view import (
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, json_text, listed, moment, printable
 from tercet.cli.values import WHOLE, name_text, sample, value_text, with_reading
-from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import HandOff
+from tercet.contracts.outputs.exit import ExitDecision
 from tercet.contracts.shape import as_list, as_object
 from tercet.core.approval import diagnosis_of
 from tercet.core.events import EarlierCall

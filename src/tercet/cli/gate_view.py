@@ -14,8 +14,8 @@ from rich.text import Text
 from tercet.cli.screen import Screen
 from tercet.cli.text import ago, ahead, listed, moment, printable
 from tercet.cli.values import WHOLE, name_text, strange_letters, value_text, with_reading
-from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values import pointer, references
 from tercet.core.state import OpenGate
 from tercet.view.words import QUESTIONS, need_text, way_back
 

@@ -22,8 +22,8 @@ from tercet.cli.speaking import Voice, Words, spoken
 from tercet.cli.standing import Commands, left_over
 from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import storable
 from tercet.contracts.request import SIMULATED, Actor
+from tercet.contracts.values.plain import storable
 from tercet.core import messages
 from tercet.core.messages import Cancel, Extend, Pause
 from tercet.core.state import State

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tercet.contracts.graph import Graph
+from tercet.contracts.steps.graph import Graph
 
 MOST = 30
 """A plan of more steps is not shown whole."""

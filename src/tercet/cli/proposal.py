@@ -13,13 +13,13 @@ import msgspec
 from tercet.cli.case import Case, asked, for_input, judged, setting_for
 from tercet.cli.revision_view import schedule_json
 from tercet.cli.stores import open_library
-from tercet.contracts.conditions import effects_in, exposures
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan
 from tercet.contracts.question import ModelFault
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.steps.conditions import effects_in, exposures
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan

@@ -19,7 +19,7 @@ from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
@@ -27,8 +27,8 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.repair import EscalationVerdict
-from tercet.contracts.rubric import EdgeOutcome
+from tercet.contracts.outputs.repair import EscalationVerdict
+from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
 from tercet.quality.rubric.adversarial import judge_attack

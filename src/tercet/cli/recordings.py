@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias, get_args
 from tercet.cli.journals import TENANT, journal_at
 from tercet.cli.options import argument, flag, option
 from tercet.contracts.errors import UsageError
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.engine.session_reader import list_rows
 from tercet.journal.protocol import Journal
 from tercet.replay.recording import Recording, load

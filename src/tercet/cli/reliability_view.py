@@ -11,7 +11,7 @@ from rich.text import Text
 from tercet.cli.figure import FAINT, INK, STYLE, draw_text
 from tercet.cli.screen import Screen
 from tercet.cli.text import count, printable
-from tercet.contracts.exit import FEATURES, Weights
+from tercet.contracts.outputs.exit import FEATURES, Weights
 from tercet.quality.exit.calibration import Bin, Reliability
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
 

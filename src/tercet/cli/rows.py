@@ -16,7 +16,7 @@ from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
 from tercet.cli.options import option
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import OutcomeRow
+from tercet.contracts.outputs.exit import OutcomeRow
 from tercet.engine.streams.experience import RECENT, Experience, recall
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack

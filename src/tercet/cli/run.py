@@ -23,7 +23,7 @@ from tercet.cli.people import ActAs, Dev, acting_as, demand_local
 from tercet.cli.stores import StoreUrl
 from tercet.cli.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.contracts.request import Request
-from tercet.contracts.trace_context import read_traceparent
+from tercet.contracts.runs.trace_context import read_traceparent
 from tercet.engine.models.planners import PlannerName
 from tercet.observe.settings import DEFAULT_RATE
 

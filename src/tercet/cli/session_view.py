@@ -20,12 +20,12 @@ from tercet.cli.revision_view import show_revisions, timing_rows
 from tercet.cli.screen import Screen
 from tercet.cli.standing import Commands, left_over
 from tercet.cli.text import ago, count, json_text, listed, printable, took
-from tercet.contracts import graph
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import LITERAL
 from tercet.contracts.request import SIMULATED
-from tercet.contracts.saga import RollbackResult, RollbackStatus
+from tercet.contracts.runs.saga import RollbackResult, RollbackStatus
 from tercet.contracts.shape import as_object
+from tercet.contracts.steps import graph
+from tercet.contracts.values.references import LITERAL
 from tercet.contracts.verdict import Verdict
 from tercet.core import events as e
 from tercet.core.budget import budget_of

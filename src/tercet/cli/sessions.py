@@ -21,7 +21,7 @@ from tercet.cli.session_view import show_ending, show_session, standing_style
 from tercet.cli.standing import EXIT_CODES, Commands, commands_for
 from tercet.cli.text import ago, listed, printable, took
 from tercet.contracts.errors import UsageError
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import effects as undoing
 from tercet.core import events as e
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON

@@ -15,7 +15,7 @@ from tercet.cli.options import AsJson, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_in
 from tercet.cli.text import count, printable, took
-from tercet.contracts.budget import MICROCENTS_PER_CENT
+from tercet.contracts.runs.budget import MICROCENTS_PER_CENT
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
 from tercet.engine.checks.journal import DamagedSession, describe_damage, row_fault

@@ -19,8 +19,8 @@ from tercet.cli.screen import Screen, print_json
 from tercet.cli.standing import Commands
 from tercet.cli.text import ago, printable
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.plain import storable
 from tercet.core.transcript import timestamp
 from tercet.engine.session_reader import list_rows
 from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind

@@ -10,8 +10,8 @@ from decimal import Decimal
 from typing import Any
 
 from tercet.cli.text import printable
-from tercet.contracts.canonical import canonical
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 
 WHOLE = 1_000_000

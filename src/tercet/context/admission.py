@@ -18,9 +18,9 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.mode import Trust
+from tercet.contracts.planner_view import show_evidence
 from tercet.contracts.related import select_related
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.shown import shown_evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ def _packed(
         valid, key=lambda fact: (fact.id not in related, not _is_required(fact, decision), *_rank(fact))
     )
     required = _by_requirement(ordered, decision)
-    sizes = {fact.id: estimate_tokens(shown_evidence(fact)) for fact in ordered}
+    sizes = {fact.id: estimate_tokens(show_evidence(fact)) for fact in ordered}
     packed = fill("evidence", limit, sizes, tuple(required.values()))
     for requirement, names in required.items():
         if all(name in packed.left_out for name in names):

@@ -38,10 +38,10 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK
-from tercet.contracts.newest import Newest
+from tercet.contracts.planner_view import show_evidence, show_instructions, show_request, show_tool
 from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
-from tercet.contracts.shown import shown_evidence, shown_instructions, shown_request, shown_tool
+from tercet.contracts.values.cache import BoundedCache
 from tercet.packs.pack import Pack
 from tercet.tools.tool import Tool
 
@@ -105,7 +105,7 @@ def _sizes(offered: Sequence[Tool], decision: DecisionSpec, limit: int | None) -
         return {}
     listed = {name: place for place, name in enumerate(decision.tools or ())}
     ordered = sorted(offered, key=lambda tool: (listed.get(tool.name, len(listed)), tool.name))
-    return {tool.name: estimate_tokens(shown_tool(tool)) for tool in ordered}
+    return {tool.name: estimate_tokens(show_tool(tool)) for tool in ordered}
 
 
 def _entries(
@@ -167,7 +167,7 @@ def compile(  # noqa: A001 - the name that the design gives it
         frame = _with_left_out(frame, left_out)
     limit = pack.context.tokens.request
     if limit is not None:
-        demand_room("request", "the request", estimate_tokens(shown_request(request)), limit)
+        demand_room("request", "the request", estimate_tokens(show_request(request)), limit)
     if is_shared and is_kept and not left_out:
         return _answered(pack, frame, request)
     return frame.answering(request)
@@ -183,7 +183,7 @@ _MAX_SHARED_BYTES = 16_384
 """The largest request to cache: larger ones are rarely repeated."""
 
 
-_Answered: TypeAlias = Newest[tuple[int, bytes], tuple[CompiledContext, CompiledContext]]
+_Answered: TypeAlias = BoundedCache[tuple[int, bytes], tuple[CompiledContext, CompiledContext]]
 """Contexts by the `id` of their frame and their request, with that frame."""
 
 
@@ -314,7 +314,7 @@ def _demand_instructions(
     decision: DecisionSpec, gates: Sequence[Gate], policies: Sequence[Policy], limit: int | None
 ) -> None:
     if limit is not None:
-        needed = estimate_tokens(shown_instructions(decision, gates, policies))
+        needed = estimate_tokens(show_instructions(decision, gates, policies))
         what = f"what a planner must be told of decision {decision.id}"
         demand_room("instructions", what, needed, limit)
 
@@ -362,12 +362,12 @@ def measure(compiled: CompiledContext, decision: DecisionSpec, limits: TokenLimi
 def _used(bucket: Bucket, compiled: CompiledContext, decision: DecisionSpec) -> int:
     match bucket:
         case "instructions":
-            return estimate_tokens(shown_instructions(decision, compiled.gates, compiled.policies))
+            return estimate_tokens(show_instructions(decision, compiled.gates, compiled.policies))
         case "tools":
-            return sum(estimate_tokens(shown_tool(tool)) for tool in compiled.offered.values())
+            return sum(estimate_tokens(show_tool(tool)) for tool in compiled.offered.values())
         case "evidence":
             return sum(
-                estimate_tokens(shown_evidence(fact)) for fact in compiled.evidence.values() if fact.is_shown
+                estimate_tokens(show_evidence(fact)) for fact in compiled.evidence.values() if fact.is_shown
             )
         case "request":
-            return 0 if compiled.request is None else estimate_tokens(shown_request(compiled.request))
+            return 0 if compiled.request is None else estimate_tokens(show_request(compiled.request))

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.shape import Authored, Count
+from tercet.contracts.values.canonical import canonical
 
 Bucket = Literal["instructions", "tools", "evidence", "request"]
 BUCKETS: tuple[Bucket, ...] = get_args(Bucket)

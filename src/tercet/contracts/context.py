@@ -9,20 +9,20 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.buckets import TruncationEntry
-from tercet.contracts.budget import BudgetUse, RunBudget
-from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence, meets
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
-from tercet.contracts.plain import PlainValue
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
-from tercet.contracts.references import Leaf, Place
 from tercet.contracts.request import Actor, Request, anonymous
+from tercet.contracts.runs.budget import BudgetUse, RunBudget
 from tercet.contracts.shape import Authored
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
+from tercet.contracts.values.canonical import canonical_dump, hash_bytes
+from tercet.contracts.values.plain import PlainValue
+from tercet.contracts.values.references import Leaf, Place
+from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
 
 Check = Literal["preconditions", "compensation", "latency", "concurrency", "checkpoints", "duplicates"]
 """The checks that a risk tier may omit. All others always run."""

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from tercet.contracts.quality import RepairMeans, RepairStrategy
+from tercet.contracts.outputs.quality import RepairMeans, RepairStrategy
 from tercet.contracts.shape import Authored, Count, Name, Score, Shape
 
 PLACES = 6

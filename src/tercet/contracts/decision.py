@@ -8,11 +8,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from tercet.contracts.canonical import canonical
-from tercet.contracts.plain import PlainObject
-from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.relations import FieldSpec, Relation
 from tercet.contracts.shape import Authored, Score
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import PlainObject
 
 OnFailure = Literal["compensate", "ask", "keep"]
 """What happens to effects when a run ends without success."""

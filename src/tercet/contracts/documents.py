@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple, Self, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tercet.contracts import references
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import Authored, Json, Name, Shape
+from tercet.contracts.values import references
 
 ValueType = Literal[
     "text", "name", "identifier", "number", "count", "percent", "money", "date", "list", "table"

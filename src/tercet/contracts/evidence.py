@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import AwareDatetime, model_validator
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.mode import Trust
-from tercet.contracts.plain import PlainValue
 from tercet.contracts.shape import Authored, Shape, as_object
+from tercet.contracts.values.canonical import digest
+from tercet.contracts.values.plain import PlainValue
 
 EPISODE = "episode"
 """The class of facts that runs have remembered."""

@@ -7,13 +7,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import Threshold
 from tercet.contracts.documents import MissingPart, TokenVerdict, UnjudgedText
+from tercet.contracts.outputs.quality import SchemaFault, TextJudgement
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.quality import SchemaFault, TextJudgement
-from tercet.contracts.run import TranscriptEntry
+from tercet.contracts.runs.budget import RunBudget
+from tercet.contracts.runs.run import TranscriptEntry
 from tercet.contracts.shape import JsonObject, Shape
 
 LOOP_PROTOCOL = "1.0"

@@ -1,7 +1,7 @@
 """The plan that a planner proposes: typed steps, and where its outputs come from.
 
 One superset model serves both plan formats. A step that omits mode, gates, reversibility or compensation inherits them
-from its tool; the critic judges the effective step (`tercet.contracts.effective`).
+from its tool; the critic judges the effective step (`tercet.contracts.steps.effective`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tercet.contracts import graph, pointer, references
-from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.errors import PlanError
 from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plain import not_json
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, Json, JsonObject
+from tercet.contracts.steps import graph
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.canonical import canonical_dump, hash_bytes
+from tercet.contracts.values.plain import not_json
 
 StepKind = Literal["tool", "note", "lane"]
 MAX_STEPS = 10_000

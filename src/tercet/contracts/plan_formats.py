@@ -22,7 +22,6 @@ from typing import Any, cast, get_args
 import orjson
 from pydantic import ValidationError
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import (
     Plan,
@@ -34,8 +33,9 @@ from tercet.contracts.plan import (
     tool_fault,
 )
 from tercet.contracts.problem import Problem
-from tercet.contracts.references import MAX_DEPTH, Place, is_text
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import MAX_DEPTH, Place, is_text
 
 
 def problem(code: str, place: str, message: str, remedy: str) -> Problem:

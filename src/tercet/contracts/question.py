@@ -16,10 +16,10 @@ from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.errors import GatewayError
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, Shape
+from tercet.contracts.values.canonical import canonical, digest
+from tercet.contracts.values.plain import PlainObject
 
 ResultT = TypeVar("ResultT")
 

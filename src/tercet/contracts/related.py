@@ -18,7 +18,7 @@ from tercet.contracts.relations import (
     members,
     value_at,
 )
-from tercet.contracts.trust import Scalar, input_marks, overlaps, scalar, with_dotted
+from tercet.contracts.values.trust import Scalar, input_marks, overlaps, scalar, with_dotted
 
 
 class Record(Protocol):

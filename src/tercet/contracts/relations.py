@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tercet.contracts import pointer
 from tercet.contracts.evidence import meets
-from tercet.contracts.references import Place
 from tercet.contracts.shape import Authored, as_list, as_object
-from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
 
 REQUEST = "request"
 SENTENCE = "sentence"

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import TEN_YEARS_MS, Authored
+from tercet.contracts.values.plain import PlainObject
 
 SIMULATED = "simulated"
 """The `auth` of a simulated actor in a development session."""

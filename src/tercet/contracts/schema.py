@@ -9,34 +9,26 @@ from pydantic import BaseModel, TypeAdapter
 
 from tercet.contracts import (
     buckets,
-    budget,
     context,
     control,
     decision,
     documents,
     evidence,
     gate,
-    invocation,
     loop,
     mode,
     plan,
     policy,
     problem,
-    quality,
-    record,
-    repair,
     request,
-    rubric,
-    run,
-    saga,
-    scorecard,
-    session,
     tasks,
     tool,
     verdict,
 )
-from tercet.contracts import exit as exits
 from tercet.contracts.errors import UsageError
+from tercet.contracts.outputs import exit as exits
+from tercet.contracts.outputs import quality, repair, rubric
+from tercet.contracts.runs import budget, invocation, record, run, saga, scorecard, session
 from tercet.contracts.shape import TYPE_VERSION
 
 _ROOMS = (

@@ -8,12 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from tercet.contracts.canonical import canonical, canonical_dump, hash_bytes
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Reversibility, Trust
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.plan import Compensation
-from tercet.contracts.schema_tree import SchemaTree
 from tercet.contracts.shape import Authored, as_list, as_object
+from tercet.contracts.values.canonical import canonical, canonical_dump, hash_bytes
+from tercet.contracts.values.plain import PlainObject
+from tercet.contracts.values.schema_tree import SchemaTree
 
 AdapterKind = Literal["python", "mcp", "http", "command", "model"]
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
-from tercet.contracts.scorecard import Scorecard
+from tercet.contracts.runs.scorecard import Scorecard
 from tercet.contracts.shape import Absent, Published, Shape, Timestamp
 
 

@@ -17,13 +17,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import digest
-from tercet.contracts.effective import EffectiveStep
-from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import Gate
-from tercet.contracts.references import Reference, scan
+from tercet.contracts.outputs.exit import ExitDecision
+from tercet.contracts.steps.effective import EffectiveStep
+from tercet.contracts.values import pointer
+from tercet.contracts.values.canonical import digest
+from tercet.contracts.values.references import Reference, scan
 from tercet.core import commands as c
 from tercet.core.budget import remaining
 from tercet.core.compensation import shown_params
@@ -36,9 +36,9 @@ from tercet.core.outputs.request import request_approval
 from tercet.core.plans import read_plan
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import Answer, OpenGate, State
-from tercet.critic.compensation import CompensatingStep
-from tercet.critic.flow import describe_origins, origins
-from tercet.critic.gates import gravity
+from tercet.critic.checks.compensation import CompensatingStep
+from tercet.critic.checks.flow import describe_origins, origins
+from tercet.critic.checks.gates import gravity
 from tercet.critic.reading import pinned
 from tercet.policy.call_params import defaults_in, effective_params
 from tercet.quality.exit.decision import recommend

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.contracts.invocation import Backoff
+from tercet.contracts.runs.invocation import Backoff
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tercet.contracts.budget import BudgetUse, RunBudget
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import Reversibility
-from tercet.contracts.session import RoleName
+from tercet.contracts.runs.budget import BudgetUse, RunBudget
+from tercet.contracts.runs.session import RoleName
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.tool import ToolSpec
 from tercet.core import events as e
 from tercet.core.state import Asked, State, StepState, Used

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tercet.contracts import references
-from tercet.contracts.effective import EffectiveStep, unaliased
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.steps.effective import EffectiveStep, unaliased
+from tercet.contracts.values import references
 from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.events import BoundCompensation
-from tercet.critic.flow import compensation_origins, describe_origins
+from tercet.critic.checks.flow import compensation_origins, describe_origins
 from tercet.critic.reading import pinned
 from tercet.policy.resolution import ResolutionError, Resolver, resolve
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import (
     ChangedValue,
@@ -20,21 +19,22 @@ from tercet.contracts.context import (
 )
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.references import LITERAL
 from tercet.contracts.shape import unchecked
+from tercet.contracts.steps import graph
+from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.references import LITERAL
 from tercet.core import budget
 from tercet.core.events import Undo
 from tercet.core.prepared_call import PreparedCall
 from tercet.core.state import EarlierStep, SetValue
-from tercet.critic.compensation import compensating_step
+from tercet.critic.checks.compensation import compensating_step
+from tercet.critic.checks.rules import look_at_other_steps
 from tercet.critic.dispatch import Progress
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import look_at_other_steps
 
 
 @dataclass(frozen=True)

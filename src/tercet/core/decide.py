@@ -23,15 +23,15 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts import references
-from tercet.contracts.canonical import digest
-from tercet.contracts.conditions import conditions_after, needs_of
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import PlanError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.outputs.quality_rules import QualityRules, TestCommand
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
-from tercet.contracts.quality_rules import QualityRules, TestCommand
+from tercet.contracts.steps.conditions import conditions_after, needs_of
+from tercet.contracts.steps.effective import EffectiveStep
+from tercet.contracts.values import references
+from tercet.contracts.values.canonical import digest
 from tercet.contracts.verdict import Code
 from tercet.core import budget
 from tercet.core import commands as c
@@ -56,8 +56,9 @@ from tercet.core.retrieval import failed_look_ups, missing_evidence
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.same_calls import REPEATED, describe_repeat, shown_marks
 from tercet.core.state import Quality, State, StepState
-from tercet.critic.answers import granted_by
-from tercet.critic.compensation import with_steps
+from tercet.critic.approvals import granted_by
+from tercet.critic.checks.compensation import with_steps
+from tercet.critic.checks.rules import find_undecided
 from tercet.critic.dispatch import (
     NO_PROGRESS,
     Progress,
@@ -69,7 +70,6 @@ from tercet.critic.dispatch import (
 from tercet.critic.order import find_uncertain, keep_order
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 from tercet.quality.verification.harness import TRIGGERS
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer, references
 from tercet.contracts.context import EnteredResult
-from tercet.contracts.effective import unaliased
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Compensation, Plan, Step
-from tercet.contracts.references import Found, Read, Reference
+from tercet.contracts.steps.effective import unaliased
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.references import Found, Read, Reference
+from tercet.contracts.values.trust import overlaps
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.critic.compensation import CompensatingStep
+from tercet.critic.checks.compensation import CompensatingStep
 from tercet.critic.reading import pinned
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import digest
-from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Step
-from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import references
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.compensation import entered_sources, reads_own_result, resolved_params
 from tercet.core.config import RunConfig

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tercet.contracts.behaviour import Behaviour, is_outdated
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import not_plain, storable
-from tercet.contracts.references import is_text
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import not_plain, storable
+from tercet.contracts.values.references import is_text
 from tercet.core import events as e
 from tercet.core.budget import EXTENSIBLE, is_extension
 from tercet.core.events.gate import Answered

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tercet.contracts import pointer, references
-from tercet.contracts.canonical import canonical
-from tercet.contracts.effective import unaliased
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step, malformed
-from tercet.contracts.references import LITERAL, Leaf, Reference
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.steps.effective import unaliased
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.references import LITERAL, Leaf, Reference
+from tercet.contracts.values.trust import overlaps
 from tercet.core.state import Change, OpenGate, SetValue
 from tercet.critic.reading import pinned
 from tercet.policy import schemas

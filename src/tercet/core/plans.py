@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from tercet.contracts.newest import Newest
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.cache import BoundedCache
 
 _MOST = 128
 """How many plans are kept: a process works on few at a time, and reads each several times."""
-_by_bytes: Newest[bytes, Plan] = Newest(_MOST)
-_by_dict: Newest[int, tuple[JsonObject, Plan]] = Newest(_MOST)
+_by_bytes: BoundedCache[bytes, Plan] = BoundedCache(_MOST)
+_by_dict: BoundedCache[int, tuple[JsonObject, Plan]] = BoundedCache(_MOST)
 """By the `id` of the dict that a plan was dumped as, with that dict."""
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.canonical import canonical_dump, hash_bytes
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.canonical import canonical_dump, hash_bytes
 from tercet.core import events as e
 from tercet.policy.call_params import canonical_params, identity_params, repeat_params
 

@@ -11,11 +11,11 @@ from typing import Any
 from tercet.contracts.plan import Plan
 from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.events import Undo
+from tercet.critic.checks.flow import authority_is_bound
+from tercet.critic.checks.gates import demand_gates
+from tercet.critic.checks.rules import policies_hold
 from tercet.critic.dispatch import NO_PROGRESS, Progress, resolved_review
-from tercet.critic.flow import authority_is_bound
-from tercet.critic.gates import demand_gates
 from tercet.critic.review import exhaust
-from tercet.critic.rules import policies_hold
 
 
 def gates_of(

@@ -13,9 +13,9 @@ import msgspec
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect
+from tercet.contracts.outputs.repair import LoopBreak, LoopMemory
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
-from tercet.contracts.quality import CritiqueDiagnosis, Defect
-from tercet.contracts.repair import LoopBreak, LoopMemory
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import evidence_in
 from tercet.core.plans import read_plan

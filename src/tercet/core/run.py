@@ -9,8 +9,8 @@ from tercet.contracts.context import KnownResult
 from tercet.contracts.errors import InternalError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.run import Run as Transcript
-from tercet.contracts.session import RoleLimit, RoleName
+from tercet.contracts.runs.run import Run as Transcript
+from tercet.contracts.runs.session import RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.verdict import CriticReport, Verdict

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tercet.contracts.canonical import digest
-from tercet.contracts.effective import EffectiveStep
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.tool import OncePer, ToolSpec
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.prepared_call import PreparedCall

@@ -9,10 +9,10 @@ import msgspec
 
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.newest import Newest
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.cache import BoundedCache
 from tercet.contracts.verdict import Verdict
 from tercet.core.config import ExecutionPlan
 from tercet.critic.reading import Reading
@@ -44,8 +44,10 @@ class SharedWork:
     """
 
     def __init__(self) -> None:
-        self._plans: Newest[tuple[int, int, int], tuple[ExecutionPlan, Mapping[str, ToolSpec]]] = Newest(MOST)
-        self._reviews: Newest[tuple[int, int], Reviewed] = Newest(MOST)
+        self._plans: BoundedCache[tuple[int, int, int], tuple[ExecutionPlan, Mapping[str, ToolSpec]]] = (
+            BoundedCache(MOST)
+        )
+        self._reviews: BoundedCache[tuple[int, int], Reviewed] = BoundedCache(MOST)
 
     def execution_plan(
         self, plan: Plan, surface: dict[str, ToolSpec], tools: Mapping[str, ToolSpec]

@@ -8,7 +8,7 @@ import msgspec
 
 from tercet.contracts.loop import Phase
 from tercet.contracts.question import Reply
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core.events import EarlierCall, Need, SessionStarted, ToolRetry, Undo
 from tercet.core.events.gate import GateKind
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from tercet.contracts.canonical import canonical_dump, hash_bytes
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import DecisionRecord, Delivery
-from tercet.contracts.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.record import DecisionRecord, Delivery
+from tercet.contracts.runs.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.shape import JsonObject, unchecked
+from tercet.contracts.values.canonical import canonical_dump, hash_bytes
 from tercet.core import events as e
 from tercet.core.budget import budget_use
 from tercet.core.config import ExecutionPlan, RunConfig

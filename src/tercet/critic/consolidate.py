@@ -5,9 +5,9 @@ from __future__ import annotations
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import DecisionRecord
-from tercet.contracts.run import Run
-from tercet.contracts.scorecard import FLOORS
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.run import Run
+from tercet.contracts.runs.scorecard import FLOORS
 from tercet.contracts.verdict import CriticReport, ScoreVerdict, Verdict, VerifyPassed, VerifyRefused
 from tercet.critic.reading import pinned
 

@@ -13,13 +13,13 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.verdict import Refusal
-from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
-from tercet.critic.binding import find_unrelated_result, relations_hold
-from tercet.critic.flow import authority_is_bound
+from tercet.critic.checks.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.checks.binding import find_unrelated_result, relations_hold
+from tercet.critic.checks.flow import authority_is_bound
+from tercet.critic.checks.rules import policies_hold, read_order
 from tercet.critic.order import keep_order
 from tercet.critic.reading import with_params
 from tercet.critic.review import Review
-from tercet.critic.rules import policies_hold, read_order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,30 +14,30 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from tercet.contracts import references
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
-from tercet.contracts.run import Outcome, Run, TranscriptEntry
-from tercet.contracts.scorecard import Evaluation, EvaluatorName, Finding
+from tercet.contracts.runs.run import Outcome, Run, TranscriptEntry
+from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import Json, JsonObject
-from tercet.critic.answers import is_opened, unanswered, wrongly_granted
-from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema
-from tercet.critic.checks import modes_are_within_safety_mode
-from tercet.critic.flow import authority_is_bound
-from tercet.critic.gates import demand_gates, owner_is_authorised
-from tercet.critic.order import keep_order
-from tercet.critic.reading import Reading
-from tercet.critic.review import Review, exhaust
-from tercet.critic.rules import (
+from tercet.contracts.values import references
+from tercet.contracts.values.canonical import canonical
+from tercet.critic.approvals import is_opened, unanswered, wrongly_granted
+from tercet.critic.checks.arguments import arguments_are_permitted, arguments_fit_schema
+from tercet.critic.checks.flow import authority_is_bound
+from tercet.critic.checks.gates import demand_gates, owner_is_authorised
+from tercet.critic.checks.published import modes_are_within_safety_mode
+from tercet.critic.checks.rules import (
     find_undecided,
     look_at_other_steps,
     policies_hold,
     read_order,
     uncertain_at_review,
 )
+from tercet.critic.order import keep_order
+from tercet.critic.reading import Reading
+from tercet.critic.review import Review, exhaust
 from tercet.policy import schemas
 from tercet.policy.resolution import ResolutionError, resolve
 

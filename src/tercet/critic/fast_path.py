@@ -8,14 +8,13 @@ anything. False means nothing: the checks decide.
 
 from __future__ import annotations
 
-from tercet.contracts import references
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.plan import DecisionCheckpoint
-from tercet.contracts.references import Found, Leaf, Reference
-from tercet.critic.arguments import find_faults, find_oversized_arguments
-from tercet.critic.checks import outputs_are_covered, tokens_are_within_budget
-from tercet.critic.feasibility import (
+from tercet.contracts.steps.effective import EffectiveStep
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Found, Leaf, Reference
+from tercet.critic.checks.arguments import find_faults, find_oversized_arguments
+from tercet.critic.checks.feasibility import (
     budget_is_left,
     concurrency_is_within_limit,
     differ_by_name,
@@ -23,12 +22,13 @@ from tercet.critic.feasibility import (
     latency_is_within_budget,
     start_conditions,
 )
-from tercet.critic.flow import find_unbound
-from tercet.critic.gates import gates_of, gravity, is_compensated, is_gated, may_use
+from tercet.critic.checks.flow import find_unbound
+from tercet.critic.checks.gates import gates_of, gravity, is_compensated, is_gated, may_use
+from tercet.critic.checks.published import outputs_are_covered, tokens_are_within_budget
+from tercet.critic.checks.rules import hold_together
+from tercet.critic.checks.structure import find_fault
 from tercet.critic.review import Review
-from tercet.critic.rules import hold_together
-from tercet.critic.structure import find_fault
-from tercet.critic.worth import Worth
+from tercet.critic.value_trust import ValueTrust
 
 _PLAN_CHECKS = (
     outputs_are_covered,
@@ -39,9 +39,9 @@ _PLAN_CHECKS = (
 )
 
 
-def certainly_passes(worth: Worth) -> bool:
+def certainly_passes(value_trust: ValueTrust) -> bool:
     """Return True if no check of the matrix would refuse, defer or demand anything; False means undecided."""
-    review = worth.review
+    review = value_trust.review
     plan, ctx = review.plan, review.ctx
     if review.conditions or plan.memory or review.spec.bind or ctx.earlier or not review.is_strict:
         return False
@@ -54,7 +54,7 @@ def certainly_passes(worth: Worth) -> bool:
         and _find_needed(review, plan.found_outputs) is not None
         and _is_evidence_pinned(review)
         and find_oversized_arguments(review) is None
-        and _are_arguments_sound(worth)
+        and _are_arguments_sound(value_trust)
         and not any(refusal for check in _PLAN_CHECKS for refusal in check(review))
         and hold_together(review)
     )
@@ -90,14 +90,14 @@ def _are_steps_sound(review: Review) -> bool:
     return all(differ_by_name(calls, is_strict=True) for calls in effects.values())
 
 
-def _are_arguments_sound(worth: Worth) -> bool:
+def _are_arguments_sound(value_trust: ValueTrust) -> bool:
     """Return whether the arguments of every call fit its tool's schema, and authority values are trusted."""
-    reading = worth.review.reading
+    reading = value_trust.review.reading
     for call in reading.calls:
         if find_faults(reading, call):
             return False
     for call in reading.calls:
-        for _ in find_unbound(worth, call):
+        for _ in find_unbound(value_trust, call):
             return False
     return True
 

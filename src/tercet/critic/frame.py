@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.critic.order import earlier_id
 from tercet.critic.provenance import SOURCES, Provenance, StepSources, read_sources
 from tercet.critic.reading import pinned

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.mode import MODE_RANK, Reversibility
 from tercet.contracts.plan import Plan
+from tercet.contracts.steps.effective import EffectiveStep
 
 
 class EarlyEffect(NamedTuple):

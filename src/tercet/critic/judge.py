@@ -17,7 +17,7 @@ from typing import Literal, assert_never
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.run import Outcome, ToolResult
+from tercet.contracts.runs.run import Outcome, ToolResult
 from tercet.contracts.verdict import Code, CriticReport, RefusalKind, ReviewOutcome, ScoreVerdict, Verdict
 
 ReplanOrEscalate = Literal["replan", "escalate"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tercet.contracts import pointer, references
-from tercet.contracts.canonical import canonical
-from tercet.contracts.record import MemoryProposal
-from tercet.contracts.references import Leaf, Reference
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.references import Leaf, Reference
 from tercet.contracts.verdict import CriticReport
 from tercet.critic.review import Review
-from tercet.critic.worth import Worth
+from tercet.critic.value_trust import ValueTrust
 
 MAX_BYTES = 16 * 1024
 """A larger memory is a document, and should be imported into the store."""
@@ -39,10 +39,10 @@ def _names(found: references.Found) -> Iterator[str]:
 
 def is_trusted(review: Review, value: Any, content: Any) -> bool:
     """Return whether every source of a proposal is trusted, including its keys; `content` is its resolved value."""
-    worth = Worth(review)
+    value_trust = ValueTrust(review)
     return all(
-        worth.is_trusted(found, None, is_number=_is_number(content, found.place[1:]))
-        and all(map(worth.is_trusted_scalar, _keys(found)))
+        value_trust.is_trusted(found, None, is_number=_is_number(content, found.place[1:]))
+        and all(map(value_trust.is_trusted_scalar, _keys(found)))
         for found in references.scan({"value": value})
     )
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from tercet.contracts.conditions import effects_in
-from tercet.contracts.graph import read_steps
 from tercet.contracts.plan import Plan, Step
+from tercet.contracts.steps.conditions import effects_in
+from tercet.contracts.steps.graph import read_steps
 from tercet.contracts.tool import ToolSpec
 from tercet.critic.review import Review
 from tercet.policy.expressions import ORDER_FIELDS

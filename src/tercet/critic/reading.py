@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer, references
 from tercet.contracts.context import CompiledContext
-from tercet.contracts.effective import EffectiveStep, effective
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Plan, Step
-from tercet.contracts.references import Found, Place, Reference, Selection
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.steps.effective import EffectiveStep, effective
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.references import Found, Place, Reference, Selection
 from tercet.policy.resolution import ItemBudget, ResolutionError, select
 from tercet.policy.schemas import Fault
 

@@ -18,7 +18,7 @@ from tercet.contracts.relations import (
     members,
     value_at,
 )
-from tercet.contracts.trust import Scalar, overlaps, scalar
+from tercet.contracts.values.trust import Scalar, overlaps, scalar
 
 
 class Relations:

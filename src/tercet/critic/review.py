@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts import graph
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -15,9 +14,10 @@ from tercet.contracts.evidence import EPISODE, meets, parse_ref
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, compensated_step
-from tercet.contracts.search_words import terms_of, words_of
+from tercet.contracts.steps import graph
+from tercet.contracts.text.search_words import terms_of, words_of
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.contracts.verdict import Code, Origin, Refusal
 from tercet.critic.reading import Reading
 from tercet.critic.relations import Relations

@@ -7,20 +7,20 @@ from typing import Literal
 
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
 from tercet.contracts.relations import is_of_class
 from tercet.contracts.shape import Shape
-from tercet.critic.answers import does_grant, is_grantable
-from tercet.critic.arguments import condition, reads_open
-from tercet.critic.flow import authority_is_bound
-from tercet.critic.gates import demand_gates, gates_of
+from tercet.contracts.steps.effective import EffectiveStep
+from tercet.critic.approvals import does_grant, is_grantable
+from tercet.critic.checks.arguments import condition, reads_open
+from tercet.critic.checks.flow import authority_is_bound
+from tercet.critic.checks.gates import demand_gates, gates_of
+from tercet.critic.checks.rules import PlanViews, policies_hold, uncertain_at_review
 from tercet.critic.irreversible import EarlyEffect, find_early_effects
 from tercet.critic.review import Review, exhaust
-from tercet.critic.rules import PlanViews, policies_hold, uncertain_at_review
 from tercet.policy.comparisons import named_tools
 from tercet.policy.expressions import STEP, ExpressionError, Outcome, compile_rule
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tercet.contracts.run import Outcome, Run
-from tercet.contracts.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
+from tercet.contracts.runs.run import Outcome, Run
+from tercet.contracts.runs.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
 from tercet.contracts.verdict import RunOutcome, ScoreVerdict
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer, references
-from tercet.contracts.effective import effective
-from tercet.contracts.entities import Entity, bind_literal, is_named
-from tercet.contracts.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
-from tercet.contracts.references import Leaf, Place
 from tercet.contracts.relations import REQUEST, find_sentences, is_of_class
-from tercet.contracts.trust import Scalar, overlaps, scalar, scalars
+from tercet.contracts.steps.effective import effective
+from tercet.contracts.text.entities import Entity, bind_literal, is_named
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.kinds import UNKNOWN, Kind, declared_among, fits, named_kind, result_kind
+from tercet.contracts.values.references import Leaf, Place
+from tercet.contracts.values.trust import Scalar, overlaps, scalar, scalars
 from tercet.critic.review import Review
 
 APPROVED = "approved"

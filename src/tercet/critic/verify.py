@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from tercet.contracts.context import Check, CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.plan import Plan
 from tercet.contracts.shape import unchecked
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import (
     Code,
     Refusal,
@@ -26,13 +26,15 @@ from tercet.contracts.verdict import (
     ValidationResult,
     Verdict,
 )
-from tercet.critic.arguments import arguments_are_permitted, arguments_fit_schema, find_oversized_arguments
-from tercet.critic.binding import relations_hold
-from tercet.critic.checks import FIVE_CHECKS
-from tercet.critic.compensation import compensations_are_permitted
-from tercet.critic.delivery import deliveries_are_possible
-from tercet.critic.fast_path import certainly_passes
-from tercet.critic.feasibility import (
+from tercet.critic.checks.arguments import (
+    arguments_are_permitted,
+    arguments_fit_schema,
+    find_oversized_arguments,
+)
+from tercet.critic.checks.binding import relations_hold
+from tercet.critic.checks.compensation import compensations_are_permitted
+from tercet.critic.checks.delivery import deliveries_are_possible
+from tercet.critic.checks.feasibility import (
     actions_are_not_repeated,
     branches_are_within_limit,
     budget_is_left,
@@ -42,8 +44,8 @@ from tercet.critic.feasibility import (
     latency_is_within_budget,
     preconditions_are_met,
 )
-from tercet.critic.flow import authority_is_bound, literal_sources
-from tercet.critic.gates import (
+from tercet.critic.checks.flow import authority_is_bound, literal_sources
+from tercet.critic.checks.gates import (
     compensation_is_recorded,
     demand_gates,
     gates_are_present,
@@ -51,17 +53,19 @@ from tercet.critic.gates import (
     own_compensations_fit,
     owner_is_authorised,
 )
-from tercet.critic.judge import review_outcome
-from tercet.critic.reading import Reading
-from tercet.critic.review import Refusals, Review
-from tercet.critic.rules import policies_hold, uncertain_at_review
-from tercet.critic.structure import (
+from tercet.critic.checks.published import FIVE_CHECKS
+from tercet.critic.checks.rules import policies_hold, uncertain_at_review
+from tercet.critic.checks.structure import (
     graph_is_acyclic,
     kinds_are_available,
     plan_is_not_empty,
     references_resolve,
 )
-from tercet.critic.worth import Worth
+from tercet.critic.fast_path import certainly_passes
+from tercet.critic.judge import review_outcome
+from tercet.critic.reading import Reading
+from tercet.critic.review import Refusals, Review
+from tercet.critic.value_trust import ValueTrust
 
 MAX_REFUSALS = 50
 """The maximum number of refusals in a verdict. A plan with more needs another planner, not a longer list."""
@@ -115,8 +119,8 @@ def verify(
     """
     uncertain = uncertain_at_review(ctx, compiled, plan)
     review = Review(ctx, compiled, spec, plan, reading, uncertain=uncertain)
-    worth = Worth(review)
-    refusals = () if certainly_passes(worth) else tuple(islice(_refusals(review), MAX_REFUSALS))
+    value_trust = ValueTrust(review)
+    refusals = () if certainly_passes(value_trust) else tuple(islice(_refusals(review), MAX_REFUSALS))
     if not refusals:
         demand_gates(review)
         return Verdict(
@@ -125,7 +129,7 @@ def verify(
             reasons=(f"{len(plan.steps)} steps, {len(spec.required_outputs)} required outputs covered",),
             gates=tuple(review.demands),
             deferred=tuple(review.deferred),
-            sources=literal_sources(worth),
+            sources=literal_sources(value_trust),
             unchecked=review.relations.unchecked(),
             effects=tuple([_effect(call) for call in review.calls if not call.leaves_nothing]),
         )

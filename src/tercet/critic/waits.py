@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.effective import EffectiveStep
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.policy import Policy
+from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Verdict
-from tercet.critic.answers import is_grantable
-from tercet.critic.arguments import condition, reads_open
-from tercet.critic.compensation import compensation_demands
-from tercet.critic.gates import gates_of
+from tercet.critic.approvals import is_grantable
+from tercet.critic.checks.arguments import condition, reads_open
+from tercet.critic.checks.compensation import compensation_demands
+from tercet.critic.checks.gates import gates_of
+from tercet.critic.checks.rules import find_undecided, uncertain_at_review
 from tercet.critic.review import Review
-from tercet.critic.rules import find_undecided, uncertain_at_review
 from tercet.policy.expressions import STEP, ExpressionError, compile_rule
 
 

@@ -16,13 +16,13 @@ from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.evidence import meets
-from tercet.contracts.plain import not_plain
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.plain import not_plain
+from tercet.contracts.values.references import LITERAL
 from tercet.core.config import RunConfig
 
 Mode = Literal["act", "final"]

@@ -18,8 +18,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, cast
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.plain import not_plain, storable
 from tercet.core.events.plan import TurnAction
 from tercet.core.turns import Reflection, Sofar
 from tercet.critic.pluggable.chain import ChainVerdict, CriticChain, Judgement

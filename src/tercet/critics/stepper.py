@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain, storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.values.plain import not_plain, storable
 from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn

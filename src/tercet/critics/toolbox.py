@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Reversibility, stronger
-from tercet.contracts.session import RoleLimit
+from tercet.contracts.runs.budget import RunBudget
+from tercet.contracts.runs.session import RoleLimit
 from tercet.critics.hooks import Agent
 from tercet.packs.pack import Pack
 from tercet.tools import Tool

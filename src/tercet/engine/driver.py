@@ -14,7 +14,7 @@ from functools import partial
 from types import CoroutineType
 
 from tercet.contracts.errors import InternalError
-from tercet.contracts.plain import is_small
+from tercet.contracts.values.plain import is_small
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import Answer, CallEnded, Now

@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.gate import Notify
+from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
 from tercet.core.fold.base import ANSWERS
 from tercet.core.state import State

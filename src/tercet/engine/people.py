@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
+from tercet.contracts.values.plain import storable
 from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.messages import Cancel, Extend, Message, Pause

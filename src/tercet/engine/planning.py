@@ -11,7 +11,7 @@ from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
-from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
+from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.answers import NotPlanned, Now, Planned, Reflected

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
-from tercet.contracts.budget import MICROCENTS_PER_CENT, BudgetRemaining
 from tercet.contracts.loop import Phase
-from tercet.contracts.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
+from tercet.contracts.runs.budget import MICROCENTS_PER_CENT, BudgetRemaining
+from tercet.contracts.runs.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
 from tercet.core import budget
 from tercet.core import events as e
 from tercet.core.state import State

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.errors import ReplayError, TercetError, UsageError
+from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event

@@ -8,14 +8,14 @@ import msgspec
 
 from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
-from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import SIMULATED, Actor, Request
+from tercet.contracts.values.canonical import digest, hash_bytes
+from tercet.contracts.values.plain import storable
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.core.outputs.edge_cases import demand_maker

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tercet.contracts.plan import compensated_step
-from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
+from tercet.contracts.runs.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.session_reader import load_history

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.plain import is_small
+from tercet.contracts.values.canonical import hash_bytes
+from tercet.contracts.values.plain import is_small
 from tercet.core import events as e
 from tercet.core.answers import CallEnded
 from tercet.core.attempt import Done

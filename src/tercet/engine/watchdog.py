@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
-from tercet.contracts.session import SessionRules
+from tercet.contracts.runs.session import SessionRules
 from tercet.core import codec
 from tercet.core import commands as c
 from tercet.core.expiry import find_expired

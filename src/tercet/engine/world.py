@@ -11,9 +11,9 @@ import msgspec
 
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import storable
 from tercet.contracts.plan import EvidenceQuery
 from tercet.contracts.question import ModelFault
+from tercet.contracts.values.plain import storable
 from tercet.core import commands as c
 from tercet.core import effects
 from tercet.core.answers import (

@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import extra_missing
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.canonical import canonical
 from tercet.evidence.retrieval import Named, facts_for
 from tercet.evidence.store import EvidenceStore
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.evidence import EPISODE
 from tercet.contracts.mode import Trust
-from tercet.contracts.record import MemoryProposal
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.values.canonical import digest
 from tercet.evidence.store import NewFact
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from tercet.contracts.search_words import LONGEST, MOST_LETTERS, words_of
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.text.search_words import LONGEST, MOST_LETTERS, words_of
 
 _K1 = 1.2
 _B = 0.75

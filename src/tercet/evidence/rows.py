@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
-from tercet.contracts.plain import not_plain
-from tercet.contracts.references import is_text
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import not_plain
+from tercet.contracts.values.references import is_text
 from tercet.evidence.errors import BadFact, StoreCorrupt
 from tercet.evidence.ranking import Totals
 from tercet.evidence.store import Change, Difference, Fact, NewDocument, NewFact, Removal, SnapshotHead

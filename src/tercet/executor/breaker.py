@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tercet.contracts.invocation import CircuitState
+from tercet.contracts.runs.invocation import CircuitState
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.fold.base import NOT_MADE
 from tercet.journal.errors import PositionConflict

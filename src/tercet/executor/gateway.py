@@ -24,8 +24,8 @@ from pydantic_core import to_jsonable_python
 
 from tercet.contracts.errors import GatewayError, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.plain import is_small, not_plain, storable
-from tercet.contracts.references import MAX_DEPTH
+from tercet.contracts.values.plain import is_small, not_plain, storable
+from tercet.contracts.values.references import MAX_DEPTH
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads

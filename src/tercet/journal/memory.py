@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal import stream as rules
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld, JournalClosed
 from tercet.journal.protocol import (

@@ -15,8 +15,8 @@ from babel.units import UnknownUnitError, format_unit
 
 from tercet.contracts.documents import KnownValue, PluralForms, ValueType
 from tercet.contracts.errors import UsageError
-from tercet.contracts.prose import to_decimal
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.text.prose import to_decimal
 from tercet.locales.vocabulary import Units, parse_locale
 from tercet.quality.values import infer_type
 

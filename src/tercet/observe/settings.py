@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from tercet.contracts.errors import UsageError, extra_missing
-from tercet.contracts.trace_context import read_traceparent
+from tercet.contracts.runs.trace_context import read_traceparent
 from tercet.core.state import State
 
 LOOPBACK = "127.0.0.1"

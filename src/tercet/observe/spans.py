@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tercet.contracts.trace_context import read_traceparent, span_id_of, trace_id_of
+from tercet.contracts.runs.trace_context import read_traceparent, span_id_of, trace_id_of
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State

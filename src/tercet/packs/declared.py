@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import NotSent, TercetError, UsageError
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values.canonical import canonical
 from tercet.packs.pack import Pack
 
 

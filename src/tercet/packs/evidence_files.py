@@ -10,8 +10,8 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from tercet.contracts.evidence import Evidence, EvidenceRef
 from tercet.contracts.mode import Trust
-from tercet.contracts.plain import PlainValue
 from tercet.contracts.shape import Authored, as_object
+from tercet.contracts.values.plain import PlainValue
 from tercet.packs.declarations import explain, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Spot

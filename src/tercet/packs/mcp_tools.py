@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
+from tercet.contracts.values.canonical import digest
 from tercet.packs.declarations import SERVERS, note_duplicate, read_servers
 from tercet.packs.folder import Draft
 from tercet.packs.lock import LOCK_FILE, Lock, read_lock

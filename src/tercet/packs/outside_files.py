@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import digest, hash_bytes
 from tercet.contracts.errors import UsageError, install_words
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.packs.folder import COMMANDS_FILE, HTTP_FILE, Draft
 from tercet.packs.programs import (
     CommandLine,

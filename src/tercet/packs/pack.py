@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, Field, SkipValidation, model_validator
 
-from tercet.contracts.canonical import canonical, hash_bytes
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PackError, UsageError
@@ -26,6 +25,7 @@ from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tuning import TuningRules
+from tercet.contracts.values.canonical import canonical, hash_bytes
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable

@@ -14,7 +14,6 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from tercet.contracts.buckets import ContextRules
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import Check
 from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
@@ -26,7 +25,8 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.prices import TokenPrices
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
-from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
+from tercet.contracts.runs.budget import RunBudget
+from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName, SessionRules
 from tercet.contracts.shape import Authored, Name
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tercet.contracts.errors import PackError, UsageError
-from tercet.contracts.plain import storable
 from tercet.contracts.request import Actor
+from tercet.contracts.values.plain import storable
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.declarations import ACTORS, PACK_FILE, read_actors
 from tercet.packs.folder import Draft

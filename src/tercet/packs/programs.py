@@ -17,8 +17,8 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.packs.declarations import note_all, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import Severity, Spot

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import TercetError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.packs.declarations import PACK_FILE, note_duplicate
 from tercet.packs.folder import Draft
 from tercet.packs.parts import PACK, PackFile, Spot

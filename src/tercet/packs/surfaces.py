@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.errors import UsageError
+from tercet.contracts.outputs.quality_rules import QualityRules
+from tercet.contracts.outputs.rubric import RubricDimension
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.quality_rules import QualityRules
-from tercet.contracts.rubric import RubricDimension
 from tercet.contracts.tasks import Method
 from tercet.contracts.tuning import (
     SAFE,

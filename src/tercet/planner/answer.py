@@ -16,14 +16,14 @@ from collections.abc import Collection, Iterable, Iterator
 from math import isfinite
 from typing import Any
 
-from tercet.contracts import references
 from tercet.contracts.errors import PlanError
-from tercet.contracts.pasted import show
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import load_plan
 from tercet.contracts.question import Reply
-from tercet.contracts.references import RESERVED_IDS, Reference
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.text.pasted import show
+from tercet.contracts.values import references
+from tercet.contracts.values.references import RESERVED_IDS, Reference
 from tercet.planner.assignment import Assignment
 from tercet.planner.plan_schema import means_nothing_as_null
 from tercet.planner.sources import PlanningError

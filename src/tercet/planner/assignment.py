@@ -10,11 +10,11 @@ from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, Kno
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import Place
 from tercet.contracts.related import select_related
 from tercet.contracts.shape import as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.contracts.trust import input_marks, overlaps, with_dotted
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tercet.contracts import pointer, references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import ARG, ARGS
+from tercet.contracts.values import pointer, references
 from tercet.planner.sources import PlanningError
 from tercet.policy.expressions import MAX_PLANNER_LENGTH
 

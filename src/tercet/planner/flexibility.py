@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from math import comb, factorial, prod
 from typing import NamedTuple
 
-from tercet.contracts.graph import Graph
+from tercet.contracts.steps.graph import Graph
 
 EXACT_STEPS = 20
 """The largest connected part of a plan whose orders are counted exactly."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.tasks import MethodTask, Task
+from tercet.contracts.values.canonical import canonical
 from tercet.planner.binding import bind, demand_small, express
 from tercet.planner.knowledge import Case, Knowledge, Way
 from tercet.planner.sources import Placeholders, PlanningError

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tercet.contracts import references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import Fact, Method, Task, TaskLibrary
+from tercet.contracts.values import references
 from tercet.planner.sources import Placeholders, PlanningError
 from tercet.policy.expressions import Rule, Scope, compile_amount, compile_rule, planning_scope
 from tercet.policy.resolution import ResolutionError, resolve

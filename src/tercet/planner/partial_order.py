@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tercet.contracts.conditions import effects_in
 from tercet.contracts.errors import PlanError
 from tercet.contracts.plan import MAX_STEPS, Plan, Step
+from tercet.contracts.steps.conditions import effects_in
 from tercet.contracts.tasks import Goal
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.binding import bind, express

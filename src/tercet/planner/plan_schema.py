@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import scalar
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import scalar
 from tercet.planner.assignment import Assignment
 from tercet.planner.sentences import offered_values
 from tercet.planner.sources import (

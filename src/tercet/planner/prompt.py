@@ -14,10 +14,10 @@ from typing import Any
 
 from tercet.contracts.evidence import meets
 from tercet.contracts.mode import Trust
-from tercet.contracts.pasted import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.plan import Step
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.text.pasted import Data, Piece, find_mark, join, show, visible
 from tercet.contracts.tool import ToolSpec
 from tercet.planner.assignment import Assignment, Complaint
 from tercet.planner.plan_schema import answer_schema

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer, relations
-from tercet.contracts.entities import (
+from tercet.contracts import relations
+from tercet.contracts.relations import FieldSpec
+from tercet.contracts.text.entities import (
     Ambiguous,
     Entity,
     bind_literal,
@@ -14,12 +15,12 @@ from tercet.contracts.entities import (
     find_hidden,
     fitting_entities,
 )
-from tercet.contracts.kinds import Kind, parameter_kind
-from tercet.contracts.pasted import Data, Piece, Span, show
-from tercet.contracts.references import Place
-from tercet.contracts.relations import FieldSpec
+from tercet.contracts.text.pasted import Data, Piece, Span, show
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values import pointer
+from tercet.contracts.values.kinds import Kind, parameter_kind
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import overlaps
 from tercet.planner.assignment import Assignment
 
 MAX_OFFERED = 100

@@ -13,15 +13,15 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from tercet.contracts import pointer
 from tercet.contracts.context import KnownResult
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
-from tercet.contracts.references import REQUEST, Leaf, Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import overlaps, scalar, scalars
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import REQUEST, Leaf, Place
+from tercet.contracts.values.trust import overlaps, scalar, scalars
 from tercet.planner.assignment import Assignment
 from tercet.planner.sentences import is_sentence
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tercet.contracts import pointer
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import LITERAL, SELECT, Place
 from tercet.contracts.request import Request
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.trust import input_marks, scalars, with_dotted
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import LITERAL, SELECT, Place
+from tercet.contracts.values.trust import input_marks, scalars, with_dotted
 from tercet.planner.sources import EVIDENCE, PLACEHOLDER, Placeholders, PlanningError
 
 _EXPRESSIONS = ("when", "$cel")

@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from tercet.contracts import pointer
-from tercet.contracts.schema_tree import NUMBERS, SchemaNode, SchemaTree
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import pointer
+from tercet.contracts.values.schema_tree import NUMBERS, SchemaNode, SchemaTree
 
 MAX_DEPTH = 64
 """The depth up to which values are normalised; deeper ones are compared as written."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tercet.contracts import references
-from tercet.contracts.references import Token
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Token
 
 _FRAME = frozenset({"request", "context", "decision", "plan", "args", "params"})
 """Names that do not refer to a step."""

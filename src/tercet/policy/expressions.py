@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 from cel_expr_python import cel  # pyright: ignore[reportMissingTypeStubs] - only the module itself has stubs
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import not_plain
-from tercet.contracts.references import Token, is_text, tokens
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.plain import not_plain
+from tercet.contracts.values.references import Token, is_text, tokens
 
 MAX_RULE_LENGTH = 4_000
 MAX_PLANNER_LENGTH = 1_000

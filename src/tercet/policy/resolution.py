@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tercet.contracts import pointer, references
 from tercet.contracts.errors import TercetError
-from tercet.contracts.references import Place, Reference, Selection
 from tercet.contracts.shape import as_list, as_object
-from tercet.contracts.trust import scalar
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.references import Place, Reference, Selection
+from tercet.contracts.values.trust import scalar
 from tercet.policy.expressions import evaluate_planner
 
 MAX_COMPUTED_BYTES = 2**18

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 import orjson
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import Place
 
 MAX_SUBSCHEMAS = 20_000
 MAX_DEPTH = 128

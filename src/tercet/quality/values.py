@@ -10,14 +10,14 @@ from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer
 from tercet.contracts.documents import DocumentValue, KnownValue, TableColumn, ValueType
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import Trust
-from tercet.contracts.pointer import value_at
-from tercet.contracts.prose import key_words, to_decimal
 from tercet.contracts.shape import JsonObject, as_list, as_object
-from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.text.prose import key_words, to_decimal
+from tercet.contracts.values import pointer
+from tercet.contracts.values.pointer import value_at
+from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.policy.expressions import evaluate_planner
 from tercet.quality.verification.results import CLASSIFICATION
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from tercet.contracts.references import Reference, scan
 from tercet.contracts.shape import Absent, JsonObject, Published, as_object
+from tercet.contracts.values.references import Reference, scan
 from tercet.core.state import State
 from tercet.engine.session_reader import list_rows, load_state, read_record
 from tercet.engine.streams.experience import Feedback, read_feedback

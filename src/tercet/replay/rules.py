@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.runs.budget import RunBudget
 from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.engine import sessions as opening

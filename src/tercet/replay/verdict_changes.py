@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.plan import compensated_step
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.canonical import digest
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.answers import Draw, Drawn, Now, Ready

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.evidence.store import Change, EvidenceStore, NewDocument, NewFact, SnapshotHead
 from tercet.testing.expectation import StoreBackend
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.mode import Trust
+from tercet.contracts.values.canonical import digest
 from tercet.evidence.errors import FactUnknown
 from tercet.evidence.store import EvidenceStore
 from tercet.testing.evidence_backend import CLASS, EvidenceBackend, document, fact, found, take

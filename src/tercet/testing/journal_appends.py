@@ -6,8 +6,8 @@ import hashlib
 
 from msgspec.structs import replace
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld, LeaseLost, PositionConflict
 from tercet.journal.protocol import Append, ClaimHolder, Journal, NewCheckpoint, Position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tercet.contracts.canonical import hash_bytes
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import START, verify_chain
 from tercet.journal.errors import BlobMissing, LeaseLost
 from tercet.journal.protocol import Append, ClaimHolder, Journal, Lease, NewCheckpoint, SessionRow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.errors import BlobMissing, CheckpointExists, ClaimHeld
 from tercet.journal.protocol import ClaimHolder, Journal, NewCheckpoint
 from tercet.testing.expectation import expect, expect_refusal, new_tenant, with_new_tenant

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import ModelFault, Question, Reply
+from tercet.contracts.values.canonical import canonical
 
 Answer: TypeAlias = str | Mapping[str, Any] | ModelFault
 """A text, an object that is written as JSON, or a fault that is raised."""

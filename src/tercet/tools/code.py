@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, cast
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import digest
 
 PACK_MODULE = "tercet_pack_"
 """The prefix of module names of pack folders; the hash of their content follows."""

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
-from tercet.contracts.encodings import BREAK, MAX_BREAKS, MAX_SEPARATORS, SEPARATOR
 from tercet.contracts.errors import NotSent
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.text.encodings import BREAK, MAX_BREAKS, MAX_SEPARATORS, SEPARATOR
 
 REDACTED = "[redacted]"
 MIN_LENGTH = 6

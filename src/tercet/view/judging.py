@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from tercet.contracts.documents import TokenStatus
-from tercet.contracts.exit import Disposition, Novelty
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.exit import Disposition, Novelty
+from tercet.contracts.outputs.quality import (
     Consensus,
     CritiqueDiagnosis,
     Defect,
@@ -18,8 +18,8 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.repair import Escalation, EscalationVerdict
-from tercet.contracts.rubric import EdgeOutcome
+from tercet.contracts.outputs.repair import Escalation, EscalationVerdict
+from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.quality.rubric.adversarial import judge_edge_cases
 from tercet.view.events import EventView, some

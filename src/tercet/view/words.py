@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from tercet.contracts.plan import compensated_step
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.contracts.shape import as_object
 from tercet.core import events as e
 from tercet.core.events.gate import GateKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
+from tercet.contracts.values.canonical import canonical
 
 ResultT = TypeVar("ResultT")
 

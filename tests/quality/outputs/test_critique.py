@@ -16,11 +16,11 @@ from tercet.contracts.documents import DocumentValue
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.pointer import follow
-from tercet.contracts.quality import CritiqueDiagnosis, DefectSeverity
-from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, DefectSeverity
+from tercet.contracts.outputs.quality_rules import QualityRules
+from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension, usual_rubric
 from tercet.contracts.question import ModelFault
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension, usual_rubric
+from tercet.contracts.values.pointer import follow
 from tercet.locales import read_text
 from tercet.quality.rubric.critique import (
     SYSTEM,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tercet.contracts.documents import ReadText, UnjudgedText
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.exit import JudgeRecord
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.outputs.exit import JudgeRecord
+from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.question import ModelFault
 from tercet.quality.verification.judge import LONGEST, judge_texts, may_vouch
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.canonical import canonical
-from tercet.contracts.encodings import decode_all
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import DefectSeverity
+from tercet.contracts.outputs.quality import DefectSeverity
+from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, EdgeCase, EdgeOutcome
 from tercet.contracts.question import ModelFault
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, EdgeCase, EdgeOutcome
 from tercet.contracts.shape import as_object
+from tercet.contracts.text.encodings import decode_all
+from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, judge_edge_cases, judge_probes
 from tercet.quality.rubric.credentials import find_any_secrets

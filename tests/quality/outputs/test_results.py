@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.run import Outcome, ToolCall, ToolResult, TranscriptEntry
+from tercet.contracts.runs.run import Outcome, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.tool import ToolSpec
 from tercet.quality.values import known_values
 from tercet.quality.verification.leaves import is_text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import TestFailure, TestReport, TestResult
+from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
 from tercet.quality.verification.harness import LEVELS, due, hold_to, passes
 from tercet.quality.verification.junit import MAX_BYTES, MAX_NAMES, find_comparison, pass_rate, read_junit
 from tercet.quality.verification.traces import analyse, find_frames, find_place

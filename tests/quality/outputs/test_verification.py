@@ -13,9 +13,9 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, ReadText
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Trust
-from tercet.contracts.pointer import follow
-from tercet.contracts.repair import SectionTemplate
-from tercet.contracts.rubric import VerificationSettings
+from tercet.contracts.outputs.repair import SectionTemplate
+from tercet.contracts.outputs.rubric import VerificationSettings
+from tercet.contracts.values.pointer import follow
 from tercet.locales import read_text
 from tercet.quality.verification.authored import mark_authored, section_words
 from tercet.quality.verification.locations import Location, parse_location

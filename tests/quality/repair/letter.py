@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.repair import RepairResult, RepairRules, SectionTemplate
 from tercet.contracts.question import Inquiry, Question, Reply
-from tercet.contracts.repair import RepairResult, RepairRules, SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.escalation import Resources

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass, TestResult
+from tercet.contracts.outputs.quality import Defect, DefectSeverity, RootCauseClass, TestResult
 from tercet.quality.repair.causes import TYPICAL, Circumstances, classify
 
 C = RootCauseClass

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import FEATURES, FeatureName, OutcomeRow, Weights
+from tercet.contracts.outputs.exit import FEATURES, FeatureName, OutcomeRow, Weights
 from tercet.quality.exit.calibration import LEAST_ROWS, cross_rate, fit, rate, reliability
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, estimate, sigmoid
 from tercet.quality.repair.rates import distance, novelty, pattern_of

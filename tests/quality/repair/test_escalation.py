@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
-from tercet.contracts.repair import Escalation, LeftDefect, RepairRules
+from tercet.contracts.outputs.quality import Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.outputs.repair import Escalation, LeftDefect, RepairRules
 from tercet.quality.repair.escalation import EXHAUSTED, Resources, escalate
 
 RULES = RepairRules(expert_dimensions=("law",), many_defects=3)

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from tercet.contracts.decision import ConfidenceBands, Threshold, ThresholdName
-from tercet.contracts.exit import Disposition, ExitOutcome, HumanTrigger, Novelty
+from tercet.contracts.outputs.exit import Disposition, ExitOutcome, HumanTrigger, Novelty
 from tercet.quality.exit.decision import ExitFacts, check_thresholds, disposition_of, exit_decision, recommend
 
 NAMES: tuple[ThresholdName, ...] = (

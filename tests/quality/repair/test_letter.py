@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RootCauseClass
-from tercet.contracts.repair import Escalation
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.outputs.repair import Escalation
 from tercet.quality.repair.causes import classify
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.mending import mend

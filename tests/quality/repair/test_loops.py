@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairLog
-from tercet.contracts.repair import LoopBreak, LoopMemory, RepairResult, RepairRules
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairLog
+from tercet.contracts.outputs.repair import LoopBreak, LoopMemory, RepairResult, RepairRules
 from tercet.quality.repair.case import Answered, Ask, Check, Checked, End, Fetch, Fetched, RepairCase
 from tercet.quality.repair.escalation import Resources, impression_of, is_like, notice, similarity
 from tercet.quality.repair.session import begin, decide, fold_event

@@ -14,7 +14,7 @@ from tercet.contracts.decision import Threshold
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import Phase
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
@@ -23,8 +23,8 @@ from tercet.contracts.quality import (
     RootCauseClass,
     StackTraceAnalysis,
 )
+from tercet.contracts.outputs.repair import Escalation, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.question import ModelFault, Question, Reply
-from tercet.contracts.repair import Escalation, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
 from tercet.quality.exit.decision import ExitFacts, exit_decision
 from tercet.quality.repair.case import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.quality.repair.mending import mend
 from tercet.quality.repair.rechecking import gone_by, is_same
 

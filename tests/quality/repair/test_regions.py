@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values import pointer
 from tercet.quality.repair.regions import (
     Edit,
     Region,

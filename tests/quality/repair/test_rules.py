@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
-from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.outputs.quality import Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.escalation import Resources

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tercet.contracts.quality import Defect, DefectSeverity, RepairEntry, RepairStrategy, RootCauseClass
-from tercet.contracts.repair import RepairRules, SuccessRates
+from tercet.contracts.outputs.quality import (
+    Defect,
+    DefectSeverity,
+    RepairEntry,
+    RepairStrategy,
+    RootCauseClass,
+)
+from tercet.contracts.outputs.repair import RepairRules, SuccessRates
 from tercet.quality.repair.rates import chance, prior, record
 from tercet.quality.repair.regions import Region, locate
 from tercet.quality.repair.strategies import Option, choose, cost_of, fitting, model_options, region_for

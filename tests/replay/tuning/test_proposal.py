@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from engine.workshop import ADA, Workshop
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.contracts.tuning import Candidate
+from tercet.contracts.values.canonical import digest
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load

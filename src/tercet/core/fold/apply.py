@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tercet.contracts.loop import Phase
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.fold import session as session_fold
 from tercet.core.fold.base import Changes, illegal

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts import pointer
-from tercet.contracts.canonical import digest
 from tercet.contracts.loop import Phase
+from tercet.contracts.values import pointer
+from tercet.contracts.values.canonical import digest
 from tercet.core import events as e
 from tercet.core.budget import add
 from tercet.core.fold.base import changed, copy_fields, demand, step_of

@@ -13,7 +13,7 @@ import msgspec
 
 from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.loop import Phase
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import events as e
 from tercet.core.budget import (
     add,

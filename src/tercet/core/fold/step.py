@@ -9,9 +9,9 @@ from hashlib import sha256
 
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.loop import Phase
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import events as e
 from tercet.core.budget import NO_HOLD, add, count_call, reserve, reserved_for, settle
 from tercet.core.fold.base import (

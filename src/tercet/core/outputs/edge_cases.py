@@ -14,12 +14,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tercet.contracts import pointer
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import extra_missing
-from tercet.contracts.plain import MAX_NUMBER, not_plain
-from tercet.contracts.rubric import EdgeCase
+from tercet.contracts.outputs.rubric import EdgeCase
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import MAX_NUMBER, not_plain
 from tercet.policy import schemas
 
 if TYPE_CHECKING:

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from tercet.contracts import pointer, references
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.references import Reference, scan
-from tercet.contracts.run import Run
+from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.references import Reference, scan
+from tercet.contracts.values.trust import overlaps
 from tercet.core.events.quality import ToolRetry
-from tercet.critic.flow import trusted_results
+from tercet.critic.checks.flow import trusted_results
 from tercet.critic.reading import pinned
 from tercet.critic.review import Review
-from tercet.critic.worth import Worth
+from tercet.critic.value_trust import ValueTrust
 from tercet.quality.verification.results import evidence_of, result_of, results_of
 
 
@@ -62,13 +62,13 @@ def grounds_of(
 def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
     """Return the trusted places that outputs came from by reference, by the JSON Pointers of the outputs."""
     review = Review(run.context, run.compiled, run.spec, run.plan)
-    worth = Worth(review)
+    value_trust = ValueTrust(review)
     found: dict[str, str] = {}
     for name, value in run.plan.outputs.items():
         for each in scan({name: value}):
             place = pointer.join(each.place)
             is_number = isinstance(pointer.value_at(outputs, place), int | float)
-            if isinstance(each, Reference) and worth.is_trusted(each, None, is_number=is_number):
+            if isinstance(each, Reference) and value_trust.is_trusted(each, None, is_number=is_number):
                 found[place] = each.text
     named = [name for name in run.plan.declared_outputs if name not in run.plan.outputs]
     trusted = frozenset(trusted_results(review) if named else ())

@@ -14,10 +14,10 @@ import msgspec
 from tercet.contracts.control import Escalation as Helper
 from tercet.contracts.control import GainEstimate, StopReason
 from tercet.contracts.documents import MissingPart, TokenVerdict
-from tercet.contracts.exit import ExitDecision, Features, Novelty, Weights
 from tercet.contracts.loop import VerificationVerdict
 from tercet.contracts.mode import Reversibility
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.exit import ExitDecision, Features, Novelty, Weights
+from tercet.contracts.outputs.quality import (
     Consensus,
     CritiqueDiagnosis,
     Defect,
@@ -27,10 +27,10 @@ from tercet.contracts.quality import (
     TestResult,
     TextJudgement,
 )
-from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, SelfConsistency, TestCommand
+from tercet.contracts.outputs.quality_rules import MEASURED_ELSEWHERE, SelfConsistency, TestCommand
+from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.contracts.question import Inquiry
-from tercet.contracts.rubric import EdgeOutcome
-from tercet.contracts.run import Outcome
+from tercet.contracts.runs.run import Outcome
 from tercet.contracts.shape import JsonObject, as_list
 from tercet.core import events as e
 from tercet.core.outputs.review import OutputReview

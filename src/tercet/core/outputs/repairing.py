@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.documents import MissingPart, TokenVerdict, find_slots
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.quality import (
     Consensus,
     CritiqueDiagnosis,
     Defect,
@@ -18,11 +17,12 @@ from tercet.contracts.quality import (
     RepairEntry,
     RepairLog,
 )
+from tercet.contracts.outputs.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
+from tercet.contracts.outputs.rubric import Rubric
 from tercet.contracts.question import Inquiry
-from tercet.contracts.repair import Escalation, LoopMemory, RepairResult, RepairRules, SuccessRates
-from tercet.contracts.rubric import Rubric
-from tercet.contracts.run import Outcome
+from tercet.contracts.runs.run import Outcome
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values import pointer
 from tercet.core import events as e
 from tercet.core.outputs.judging import CORRECTNESS, TESTS, may_replan, probed, unscored, vote
 from tercet.core.outputs.review import OutputReview

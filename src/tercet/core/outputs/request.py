@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tercet.contracts.documents import ReadText, TokenVerdict
-from tercet.contracts.exit import ExitDecision
 from tercet.contracts.gate import ApprovalRequest
 from tercet.contracts.loop import VerificationVerdict
+from tercet.contracts.outputs.exit import ExitDecision
 from tercet.contracts.shape import JsonObject
 from tercet.core.state import State
 from tercet.quality.exit.decision import TRIGGERS, recommend

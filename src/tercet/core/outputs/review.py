@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, ReadText, TextPiece
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import TestResult
-from tercet.contracts.quality_rules import QualityRules, SelfConsistency
-from tercet.contracts.repair import Escalation
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric
-from tercet.contracts.run import Run
+from tercet.contracts.outputs.quality import TestResult
+from tercet.contracts.outputs.quality_rules import QualityRules, SelfConsistency
+from tercet.contracts.outputs.repair import Escalation
+from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric
+from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.trust import with_dotted
+from tercet.contracts.values import pointer
+from tercet.contracts.values.trust import with_dotted
 from tercet.contracts.verdict import ScoreVerdict
 from tercet.core.config import RunConfig
 from tercet.core.outputs.grounds import find_sources, grounds_of, put_in_order

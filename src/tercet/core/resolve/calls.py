@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from math import isfinite
 
-from tercet.contracts.invocation import Backoff
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import storable
-from tercet.contracts.run import Outcome, ToolResult
+from tercet.contracts.runs.invocation import Backoff
+from tercet.contracts.runs.run import Outcome, ToolResult
 from tercet.contracts.shape import as_object
+from tercet.contracts.values.plain import storable
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e

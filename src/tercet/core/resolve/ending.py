@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any, cast
 
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.canonical import digest, hash_bytes
-from tercet.contracts.exit import ExitDecision
+from tercet.contracts.outputs.exit import ExitDecision
+from tercet.contracts.outputs.repair import Escalation
 from tercet.contracts.plan import Plan
-from tercet.contracts.record import MemoryProposal
-from tercet.contracts.repair import Escalation
-from tercet.contracts.run import Run as Transcript
+from tercet.contracts.runs.record import MemoryProposal
+from tercet.contracts.runs.run import Run as Transcript
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e

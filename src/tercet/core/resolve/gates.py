@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tercet.contracts.canonical import canonical, digest, hash_bytes
 from tercet.contracts.gate import HandOff
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import canonical, digest, hash_bytes
 from tercet.core import budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e

@@ -6,17 +6,17 @@ from typing import Literal
 
 import msgspec
 
-from tercet.contracts import pointer
 from tercet.contracts.behaviour import Behaviour
-from tercet.contracts.budget import BudgetUse
 from tercet.contracts.context import RunContext
-from tercet.contracts.entities import find_hidden
 from tercet.contracts.mode import Trust
-from tercet.contracts.plain import storable
 from tercet.contracts.relations import find_sentences
+from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.text.entities import find_hidden
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.contracts.trust import input_marks, overlaps, scalars, with_dotted
+from tercet.contracts.values import pointer
+from tercet.contracts.values.plain import storable
+from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_dotted
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
@@ -31,7 +31,7 @@ from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_re
 from tercet.core.run import Run
 from tercet.core.shared import Reviewed
 from tercet.core.state import Change, State, StepState, Used
-from tercet.critic.flow import trusted_results
+from tercet.critic.checks.flow import trusted_results
 from tercet.critic.judge import review_outcome
 from tercet.critic.reading import Reading
 from tercet.critic.verify import verify

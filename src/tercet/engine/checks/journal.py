@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 
 from tercet.contracts.errors import TercetError
-from tercet.contracts.session import SessionStatus
+from tercet.contracts.runs.session import SessionStatus
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import State

@@ -13,12 +13,12 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.evidence import Citation
 from tercet.contracts.loop import Phase
-from tercet.contracts.quality import RepairEntry, RepairLog
-from tercet.contracts.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
+from tercet.contracts.outputs.quality import RepairEntry, RepairLog
+from tercet.contracts.runs.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
+from tercet.contracts.values.canonical import digest
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.core.state import State, Used

@@ -14,10 +14,10 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence, parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import EvidenceQuery
-from tercet.contracts.record import MemoryProposal
 from tercet.contracts.related import select_related
 from tercet.contracts.relations import REQUEST, is_of_class, members, value_at
 from tercet.contracts.request import Request
+from tercet.contracts.runs.record import MemoryProposal
 from tercet.core.transcript import moment
 from tercet.evidence.episodes import accept
 from tercet.evidence.errors import FactUnknown, SnapshotExists, SnapshotUnknown

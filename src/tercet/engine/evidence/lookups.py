@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Citation, Evidence, EvidenceRef
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.canonical import digest
 from tercet.core.budget import Shortage, find_shortage, needs_of_look_up
 from tercet.core.config import ExecutionPlan, RunConfig
 from tercet.core.decide import needs_approval
 from tercet.core.required_gates import gates_of
 from tercet.core.state import Used
+from tercet.critic.checks.flow import trusted_results
 from tercet.critic.dispatch import recheck, resolved_review
-from tercet.critic.flow import trusted_results
 from tercet.critic.verify import verify
 from tercet.engine.evidence.retrieval import Spent
 from tercet.evidence.store import Fact

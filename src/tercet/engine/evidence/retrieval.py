@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core.answers import Retrieved
 from tercet.core.config import RunConfig
 from tercet.core.retrieval import unread

@@ -21,7 +21,7 @@ from tercet.core.fold.base import MODIFIED
 from tercet.core.plans import read_plan
 from tercet.core.resolve.planning import NO_STEPS_LEFT, NO_TOOLS
 from tercet.core.state import State
-from tercet.critic.flow import trusted_results
+from tercet.critic.checks.flow import trusted_results
 from tercet.models.model import Model
 from tercet.planner.answer import find_kept, find_kept_outputs, read_answer
 from tercet.planner.assignment import Assignment, Complaint

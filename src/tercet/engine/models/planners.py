@@ -10,7 +10,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.contracts.tasks import Goal
-from tercet.contracts.trust import input_marks, with_dotted
+from tercet.contracts.values.trust import input_marks, with_dotted
 from tercet.core.config import RunConfig
 from tercet.core.messages import TEMPLATE
 from tercet.engine.models.planner import ModelPlanner

@@ -19,14 +19,14 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeV
 
 import msgspec
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
-from tercet.contracts.invocation import Backoff
-from tercet.contracts.plain import storable
 from tercet.contracts.plan import Plan
 from tercet.contracts.prices import TokenPrices
 from tercet.contracts.question import Inquiry, ModelFault, Question, Reply
-from tercet.contracts.session import PLANNER_TIMEOUT_MS, RoleLimit
+from tercet.contracts.runs.invocation import Backoff
+from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import storable
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core.answers import ModelReply, Now

@@ -13,13 +13,13 @@ from functools import partial
 import msgspec
 import orjson
 
-from tercet.contracts import pointer
-from tercet.contracts.canonical import canonical
-from tercet.contracts.pointer import PointerError
-from tercet.contracts.quality_rules import Attack
-from tercet.contracts.rubric import EdgeCase, EdgeOutcome, Probe
+from tercet.contracts.outputs.quality_rules import Attack
+from tercet.contracts.outputs.rubric import EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import pointer
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.pointer import PointerError
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases

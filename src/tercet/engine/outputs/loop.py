@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import TercetError
 from tercet.contracts.question import Inquiry
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript

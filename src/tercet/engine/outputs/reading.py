@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.contracts import pointer
 from tercet.contracts.documents import ReadText
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values import pointer
 from tercet.core import events as e
 from tercet.core.outputs.judging import choose_sample
 from tercet.core.outputs.review import OutputReview, ToRead, bound_text

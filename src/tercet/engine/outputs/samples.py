@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.pointer import PointerError
-from tercet.contracts.quality_rules import TestCommand
-from tercet.contracts.references import Reference, scan
-from tercet.contracts.run import Outcome, ToolCall
+from tercet.contracts.outputs.quality_rules import TestCommand
+from tercet.contracts.runs.run import Outcome, ToolCall
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.pointer import PointerError
+from tercet.contracts.values.references import Reference, scan
 from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.decide import needs_approval

@@ -12,10 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
-from tercet.contracts.record import AgentResult, FailureReport, HaltRecord
-from tercet.contracts.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import AgentResult, FailureReport, HaltRecord
+from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.values.canonical import digest
 from tercet.core import effects as undoing
 from tercet.core.state import State
 from tercet.core.transcript import moment

@@ -20,14 +20,14 @@ from pydantic import ValidationError
 
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import JudgeRecord, OutcomeRow, Weights
 from tercet.contracts.loop import Phase
-from tercet.contracts.plain import storable
-from tercet.contracts.quality import Defect, RepairEntry
-from tercet.contracts.record import FeedbackEntry
-from tercet.contracts.repair import SuccessRates
-from tercet.contracts.run import Run
+from tercet.contracts.outputs.exit import JudgeRecord, OutcomeRow, Weights
+from tercet.contracts.outputs.quality import Defect, RepairEntry
+from tercet.contracts.outputs.repair import SuccessRates
+from tercet.contracts.runs.record import FeedbackEntry
+from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import JsonObject, Published
+from tercet.contracts.values.plain import storable
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.session_reader import load_state, read_record

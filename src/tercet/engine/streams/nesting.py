@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tercet.contracts.budget import RunBudget
 from tercet.contracts.errors import LimitError
 from tercet.contracts.request import Actor
+from tercet.contracts.runs.budget import RunBudget
 from tercet.core.events import SessionStarted
 from tercet.core.state import State
 from tercet.journal.errors import PositionConflict

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import storable
+from tercet.contracts.values.plain import storable
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import name_owner, read_all

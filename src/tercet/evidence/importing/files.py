@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from urllib.parse import quote
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import storable
+from tercet.contracts.values.plain import storable
 from tercet.evidence.importing import chunks
 from tercet.evidence.importing.records import Labels, Report, read_json_lines, read_table
 from tercet.evidence.importing.texts import Unreadable, decode, html_text, page_texts

@@ -22,10 +22,10 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIChatModelSettings
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
-from tercet.contracts.canonical import canonical
-from tercet.contracts.plain import storable
 from tercet.contracts.prices import TokenPrices, to_microcents
 from tercet.contracts.question import Question, Reply
+from tercet.contracts.values.canonical import canonical
+from tercet.contracts.values.plain import storable
 from tercet.models.hosted import faults
 from tercet.models.hosted.backend import Source, check_address, read_address
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.values import pointer
 from tercet.packs.parts import Parts
 
 Problems: TypeAlias = Iterator[Problem]

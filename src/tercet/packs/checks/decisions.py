@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from tercet.contracts import references
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import meets
-from tercet.contracts.references import Reference
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Reference
 from tercet.packs.checks import Check, Problems, fields_of, unknown_tool
 from tercet.packs.checks.method_values import bound
 from tercet.packs.checks.templates import (

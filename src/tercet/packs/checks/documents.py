@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import DocumentValue, find_slots
 from tercet.contracts.errors import PlanError
 from tercet.contracts.evidence import meets
-from tercet.contracts.quality_rules import QualityRules
-from tercet.contracts.references import Found, Reference, scan
+from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.shape import as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.references import Found, Reference, scan
 from tercet.packs.checks import Check, Problems, did_you_mean, fields_of, unknown_fact
 from tercet.packs.checks.trials import judged
 from tercet.packs.parts import Parts

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tercet.contracts import pointer, references
-from tercet.contracts.effective import effective
 from tercet.contracts.mode import ApprovalMode, Reversibility
-from tercet.contracts.plain import not_json
 from tercet.contracts.plan import Compensation
-from tercet.contracts.references import Leaf, Malformed, Reference
 from tercet.contracts.shape import as_list
+from tercet.contracts.steps.effective import effective
 from tercet.contracts.tool import ToolSpec
-from tercet.critic.gates import named_gates
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.plain import not_json
+from tercet.contracts.values.references import Leaf, Malformed, Reference
+from tercet.critic.checks.gates import named_gates
 from tercet.critic.irreversible import find_early_effects
 from tercet.packs.checks import Check, Problems, fields_of, missing_field, offers
 from tercet.packs.checks.templates import decision_of

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import Authored, JsonObject, as_object
 from tercet.contracts.tool import ToolSpec
+from tercet.contracts.values.canonical import canonical, digest
 from tercet.packs.checks import Check, Problems, did_you_mean, fields_of
 from tercet.packs.checks.gates import grants_are_for_steps, os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable

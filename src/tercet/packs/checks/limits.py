@@ -6,7 +6,7 @@ from tercet.contracts.buckets import estimate_tokens
 from tercet.contracts.control import ControlSpec
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.mode import MODE_RANK
-from tercet.contracts.shown import shown_instructions, shown_tool
+from tercet.contracts.planner_view import show_instructions, show_tool
 from tercet.contracts.tool import ToolSpec
 from tercet.packs.checks import Check, Problems, offers
 from tercet.packs.parts import PACK, Parts
@@ -19,7 +19,7 @@ def instructions_fit(parts: Parts) -> Problems:
     if limit is None:
         return
     for decision in parts.decisions:
-        needed = estimate_tokens(shown_instructions(decision, parts.gates, parts.policies))
+        needed = estimate_tokens(show_instructions(decision, parts.gates, parts.policies))
         if needed > limit:
             yield parts.problem(
                 "instructions_overflow",
@@ -35,7 +35,7 @@ def tools_fit(parts: Parts) -> Problems:
     if limit is None:
         return
     for decision in parts.decisions:
-        sizes = [estimate_tokens(shown_tool(tool)) for tool in parts.tools if _may_use(parts, decision, tool)]
+        sizes = [estimate_tokens(show_tool(tool)) for tool in parts.tools if _may_use(parts, decision, tool)]
         if sum(sizes) > limit:
             yield parts.problem(
                 "tools_overflow",

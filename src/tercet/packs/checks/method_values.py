@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tercet.contracts import references
 from tercet.contracts.problem import Problem
 from tercet.contracts.tasks import ARGS, Goal, Method, MethodTask
+from tercet.contracts.values import references
 from tercet.packs.checks import Check, Problems
 from tercet.packs.parts import Parts
 from tercet.planner.binding import bind, express

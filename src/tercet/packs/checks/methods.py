@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tercet.contracts import references
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tasks import ARG, Method, Task
+from tercet.contracts.values import references
 from tercet.packs.checks import Check, Problems, unknown_tool
 from tercet.packs.checks.method_values import NO_LABELS, VALUE_CHECKS, names_read
 from tercet.packs.parts import Parts

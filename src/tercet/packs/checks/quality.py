@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tercet.contracts.control import ANY_CLASS
 from tercet.contracts.decision import DecisionSpec, ThresholdName
 from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.outputs.quality_rules import MEASURED_ELSEWHERE, QualityRules
 from tercet.contracts.plan import Plan
-from tercet.contracts.quality_rules import MEASURED_ELSEWHERE, QualityRules
-from tercet.contracts.references import Reference, scan
+from tercet.contracts.values.references import Reference, scan
 from tercet.packs.checks import Check, Problems, did_you_mean, unknown_gate
 from tercet.packs.checks.documents import DOCUMENT_CHECKS
 from tercet.packs.checks.trials import TRIAL_CHECKS, judged

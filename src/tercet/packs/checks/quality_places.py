@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.outputs.quality_rules import TestCommand
 from tercet.contracts.problem import Problem
-from tercet.contracts.quality_rules import TestCommand
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values import pointer
 from tercet.packs.checks import Check, Problems, fields_of, missing_field
 from tercet.packs.parts import Parts
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple, get_args
 
-from tercet.contracts import references
 from tercet.contracts.decision import RiskTier
 from tercet.contracts.mode import ApprovalMode, Reversibility
 from tercet.contracts.plan import StepKind
 from tercet.contracts.problem import Problem
-from tercet.contracts.references import Place, Token
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Place, Token
 from tercet.critic.provenance import SOURCES
 from tercet.packs.checks import Check, Problems, did_you_mean, named_fields
 from tercet.packs.parts import Parts

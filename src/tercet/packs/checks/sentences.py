@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.kinds import declared_kind, suggested_kind
 from tercet.contracts.relations import REQUEST, SENTENCE, FieldSpec
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.tool import ToolSpec
-from tercet.contracts.trust import input_marks, overlaps, with_dotted
+from tercet.contracts.values.kinds import declared_kind, suggested_kind
+from tercet.contracts.values.trust import input_marks, overlaps, with_dotted
 from tercet.packs.checks import Check, Problems, did_you_mean, offers
 from tercet.packs.parts import Parts
 

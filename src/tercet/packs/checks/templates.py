@@ -8,17 +8,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tercet.contracts import pointer, references
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.delivery import find_late_outputs, find_unknown_outputs
-from tercet.contracts.effective import unaliased
 from tercet.contracts.evidence import meets, parse_ref
+from tercet.contracts.outputs.delivery import find_late_outputs, find_unknown_outputs
 from tercet.contracts.plan import Plan
 from tercet.contracts.problem import Problem
-from tercet.contracts.references import Place, Reference
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.steps.effective import unaliased
 from tercet.contracts.tool import ToolSpec
-from tercet.critic.arguments import certain_faults
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.references import Place, Reference
+from tercet.critic.checks.arguments import certain_faults
 from tercet.critic.reading import pinned
 from tercet.packs.checks import (
     Check,

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.quality_rules import Attack, QualityRules, TestCommand
+from tercet.contracts.outputs.quality_rules import Attack, QualityRules, TestCommand
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import canonical
 from tercet.packs.checks import Check, Problems, fields_of, missing_field, unknown_parameter, unknown_tool
 from tercet.packs.parts import Parts
 from tercet.policy import schemas

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tercet.contracts import references
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan
-from tercet.contracts.references import Leaf, Reference
 from tercet.contracts.relations import is_of_class
+from tercet.contracts.values import references
+from tercet.contracts.values.references import Leaf, Reference
 from tercet.packs.checks import Check, Problems
 from tercet.packs.checks.gates import gates_named
 from tercet.packs.checks.templates import decision_of

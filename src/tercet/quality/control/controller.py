@@ -46,7 +46,7 @@ from tercet.contracts.control import (
     StopReason,
     rounded,
 )
-from tercet.contracts.quality import RepairStrategy
+from tercet.contracts.outputs.quality import RepairStrategy
 
 _WATCHED = 100
 """For how many repairs a stable loop is watched for a change of sign."""

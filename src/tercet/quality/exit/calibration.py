@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.exit import FEATURES, OutcomeRow, Weights
+from tercet.contracts.outputs.exit import FEATURES, OutcomeRow, Weights
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS, PLACES, estimate, sigmoid, signals
 
 PENALTY = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from tercet.contracts.exit import BIAS, FEATURES, Confidence, FeatureName, Weights
+from tercet.contracts.outputs.exit import BIAS, FEATURES, Confidence, FeatureName, Weights
 
 PLACES = 6
 MOST_REPAIRS = 20.0

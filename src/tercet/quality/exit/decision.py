@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tercet.contracts.decision import ConfidenceBands, Threshold
-from tercet.contracts.exit import (
+from tercet.contracts.outputs.exit import (
     Disposition,
     ExitDecision,
     ExitOutcome,

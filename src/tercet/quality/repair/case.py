@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import Consensus, CritiqueDiagnosis, Defect, RepairLog
+from tercet.contracts.outputs.quality import Consensus, CritiqueDiagnosis, Defect, RepairLog
+from tercet.contracts.outputs.repair import LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.question import Question
-from tercet.contracts.repair import LoopMemory, RepairResult, RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import Resources

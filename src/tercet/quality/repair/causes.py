@@ -9,7 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tercet.contracts.quality import Defect, RepairStrategy, RootCauseClass, StackTraceAnalysis, TestResult
+from tercet.contracts.outputs.quality import (
+    Defect,
+    RepairStrategy,
+    RootCauseClass,
+    StackTraceAnalysis,
+    TestResult,
+)
 
 _C = RootCauseClass
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from tercet.contracts.canonical import canonical, hash_bytes
-from tercet.contracts.quality import Defect, DefectSeverity, RootCauseClass
-from tercet.contracts.repair import (
+from tercet.contracts.outputs.quality import Defect, DefectSeverity, RootCauseClass
+from tercet.contracts.outputs.repair import (
     Escalation,
     EscalationVerdict,
     Impression,
@@ -25,6 +24,7 @@ from tercet.contracts.repair import (
     RepairRules,
 )
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.canonical import canonical, hash_bytes
 
 FEEDBACK = "feedback"
 """The dimension of what a person asked to be changed: if it cannot be, that person is told."""

@@ -11,8 +11,8 @@ from difflib import unified_diff
 from typing import Any, NamedTuple
 
 from tercet.contracts.documents import find_slots
-from tercet.contracts.pointer import value_at
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.regions import headings, is_there, text_at, texts
 
 _ITEM = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+\S", re.MULTILINE)

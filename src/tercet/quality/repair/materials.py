@@ -8,7 +8,7 @@ from typing import Any
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.outputs.repair import SectionTemplate
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.quality.repair.losses import Stated
 

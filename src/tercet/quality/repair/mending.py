@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.quality import Consensus, CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.quality import Consensus, CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.repair import RepairResult
 from tercet.contracts.question import Inquiry, ModelFault
-from tercet.contracts.repair import RepairResult
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.case import (
     Answered,

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.pasted import Data, Piece, find_mark, is_whole, join, show
-from tercet.contracts.plain import not_plain
-from tercet.contracts.pointer import value_at
-from tercet.contracts.quality import Defect, RootCauseClass
+from tercet.contracts.outputs.quality import Defect, RootCauseClass
 from tercet.contracts.question import Message, Question
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.text.pasted import Data, Piece, find_mark, is_whole, join, show
+from tercet.contracts.values.plain import not_plain
+from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.causes import TYPICAL, Circumstances
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.regions import WHOLE, text_at

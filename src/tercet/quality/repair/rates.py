@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tercet.contracts.exit import Novelty
-from tercet.contracts.quality import RepairEntry, RepairMeans, RepairStrategy, RootCauseClass
-from tercet.contracts.repair import RepairTally, SuccessRates
+from tercet.contracts.outputs.exit import Novelty
+from tercet.contracts.outputs.quality import RepairEntry, RepairMeans, RepairStrategy, RootCauseClass
+from tercet.contracts.outputs.repair import RepairTally, SuccessRates
 from tercet.contracts.shape import as_object
 
 PRIOR_WEIGHT = 4.0

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import orjson
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity
+from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity
 from tercet.contracts.shape import JsonObject, as_list
+from tercet.contracts.values import pointer
 from tercet.policy.schemas import Fault, faults
 from tercet.quality.repair.regions import Region, locate
 

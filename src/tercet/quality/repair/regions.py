@@ -18,10 +18,10 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import InternalError, UsageError
-from tercet.contracts.pointer import PointerError, value_at
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.pointer import PointerError, value_at
 
 _RANGE = re.compile(r"(?P<place>.*?)[@#:](?:char=)?(?P<start>[0-9]{1,9})[-,:](?P<end>[0-9]{1,9})", re.DOTALL)
 _LINE = re.compile(r"(?P<place>.*?)(?:^|[@#: ])(?:L|line[ =])?(?P<line>[0-9]{1,9})", re.DOTALL)

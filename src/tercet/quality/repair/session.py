@@ -17,8 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import Consensus, Defect, RepairEntry, RepairLog, RootCauseClass
-from tercet.contracts.repair import Impression, LeftDefect, LoopBreak, LoopMemory, RepairResult, RepairRules
+from tercet.contracts.outputs.quality import Consensus, Defect, RepairEntry, RepairLog, RootCauseClass
+from tercet.contracts.outputs.repair import (
+    Impression,
+    LeftDefect,
+    LoopBreak,
+    LoopMemory,
+    RepairResult,
+    RepairRules,
+)
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.case import (
     Answered,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from tercet.contracts.pointer import value_at
-from tercet.contracts.quality import Defect, RepairMeans, RepairStrategy, RootCauseClass
-from tercet.contracts.repair import RepairRules, SuccessRates
+from tercet.contracts.outputs.quality import Defect, RepairMeans, RepairStrategy, RootCauseClass
+from tercet.contracts.outputs.repair import RepairRules, SuccessRates
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values.pointer import value_at
 from tercet.quality.repair.rates import chance
 from tercet.quality.repair.regions import WHOLE, Edit, Region, is_precise, section, text_at, window
 

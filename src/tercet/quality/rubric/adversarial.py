@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts import pointer
-from tercet.contracts.canonical import canonical
-from tercet.contracts.pasted import fence
-from tercet.contracts.quality import Defect, DefectSeverity
+from tercet.contracts.outputs.quality import Defect, DefectSeverity
+from tercet.contracts.outputs.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
-from tercet.contracts.rubric import CritiqueInput, EdgeCase, EdgeOutcome, Probe
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.text.pasted import fence
+from tercet.contracts.values import pointer
+from tercet.contracts.values.canonical import canonical
 from tercet.quality.rubric.critique import Found
 from tercet.quality.verification.judge import read_answer
 from tercet.quality.verification.leaves import leaves

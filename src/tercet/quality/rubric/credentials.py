@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import log2
 from typing import NamedTuple
 
-from tercet.contracts.encodings import decode_all
+from tercet.contracts.text.encodings import decode_all
 
 _NAMED = (
     r"(?i:\b(?:api[_ -]?key|access[_ -]?key|secret(?:[_ -]?key)?|auth[_ -]?token|password|passwd|pwd)\b"

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.pasted import fence, is_whole
-from tercet.contracts.quality import CritiqueDiagnosis, Defect, DefectSeverity, RepairHint, RubricScore
+from tercet.contracts.outputs.quality import (
+    CritiqueDiagnosis,
+    Defect,
+    DefectSeverity,
+    RepairHint,
+    RubricScore,
+)
+from tercet.contracts.outputs.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
-from tercet.contracts.rubric import CritiqueInput, CritiqueTask, Rubric, RubricDimension
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.text.pasted import fence, is_whole
+from tercet.contracts.values import pointer
 from tercet.quality.rubric.scorers import SCORERS, Fault, Scored, score_safe
 from tercet.quality.verification.judge import read_answer
 from tercet.quality.verification.leaves import leaves

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from tercet.contracts import pointer
 from tercet.contracts.documents import MissingPart, TokenVerdict
-from tercet.contracts.prose import is_blank
-from tercet.contracts.quality import DefectSeverity
-from tercet.contracts.rubric import CritiqueInput
+from tercet.contracts.outputs.quality import DefectSeverity
+from tercet.contracts.outputs.rubric import CritiqueInput
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.text.prose import is_blank
+from tercet.contracts.values import pointer
 from tercet.quality.rubric.safety import Danger, find_dangers, mask
 from tercet.quality.verification.leaves import Leaf, leaves, names
 from tercet.quality.verification.locations import Location

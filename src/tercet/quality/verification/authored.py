@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tercet.contracts.documents import ReadText, TextPiece
-from tercet.contracts.repair import SectionTemplate
+from tercet.contracts.outputs.repair import SectionTemplate
 
 _SLOT = re.compile(r"\{\{[^{}]*\}\}")
 _VALUE = r"(?:[^\n]{1,400}?)"

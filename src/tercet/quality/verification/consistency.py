@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from math import isnan
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import Consensus
+from tercet.contracts.outputs.quality import Consensus
 from tercet.contracts.shape import Json, Score
+from tercet.contracts.values.canonical import canonical
 from tercet.quality.verification.similarity import Similarity, token_similarity
 
 SIZES = (3, 5, 7)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tercet.contracts.quality import TestFailure, TestReport, TestResult
-from tercet.contracts.rubric import TestLevel, TestLevelName, TestTrigger
+from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
+from tercet.contracts.outputs.rubric import TestLevel, TestLevelName, TestTrigger
 
 LEVELS: tuple[TestLevel, ...] = (
     TestLevel(name="unit", scope="one function or component", trigger="code_action", criterion="all_pass"),

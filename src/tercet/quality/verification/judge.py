@@ -11,15 +11,15 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.documents import ReadText, UnjudgedText
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.exit import JudgeRecord
-from tercet.contracts.pasted import fence, is_whole
-from tercet.contracts.quality import TextJudgement
-from tercet.contracts.quality_rules import QualityRules
+from tercet.contracts.outputs.exit import JudgeRecord
+from tercet.contracts.outputs.quality import TextJudgement
+from tercet.contracts.outputs.quality_rules import QualityRules
 from tercet.contracts.question import Inquiry, Message, ModelFault, Question
 from tercet.contracts.shape import JsonObject, as_object
+from tercet.contracts.text.pasted import fence, is_whole
+from tercet.contracts.values.canonical import canonical
 from tercet.policy import schemas
 
 LONGEST = 60_000

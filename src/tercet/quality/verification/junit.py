@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.quality import TestFailure, TestReport, TestResult
+from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
 from tercet.quality.verification.traces import find_place
 
 MAX_BYTES = 5_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tercet.contracts.references import Place
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.references import Place
 
 
 class Leaf(NamedTuple):

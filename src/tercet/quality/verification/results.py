@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.mode import Trust
-from tercet.contracts.references import Place
-from tercet.contracts.run import Outcome, TranscriptEntry
+from tercet.contracts.runs.run import Outcome, TranscriptEntry
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.contracts.tool import ALL_FIELDS, ToolSpec
-from tercet.contracts.trust import overlaps
+from tercet.contracts.values.references import Place
+from tercet.contracts.values.trust import overlaps
 from tercet.quality.verification.leaves import is_text, leaves
 
 CLASSIFICATION = "result"
@@ -69,7 +69,7 @@ def results_of(
 ) -> tuple[StepResult, ...]:
     """The results of a transcript that were brought back; `trusted` are the steps whose results are.
 
-    `tercet.critic.flow.trusted_results` says which are. A tool that nobody knows any more is not trusted.
+    `tercet.critic.checks.flow.trusted_results` says which are. A tool that nobody knows any more is not trusted.
     """
     done = [entry for entry in transcript if entry.result.outcome is Outcome.DONE and not entry.result.error]
     return tuple(

@@ -6,9 +6,9 @@ import ast
 import re
 from typing import NamedTuple
 
-from tercet.contracts.plain import not_plain
-from tercet.contracts.quality import StackTraceAnalysis
+from tercet.contracts.outputs.quality import StackTraceAnalysis
 from tercet.contracts.shape import Json
+from tercet.contracts.values.plain import not_plain
 
 MAX_TRACE = 40_000
 MAX_VALUES = 20

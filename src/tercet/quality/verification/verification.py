@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tercet.contracts import pointer
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.documents import KnownValue, MissingPart, ReadText, TokenVerdict, UnjudgedText
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import SchemaFault
-from tercet.contracts.quality_rules import QualityRules
-from tercet.contracts.rubric import VerificationSettings
+from tercet.contracts.outputs.quality import SchemaFault
+from tercet.contracts.outputs.quality_rules import QualityRules
+from tercet.contracts.outputs.rubric import VerificationSettings
 from tercet.contracts.shape import JsonObject
+from tercet.contracts.values import pointer
 from tercet.policy import schemas
 from tercet.quality.missing import missing_parts
 from tercet.quality.rubric.safety import mask

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tercet.contracts.canonical import canonical
 from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import canonical
 from tercet.core.state import State
 
 MAX_BYTES = 2**20

@@ -12,8 +12,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import LimitError, UsageError
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.journal.chain import ZERO, link
 from tercet.journal.errors import BlobMissing
 from tercet.journal.protocol import Stored, StoredCheckpoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tercet.contracts.graph import Graph
+from tercet.contracts.steps.graph import Graph
 from tercet.replay.report.layout import Line, Size, arrange
 from tercet.replay.report.page import Drawing, Edge, Node, StepCard
 from tercet.replay.report.wording import count

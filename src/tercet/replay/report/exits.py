@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tercet.contracts.exit import BIAS, Confidence, ExitDecision, ThresholdResult
+from tercet.contracts.outputs.exit import BIAS, Confidence, ExitDecision, ThresholdResult
 from tercet.quality.exit.decision import TRIGGERS, recommend
 from tercet.replay.report.loop_page import Chip, ExitCard, Grade, Row, Tone
 from tercet.replay.report.wording import Wording, count, score

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from tercet.contracts.quality import CritiqueDiagnosis
+from tercet.contracts.outputs.quality import CritiqueDiagnosis
 from tercet.core import events as e
 from tercet.core.outputs.rounds import told_round
 from tercet.replay.report.case import Case

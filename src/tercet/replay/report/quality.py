@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tercet.contracts.saga import RollbackStatus
-from tercet.contracts.scorecard import FLOORS
+from tercet.contracts.runs.saga import RollbackStatus
+from tercet.contracts.runs.scorecard import FLOORS
 from tercet.contracts.verdict import CriticReport
 from tercet.core import events as e
 from tercet.replay.report.case import Case

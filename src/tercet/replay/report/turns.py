@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tercet.contracts.documents import TokenVerdict
 from tercet.contracts.loop import VerificationVerdict
-from tercet.contracts.quality import (
+from tercet.contracts.outputs.quality import (
     CritiqueDiagnosis,
     Defect,
     DefectSeverity,
@@ -17,8 +17,8 @@ from tercet.contracts.quality import (
     TestFailure,
     TestResult,
 )
-from tercet.contracts.repair import EscalationVerdict, LeftDefect
-from tercet.contracts.rubric import EdgeOutcome
+from tercet.contracts.outputs.repair import EscalationVerdict, LeftDefect
+from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.quality.rubric.adversarial import judge_attack
 from tercet.replay.report.exits import grade

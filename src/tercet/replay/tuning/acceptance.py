@@ -11,9 +11,9 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.shape import Published
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.packs.declarations import PACK_FILE
 from tercet.packs.loading import TEMPLATES
 from tercet.packs.pack import Pack

@@ -13,10 +13,10 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
-from tercet.contracts.canonical import hash_bytes
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import Published, as_list, as_object
 from tercet.contracts.tuning import Candidate, TemplateSurface, Value
+from tercet.contracts.values.canonical import hash_bytes
 from tercet.packs.declarations import DECISIONS, METHODS, PACK_FILE
 from tercet.packs.pack import Pack
 from tercet.packs.surfaces import PackPath, changes_of, missing, template_of

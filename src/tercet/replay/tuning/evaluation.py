@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.tuning import Candidate, SurfaceName
+from tercet.contracts.values.canonical import digest
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.packs.pack import Pack

@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import TercetError
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.question import Inquiry
 from tercet.contracts.shape import JsonObject, as_object
 from tercet.contracts.tuning import FLOORS
+from tercet.contracts.values.canonical import digest
 from tercet.core import codec
 from tercet.core import commands as c
 from tercet.core import events as e

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from tercet.contracts.canonical import digest
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import Published
 from tercet.contracts.tuning import Candidate, SurfaceName, Value
+from tercet.contracts.values.canonical import digest
 from tercet.replay.recording import Recording
 from tercet.replay.tuning.edits import FileEdit, edit_folder, next_version
 from tercet.replay.tuning.evaluation import Evaluated, Evaluation

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from tercet.contracts.errors import NotSent, UsageError
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, JsonObject, as_object
+from tercet.contracts.values.plain import PlainObject
 
 _PART = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}|(?P<stray>\$)")
 END_OF_OPTIONS = "--"

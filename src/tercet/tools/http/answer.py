@@ -24,7 +24,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Literal, Protocol
 
 from tercet.contracts.errors import TercetError, Unusable
-from tercet.contracts.plain import not_plain
+from tercet.contracts.values.plain import not_plain
 from tercet.tools.strict_json import read_strictly
 
 _GZIP = 16 + zlib.MAX_WBITS

@@ -21,7 +21,7 @@ from mcp import MCPError
 from mcp_types import CONNECTION_CLOSED
 
 from tercet.contracts.errors import GatewayError, NotDone, NotSent
-from tercet.contracts.plain import storable
+from tercet.contracts.values.plain import storable
 from tercet.tools.mcp.link import Link
 from tercet.tools.mcp.server import McpServer, compare
 from tercet.tools.pinned_files import find_changed

@@ -23,8 +23,8 @@ from mcp.shared.dispatcher import ProgressFnT
 from pydantic import ValidationError
 
 from tercet.contracts.errors import NotSent, UsageError
-from tercet.contracts.plain import storable
 from tercet.contracts.shape import as_list, as_object
+from tercet.contracts.values.plain import storable
 from tercet.tools.mcp import http, stdio
 from tercet.tools.mcp.server import Definition, ServerSpec
 from tercet.tools.secrets import MIN_LENGTH, Redaction

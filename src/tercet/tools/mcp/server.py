@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, model_validator
 
-from tercet.contracts.canonical import canonical, digest
 from tercet.contracts.errors import NotSent, extra_missing
 from tercet.contracts.mode import ApprovalMode, stronger
-from tercet.contracts.plain import PlainObject
 from tercet.contracts.shape import Authored, as_object
+from tercet.contracts.values.canonical import canonical, digest
+from tercet.contracts.values.plain import PlainObject
 from tercet.tools.tool import Line
 
 MAX_SHOWN = 200

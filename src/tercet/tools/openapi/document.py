@@ -14,10 +14,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import unquote
 
-from tercet.contracts import pointer
 from tercet.contracts.errors import UsageError
-from tercet.contracts.plain import MAX_NUMBER, not_plain
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.plain import MAX_NUMBER, not_plain
 from tercet.tools.strict_json import read_strictly
 
 MAX_HOPS = 16

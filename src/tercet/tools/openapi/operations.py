@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from tercet.contracts import pointer
-from tercet.contracts.plain import not_plain
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.plain import not_plain
 from tercet.tools.http.service import RESERVED, Operation, Service
 from tercet.tools.openapi.document import Described, Document, Found, OpenApiError, SchemaWriter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tercet.contracts.quality import Defect, RepairStrategy, RootCauseClass
+from tercet.contracts.outputs.quality import Defect, RepairStrategy, RootCauseClass
 from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.materials import Materials
 from tercet.quality.repair.regions import Edit, Region

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from tercet.contracts import pointer
-from tercet.contracts.pointer import value_at
-from tercet.contracts.references import Place
 from tercet.contracts.shape import JsonObject, as_list, as_object
+from tercet.contracts.values import pointer
+from tercet.contracts.values.pointer import value_at
+from tercet.contracts.values.references import Place
 from tercet.policy.schemas import Fault, faults
 from tercet.quality.repair.materials import Materials, only
 from tercet.quality.repair.regions import Edit, Region, splice

@@ -1,0 +1,1 @@
+"""How the outputs of a run are judged, repaired and delivered."""

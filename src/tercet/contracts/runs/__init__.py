@@ -1,0 +1,1 @@
+"""Runs: their budget, session, transcript and records."""

@@ -1,0 +1,90 @@
+"""A durable session, as the orchestration specification publishes it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tercet.contracts.runs.budget import BudgetRemaining
+from tercet.contracts.shape import TEN_YEARS_MS, Authored, Shape, Timestamp
+
+SessionStatus = Literal[
+    "in_progress", "awaiting_gate", "paused", "completed", "failed", "expired", "rejected", "cancelled"
+]
+
+RoleName = Literal["planner", "critic", "executor"]
+"""The three roles of a run."""
+
+WEEK_MS = 7 * 24 * 3_600_000
+PLANNER_TIMEOUT_MS = 30_000
+"""The planner's default time limit."""
+
+
+class SessionRules(Authored):
+    """The lifetime of a pack's sessions, when they count as lost, and which pack may resume them."""
+
+    ttl_ms: int = Field(default=WEEK_MS, ge=1, le=TEN_YEARS_MS)
+    """The lifetime of a session; at most ten years."""
+    heartbeat_interval_ms: int = Field(default=30_000, ge=1)
+    on_heartbeat_loss: Literal["pause", "resume"] = "pause"
+    resume: Literal["same", "pinned"] = "same"
+    """`same`: only the pack that a session is pinned to may resume it. `pinned`: a session may be resumed while a pack
+    folder with its pinned hash is installed."""
+    retention_days: int | None = Field(default=None, ge=1, le=36_500)
+    """How long the record of a session is kept after its end; None means until it is deleted."""
+    simulated_people: bool = True
+    """Whether development sessions are allowed, in which one person may act as any actor."""
+
+
+class RoleLimit(Authored):
+    """The time per turn and the tokens per run of a role; None means no limit of its own."""
+
+    timeout_ms: int | None = Field(default=None, ge=1)
+    tokens: int | None = Field(default=None, ge=0)
+
+
+class Heartbeat(Shape):
+    """The heartbeat interval and the lifetime of a session."""
+
+    interval_ms: int
+    ttl_ms: int
+    last_seen: Timestamp
+
+
+class SessionCheckpoint(Shape):
+    """A checkpoint of a session after a verdict of the critic."""
+
+    checkpoint_id: str
+    after_step: str
+    critic_verdict: str
+    saved_at: Timestamp
+
+
+class BackgroundSession(Shape):
+    """The durable row of a session."""
+
+    session_id: str
+    tenant_id: str
+    pack_pin: str
+    snapshot_pin: str
+    intent: str
+    started_at: Timestamp
+    heartbeat: Heartbeat
+    status: SessionStatus
+    checkpoints: tuple[SessionCheckpoint, ...] = ()
+    next_step: str | None = None
+    owner_actor: str
+
+
+class ProgressEnvelope(Shape):
+    """The progress of a session."""
+
+    session_id: str
+    progress_id: str
+    emitted_at: Timestamp
+    current_step: str | None
+    completed_step_count: int
+    total_step_count: int
+    budget_remaining: BudgetRemaining
+    awaiting_gate: str | None

@@ -1,0 +1,1 @@
+"""The steps of a plan: effective steps, their graph and their conditions."""

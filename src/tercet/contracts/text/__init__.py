@@ -1,0 +1,1 @@
+"""Text: encodings, entities, pasted blocks and search words."""

@@ -1,0 +1,1 @@
+"""JSON values, the references between them, and what they are compared by."""

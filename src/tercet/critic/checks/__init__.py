@@ -1,0 +1,1 @@
+"""The checks of a review, one module per subject."""

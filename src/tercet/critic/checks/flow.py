@@ -1,0 +1,511 @@
+"""Information flow: which values may decide what.
+
+A *trusted* value comes from a trusted request field, from trusted evidence that its step pins and that relates to the
+request, from a trusted result, or from the previously approved plan (`critic/sources.py`, `critic/relations.py`). Two
+rules, checked before anything runs:
+
+1. Every value in an authority parameter is trusted, and of the kind that the parameter takes. A literal is trusted if
+   it *equals* a scalar of exactly one such source, since a manipulated planner writes literals. An empty list or object
+   equals none of them. A reference has the trust of its target. A computed value has the least trust of what it reads,
+   and its constants count as literals, if it only selects, chooses, adds or subtracts (`contracts/values/formulas.py`), adds
+   no constant and no source twice, and yields a number where it adds. All other computed values have no trusted source.
+2. No untrusted value decides the `when` of a step above read_only, nor that of any step which it waits for.
+
+A result has the least trust of its tool's declaration and its inputs, unless the tool endorses: looking up an order
+that an attacker named returns true facts about the wrong order. Booleans, null, and values that the tool's own schema
+enumerates do not taint a result: they name nothing.
+
+Known limits. Where a decision declares no relations, a plan may pin the evidence of another customer. A sum of
+different trusted numbers is trusted, whatever it adds up, and a tool that returns its input is another source of the
+same number. A tool that returns untrusted text stored by another tool launders it, unless it marks those fields. And
+whether an optional step runs may still depend on untrusted text that makes a read_only step fail for which it waits.
+Policies, limits and marks can rule these out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tercet.contracts.gate import GateDemand
+from tercet.contracts.mode import ApprovalMode, Trust
+from tercet.contracts.steps.effective import EffectiveStep, unaliased
+from tercet.contracts.tool import ToolSpec, Unbound
+from tercet.contracts.values import pointer, references
+from tercet.contracts.values.kinds import UNKNOWN, parameter_kind
+from tercet.contracts.values.references import Found, Leaf, Read, Reference
+from tercet.contracts.values.trust import overlaps, scalar, scalars
+from tercet.contracts.verdict import Code, Origin
+from tercet.critic.review import Refusals, Review
+from tercet.critic.value_trust import ValueTrust, takes_number
+
+
+def authority_is_bound(review: Review) -> Refusals:
+    """Every authority value has a trusted source, and no untrusted value decides whether a step runs."""
+    value_trust = ValueTrust(review)
+    behind = _behind_untrusted_conditions(value_trust) if value_trust.is_strict else {}
+    for call in review.calls:
+        for origin in find_unbound(value_trust, call):
+            who = f"step {call.position}"
+            yield from _violation(review, call, _taken(who, origin), f"/params{origin.parameter}", origin)
+        if call.position in review.conditions and call.mode is not ApprovalMode.READ_ONLY:
+            yield from _condition(value_trust, call, review.conditions[call.position])
+        if call.position in behind and call.mode is not ApprovalMode.READ_ONLY:
+            yield from _inherited_condition(value_trust, call, *behind[call.position])
+        if call.step.compensate is not None:
+            yield from _compensation(value_trust, call)
+
+
+def find_unbound(value_trust: ValueTrust, call: EffectiveStep) -> Iterable[Origin]:
+    """Return the origin of each untrusted value and key in the authority parameters of a call."""
+    if not call.tool.authority_parameters and not call.tool.has_authority_everywhere:
+        return ()
+    scanned = value_trust.review.found[call.position]
+    if value_trust.review.compiled.changed:
+        scanned = [found for found in scanned if not value_trust.is_changed(call.position, found)]
+    return _unbound(value_trust, call.tool, scanned, call.position)
+
+
+def origins(review: Review, step_id: str) -> tuple[Origin, ...]:
+    """Return the origin of each value of a call and whether it is trusted, as an approver sees it."""
+    value_trust = ValueTrust(review)
+    position = review.position[step_id]
+    call = review.call_at.get(position)
+    tool = None if call is None else call.tool
+    return tuple(_traced(value_trust, tool, found, position) for found in review.found[position])
+
+
+def literal_sources(value_trust: ValueTrust) -> tuple[Origin, ...]:
+    """Return where the authority literals of a plan were found."""
+    review = value_trust.review
+    if not value_trust.is_strict:
+        return ()
+    return tuple(
+        [
+            _traced(value_trust, call.tool, found, call.position)
+            for call in review.calls
+            if call.tool.authority_parameters or call.tool.has_authority_everywhere
+            for found in review.found[call.position]
+            if type(found) is Leaf
+            and (call.tool.has_authority_everywhere or found.place[0] in call.tool.authority_parameters)
+        ]
+    )
+
+
+def compensation_origins(review: Review, step_id: str) -> tuple[tuple[Origin, ...], bool]:
+    """Return the origin of each value of a proposed compensation, and whether every authority value in it has a trusted
+    source.
+    """
+    value_trust, call = ValueTrust(review), review.call_at[review.position[step_id]]
+    tool, scanned = _proposed_compensation(review, call)
+    if tool is None:
+        return (), True
+    at = call.position
+    return tuple(_traced(value_trust, tool, found, at, call) for found in scanned), not any(
+        _unbound(value_trust, tool, scanned, at, call)
+    )
+
+
+def _proposed_compensation(review: Review, call: EffectiveStep) -> tuple[ToolSpec | None, list[Found]]:
+    """Return the tool of a proposed compensation and its parameters by their declared names, scanned."""
+    own = call.step.compensate
+    tool = None if own is None else review.compiled.surface.get(own.tool)
+    if own is None or tool is None:
+        return None, []
+    return tool, references.scan(unaliased(own.params, tool.aliases)[0])
+
+
+def describe_origins(origins: Iterable[Origin]) -> dict[str, str]:
+    """Return a description, by parameter, of where values came from and whether that source is trusted."""
+    described: dict[str, str] = {}
+    for origin in origins:
+        name = pointer.parts(origin.parameter)[0]
+        source = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
+        text = f"{source}, {origin.trust}" + (f": {origin.detail}" if origin.detail else "")
+        described[name] = f"{described[name]}; {text}" if name in described else text
+    return described
+
+
+def trusted_results(review: Review) -> tuple[str, ...]:
+    """Return the steps of a plan whose results are trusted, except for the fields that their tools mark."""
+    value_trust = ValueTrust(review)
+    return tuple(call.step.id for call in review.calls if value_trust.is_trusted_result(call.position))
+
+
+def _traced(
+    value_trust: ValueTrust, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None = None
+) -> Origin:
+    if not value_trust.is_trusted_argument(tool, found, at, own):
+        return _origin(value_trust, tool, found, at, own)
+    detail, source = "", ""
+    if type(found) is Leaf:
+        detail, source = _trusted_detail(value_trust, tool, found, at)
+    elif type(found) is Reference:
+        source = "" if found.kind == "cel" else found.text
+        if value_trust.is_strict:
+            detail = "; ".join((*_computations(value_trust, found), *_entered_by_people(value_trust, found)))
+    return Origin(
+        parameter=pointer.join(found.place),
+        came_from=_came_from(value_trust, found),
+        trust=Trust.TRUSTED,
+        detail=detail,
+        source=source,
+        kind=_kind(value_trust, tool, found),
+    )
+
+
+def _kind(value_trust: ValueTrust, tool: ToolSpec | None, found: Found) -> str:
+    if tool is None or not value_trust.is_strict:
+        return ""
+    place = tuple([token for token in found.place if token != references.LITERAL])
+    return parameter_kind(tool, place).name if place else ""
+
+
+def _came_from(value_trust: ValueTrust, found: Found) -> str:
+    """Return how a value is written: a literal, a reference, or a computation, which is never shown as a plain
+    reference.
+    """
+    if type(found) is not Reference:
+        return "literal" if type(found) is Leaf else ""
+    if found.kind == "select":
+        return f"selected: {found.text}"
+    return f"computed: {found.text}" if found.kind == "cel" and value_trust.is_strict else found.text
+
+
+def _computations(value_trust: ValueTrust, found: Reference) -> Iterator[str]:
+    """Return what a computed value reads, and each computation that it reads from notes."""
+    seen: set[Reference] = set()
+    waiting = [found]
+    while waiting and len(seen) < MAX_COMPUTATIONS:
+        reference = waiting.pop(0)
+        if reference in seen:
+            continue
+        seen.add(reference)
+        reads = [Read(reference.target, pointer.parts(reference.pointer))] if reference.kind == "from" else []
+        if reference.kind == "cel":
+            reads = references.reads(reference.text)
+            about = "" if reference is found else f"computed: {reference.text} "
+            yield f"{about}from {', '.join(dict.fromkeys(map(_named, reads)))}"
+        waiting += [behind for read in reads for behind in _written_by_notes(value_trust, read)]
+
+
+MAX_COMPUTATIONS = 8
+"""The maximum number of computations behind one value that an approver sees."""
+
+
+def _written_by_notes(value_trust: ValueTrust, read: Read) -> list[Reference]:
+    """Return the references of a note at the place that is read; empty if it is not a note."""
+    index = value_trust.review.position.get(read.name)
+    if index is None or index in value_trust.review.call_at:
+        return []
+    return [
+        item
+        for item in value_trust.review.found[index]
+        if type(item) is Reference and overlaps(pointer.join(read.place), item.place)
+    ]
+
+
+def _entered_by_people(value_trust: ValueTrust, found: Reference) -> Iterator[str]:
+    """Return who entered the results that a reference reads."""
+    return filter(None, (_entered_by(value_trust, name) for name in sorted(found.names)))
+
+
+def _entered_by(value_trust: ValueTrust, step_id: str) -> str | None:
+    entered = value_trust.review.compiled.entered_by_step.get(step_id)
+    return None if entered is None else f"the result of step {step_id} was entered by {entered.by}"
+
+
+def _trusted_detail(value_trust: ValueTrust, tool: ToolSpec | None, found: Leaf, at: int) -> tuple[str, str]:
+    """Return where a trusted literal was found: as a description and as a name."""
+    if not value_trust.is_strict:
+        return "", ""
+    holder = value_trust.bind(found.value, at, tool, found.place).holder
+    if holder is None:
+        return "", ""
+    if holder.detail:
+        return holder.detail, holder.name
+    if not holder.place:
+        return "was approved in this parameter before", holder.name
+    if holder.record == references.REQUEST:
+        return f"equals {holder.name}", holder.name
+    return f"equals {pointer.join(holder.place)} of {holder.record}", holder.name
+
+
+def _unbound(
+    value_trust: ValueTrust,
+    tool: ToolSpec,
+    scanned: Sequence[Found],
+    at: int,
+    own: EffectiveStep | None = None,
+) -> Iterator[Origin]:
+    """Yield the origin of each untrusted value and key in an authority parameter."""
+    names = None if tool.has_authority_everywhere else tool.authority_parameters
+    for found in scanned:
+        if names is None or found.place[0] in names:
+            if not value_trust.is_trusted_argument(tool, found, at, own):
+                yield _origin(value_trust, tool, found, at, own)
+            if found.place[0] not in tool.known_keys or len(found.place) > 1:
+                for key in value_trust.untrusted_keys(tool, found.place, at):
+                    yield _origin(value_trust, None, Leaf(key, found.place), at, own)
+
+
+def _condition(value_trust: ValueTrust, call: EffectiveStep, condition: Reference) -> Refusals:
+    for read in _untrusted_reads(value_trust, condition):
+        origin = _condition_origin(value_trust, "/when", read)
+        reason = f"the condition of step {call.position} is decided by {_named(read)}: {origin.detail}"
+        yield from _violation(value_trust.review, call, reason, "/when", origin)
+
+
+def _inherited_condition(value_trust: ValueTrust, call: EffectiveStep, position: int, read: Read) -> Refusals:
+    """Return the violation of a step that waits for the step at `position`, whose condition reads something untrusted."""
+    origin = _condition_origin(value_trust, "/depends_on", read)
+    reason = (
+        f"step {call.position} waits for step {position}, whose condition is decided by {_named(read)}: "
+        f"{origin.detail}"
+    )
+    yield from _violation(value_trust.review, call, reason, "/depends_on", origin)
+
+
+def _behind_untrusted_conditions(value_trust: ValueTrust) -> dict[int, tuple[int, Read]]:
+    """Return, for each step that waits for one with an untrusted condition, that step and what its condition reads."""
+    review = value_trust.review
+    behind: dict[int, tuple[int, Read]] = {}
+    for position, condition in review.conditions.items():
+        read = next(_untrusted_reads(value_trust, condition), None)
+        waiting = [] if read is None else [*review.graph.successors[position]]
+        while waiting and read is not None:
+            index = waiting.pop()
+            if index not in behind:
+                behind[index] = position, read
+                waiting += review.graph.successors[index]
+    return behind
+
+
+def _untrusted_reads(value_trust: ValueTrust, condition: Reference) -> Iterator[Read]:
+    return (read for read in references.reads(condition.text) if not value_trust.is_trusted_read(read))
+
+
+def _condition_origin(value_trust: ValueTrust, place: str, read: Read) -> Origin:
+    return Origin(
+        parameter=place,
+        came_from=_named(read),
+        trust=Trust.UNTRUSTED,
+        detail=_read_detail(value_trust, read, None, None),
+    )
+
+
+def _compensation(value_trust: ValueTrust, call: EffectiveStep) -> Refusals:
+    """Yield violations of a proposed compensation, which may use trusted parts of the step's own result and parameters."""
+    tool, scanned = _proposed_compensation(value_trust.review, call)
+    if tool is None:
+        return
+    for origin in _unbound(value_trust, tool, scanned, call.position, call):
+        reason = _taken(f"the compensation of step {call.position}", origin)
+        yield from _violation(
+            value_trust.review, call, reason, f"/compensate/params{origin.parameter}", origin
+        )
+
+
+def _taken(who: str, origin: Origin) -> str:
+    source = "a literal of the plan" if origin.came_from == "literal" else origin.came_from
+    return f"{who} takes {pointer.parts(origin.parameter)[0]} from {source}: {origin.detail}"
+
+
+def _violation(review: Review, call: EffectiveStep, reason: str, place: str, origin: Origin) -> Refusals:
+    outcome = _unbound_outcome(review, call, place)
+    if outcome == "allow":
+        return
+    gate = review.compiled.gates_by_name.get(review.spec.unbound_gate or "")
+    # A conditional gate could be skipped, and would let the value through.
+    if gate is not None and gate.when is None and outcome != "refuse":
+        demand = GateDemand(step=call.position, step_id=call.step.id, gate=gate.name, reason=reason)
+        review.demands.append(demand)
+        return
+    yield review.refuse(
+        Code.UNBOUND_ARGUMENT,
+        reason,
+        "take the value by reference from evidence that the step pins or from a trusted result, or let a person supply it"
+        " in the request",
+        step=call.position,
+        place=place,
+        sources=(origin,),
+    )
+
+
+def _unbound_outcome(review: Review, call: EffectiveStep, place: str) -> Unbound | None:
+    """Return how a tool handles values without a permitted source in one of its parameters."""
+    tokens = pointer.parts(place)
+    if not review.is_strict:
+        return None
+    if tokens[0] == "params":
+        return call.tool.unbound.get(tokens[1])
+    if tokens[0] != "compensate" or call.step.compensate is None:
+        return None
+    tool = review.compiled.surface.get(call.step.compensate.tool)
+    return None if tool is None else tool.unbound.get(tokens[2])
+
+
+def _origin(
+    value_trust: ValueTrust, tool: ToolSpec | None, found: Found, at: int, own: EffectiveStep | None
+) -> Origin:
+    """Return where a value came from, as a description."""
+    if type(found) is Leaf:
+        detail = _literal_detail(value_trust, tool, found, at)
+    elif type(found) is Reference:
+        detail = _reference_detail(value_trust, tool, found, at, own)
+    else:
+        detail = "it is no reference"
+    return Origin(
+        parameter=pointer.join(found.place),
+        came_from=_came_from(value_trust, found),
+        trust=Trust.UNTRUSTED,
+        detail=detail,
+        kind=_kind(value_trust, tool, found),
+    )
+
+
+def _literal_detail(value_trust: ValueTrust, tool: ToolSpec | None, found: Leaf, at: int) -> str:
+    value = found.value
+    if isinstance(value, dict | list):
+        return f"{_shown(value)} is empty, and a value that the plan leaves empty has no source"
+    if value_trust.is_strict and (why := value_trust.bind(value, at, tool, found.place).why):
+        return f"{_shown(value)} {why}"
+    if value_trust.is_strict and (why := _unrelated_detail(value_trust, value, at)):
+        return why
+    wanted = scalar(value)
+    for name, leaf in _untrusted_leaves(value_trust):
+        is_part = isinstance(value, str) and value and isinstance(leaf.value, str) and value in leaf.value
+        if is_part or scalar(leaf.value) == wanted:
+            return (
+                f"{_shown(value)} stands in {name} at {pointer.join(leaf.place) or '/'}, which is not trusted"
+            )
+    if value_trust.is_strict and (ref := _unpinned_evidence(value_trust, value)):
+        return f"{_shown(value)} equals a value of {ref}, which step {at} does not pin"
+    return f"{_shown(value)} equals nothing in the trusted request fields, evidence and results"
+
+
+def _unrelated_detail(value_trust: ValueTrust, value: Any, at: int) -> str | None:
+    """Return why the pinned evidence with this literal does not relate to the request."""
+    for ref in value_trust.review.pinned[at]:
+        why = value_trust.review.why_unrelated(ref, at)
+        if why is not None and _holds(value_trust.review.compiled.evidence[ref].content, value):
+            return why
+    return None
+
+
+def _unpinned_evidence(value_trust: ValueTrust, value: Any) -> str | None:
+    """Return the trusted evidence that holds a literal and that its step does not pin."""
+    entries = value_trust.review.compiled.manifests.evidence_manifest
+    return next((e.id for e in entries if e.trust is Trust.TRUSTED and _holds(e.content, value)), None)
+
+
+def _holds(content: Any, value: Any) -> bool:
+    wanted = scalar(value)
+    return any(scalar(leaf.value) == wanted for leaf in scalars(content))
+
+
+def _untrusted_leaves(value_trust: ValueTrust) -> Iterator[tuple[str, Leaf]]:
+    compiled = value_trust.review.compiled
+    for leaf in scalars(compiled.input()):
+        if value_trust.is_marked_input(leaf.place):
+            yield "the request", leaf
+    for entry in compiled.manifests.evidence_manifest:
+        if entry.trust is not Trust.TRUSTED or entry.id in value_trust.review.picked_evidence:
+            for leaf in scalars(entry.content):
+                yield f"evidence {entry.id}", leaf
+    for result in compiled.results:
+        trusted = compiled.trusted_leaves(result)
+        for leaf in scalars(result.value):
+            if leaf not in trusted:
+                yield f"the result of step {result.step_id}", leaf
+
+
+def _reference_detail(
+    value_trust: ValueTrust, tool: ToolSpec | None, found: Reference, at: int, own: EffectiveStep | None
+) -> str:
+    is_number = tool is not None and takes_number(tool, found.place)
+    if tool is not None and value_trust.is_trusted(found, at, own, is_number=is_number):
+        name, kind = value_trust.wrong_kind(tool, found, at, own) or ("it", UNKNOWN)
+        return f"{name} is {kind.name or 'of unknown kind'}, and the parameter takes {_kind(value_trust, tool, found)}"
+    if found.kind == "evidence":
+        return _evidence_detail(value_trust, found.target, at)
+    if found.kind == "from":
+        return _read_detail(value_trust, Read(found.target, pointer.parts(found.pointer)), at, own)
+    if found.kind == "select":
+        return _selection_detail(value_trust, found, at, own)
+    loose = [c for c in references.constants(found.text) if not value_trust.is_trusted_scalar(c, at)]
+    if loose:
+        return f"it computes with {_shown(loose[0])}, which equals nothing that is trusted"
+    reads = references.reads(found.text)
+    read = next((read for read in reads if not value_trust.is_trusted_read(read, own)), None)
+    if read is not None:
+        return f"it reads {_named(read)}: {_read_detail(value_trust, read, at, own)}"
+    if not value_trust.is_strict:
+        return "it reads nothing"
+    return value_trust.why_opaque(found.text, own) or (
+        "it is a sum, and the schema of the tool does not say that a number stands here"
+    )
+
+
+def _selection_detail(value_trust: ValueTrust, found: Reference, at: int, own: EffectiveStep | None) -> str:
+    """Return why a selected value is not trusted."""
+    for value in references.constants_of(found):
+        if not value_trust.is_selected_by(found, value, at):
+            return (
+                f"it selects by {_shown(value)}, which equals nothing that is trusted outside the list itself"
+            )
+    for read in references.reads_of(found):
+        if not value_trust.is_trusted_read(read, own):
+            return f"it reads {_named(read)}: {_read_detail(value_trust, read, at, own)}"
+    return "what it selects is not trusted"
+
+
+def _evidence_detail(value_trust: ValueTrust, ref: str | int, at: int | None) -> str:
+    if ref in value_trust.review.picked_evidence:
+        return f"evidence {ref} was chosen by an untrusted field of the request"
+    why = (
+        value_trust.review.why_unrelated(str(ref), at)
+        if str(ref) in value_trust.review.compiled.evidence
+        else None
+    )
+    return why or f"evidence {ref} is not trusted"
+
+
+def _read_detail(value_trust: ValueTrust, read: Read, at: int | None, own: EffectiveStep | None) -> str:
+    """Return why a read is not trusted."""
+    review, name = value_trust.review, read.name
+    if name == references.EVIDENCE:
+        return (
+            _evidence_detail(value_trust, read.place[0], at)
+            if read.place
+            else "it is not said which evidence"
+        )
+    if name == references.REQUEST:
+        if value_trust.is_strict and value_trust.sources.is_sentence(read.place):
+            return "a sentence vouches for what it names, and not as a whole"
+        return "this part of the request is not trusted"
+    if name == references.PARAMS:
+        return "what the step was called with there is not trusted"
+    index = own.position if name == references.SELF and own is not None else review.position.get(name)
+    call = review.call_at.get(index) if index is not None else None
+    if index is None and name == references.OUTPUTS and review.spec.quality is not None:
+        return "a repair may have rewritten this output"
+    if call is None or index is None:
+        return f"what {name} says there is not trusted"
+    entered = review.compiled.entered_by_step.get(name)
+    if entered is not None and entered.trust is not Trust.TRUSTED:
+        return f"{_entered_by(value_trust, name)}, whose word the pack does not trust"
+    if call.tool.result_trust is not Trust.TRUSTED:
+        return f"results of {call.tool.name} are not trusted"
+    if not value_trust.is_trusted_result(index):
+        return f"{call.tool.name} at step {index} was itself called with a value that is not trusted"
+    return f"{pointer.join(read.place) or 'the result'} of {call.tool.name} can carry other people's words"
+
+
+def _named(read: Read) -> str:
+    return f"{read.name}#{pointer.join(read.place)}" if read.place else read.name
+
+
+def _shown(value: Any) -> str:
+    text = repr(value.text if isinstance(value, references.Opaque) else value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
