@@ -25,11 +25,10 @@ from tercet.contracts.context import (
 )
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
 from tercet.contracts.plan_formats import load_plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.tool import Limit, ToolSpec

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from tercet.contracts.decision import DecisionSpec
     from tercet.contracts.errors import NotDone, TercetError
     from tercet.contracts.evidence import Evidence
-    from tercet.contracts.gate import Gate
+    from tercet.contracts.gate import Gate, Policy
     from tercet.contracts.plan import Plan, Step
-    from tercet.contracts.policy import Policy
     from tercet.contracts.request import Actor, Request
     from tercet.contracts.runs.budget import RunBudget
     from tercet.critic.consolidate import consolidate
@@ -47,7 +46,7 @@ _HOME = {
     "NotDone": "tercet.contracts.errors",
     "Pack": "tercet.packs.pack",
     "Plan": "tercet.contracts.plan",
-    "Policy": "tercet.contracts.policy",
+    "Policy": "tercet.contracts.gate",
     "Request": "tercet.contracts.request",
     "RunBudget": "tercet.contracts.runs.budget",
     "RunContext": "tercet.contracts.context",

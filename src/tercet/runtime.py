@@ -23,7 +23,7 @@ from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor, InvokeRequest, Request, anonymous
-from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.record import RollbackResult
 from tercet.contracts.runs.session import (
     BackgroundSession,
     ProgressEnvelope,

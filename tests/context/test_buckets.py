@@ -15,11 +15,10 @@ from tercet.contracts.context import CompiledContext
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.planner_view import show_evidence, show_tool
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.values.canonical import canonical
 from tercet.critic.verify import verify

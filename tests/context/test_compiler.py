@@ -15,9 +15,8 @@ from tercet.contracts.context import USUAL_TIERS, CompiledContext
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor, Request
 from tercet.contracts.values.canonical import digest
 from tercet.packs import Pack

@@ -19,7 +19,7 @@ from tercet.contracts.runs.invocation import (
     ToolError,
     ToolErrorCode,
 )
-from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import RollbackEntry, RollbackResult, RollbackStatus
 
 
 @pytest.mark.req("R36")

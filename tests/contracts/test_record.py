@@ -21,9 +21,11 @@ from tercet.contracts.runs.record import (
     MemoryProposal,
     Provenance,
     ReplayDiff,
+    RollbackEntry,
+    RollbackResult,
+    RollbackStatus,
 )
 from tercet.contracts.runs.run import Outcome, ToolCall, ToolResult, TranscriptEntry
-from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.values.canonical import digest
 from tercet.contracts.verdict import CriticReport, Verdict, VerifyPassed
 

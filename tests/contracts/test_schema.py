@@ -16,18 +16,18 @@ from tercet.contracts import plan as plans
 from tercet.contracts import request as requests
 from tercet.contracts import verdict as verdicts
 from tercet.contracts.errors import UsageError
+from tercet.contracts.gate import Policy
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.outputs import exit as exits
 from tercet.contracts.outputs import quality, repair, rubric
-from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
-from tercet.contracts.runs import budget, invocation, record, run, saga
+from tercet.contracts.runs import budget, invocation, record, run
 from tercet.contracts.runs import session as sessions
-from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import Limit, OncePer, ToolSpec, ToolTerms
+from tercet.contracts.verdict import EVALUATORS, Evaluation, Finding, Scorecard
 
 NOW = datetime(2026, 5, 9, 9, 30, tzinfo=UTC)
 MOMENT = "2026-05-09T09:30:00Z"
@@ -306,11 +306,11 @@ SAMPLES: list[BaseModel] = [
         thresholds=(exits.ThresholdResult(name="schema", score=None, limit=1.0, passed=False),),
         triggers=(exits.HumanTrigger.NOVEL,),
     ),
-    saga.RollbackResult(
+    record.RollbackResult(
         success=False,
         log=(
-            saga.RollbackEntry(
-                step_id="a", status=saga.RollbackStatus.COMPENSATION_FAILED, compensating=UNDO
+            record.RollbackEntry(
+                step_id="a", status=record.RollbackStatus.COMPENSATION_FAILED, compensating=UNDO
             ),
         ),
         requires_manual_intervention=True,

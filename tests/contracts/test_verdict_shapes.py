@@ -8,8 +8,9 @@ import orjson
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tercet.contracts.runs.scorecard import EVALUATORS, FLOORS
 from tercet.contracts.verdict import (
+    EVALUATORS,
+    FLOORS,
     KIND_OF,
     Code,
     CriticReport,

@@ -22,8 +22,8 @@ from critic.naive_kinds import Kind
 from tercet.contracts.context import CompiledContext, EvidenceManifestEntry, KnownResult, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import EvidenceQuery, Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.relations import Relation
 from tercet.contracts.text.entities import Entity, find_entities
 from tercet.contracts.text.search_words import terms_of, words_of

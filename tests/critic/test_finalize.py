@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.gate import Approval
+from tercet.contracts.gate import Approval, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import CriticReport

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 
 from .houses import (
     FILE,

@@ -8,9 +8,8 @@ import pytest
 
 from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.context import ToolManifestEntry
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import validate

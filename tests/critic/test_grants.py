@@ -11,8 +11,8 @@ from hypothesis import Phase, given, settings
 from critic import naive
 from critic.naive import Case
 from critic.strategies import examples, granting_cases
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Step
-from tercet.contracts.policy import Policy
 from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import recheck, resolved_review
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from critic.naive import Case
 from critic.strategies import cases, continued_cases, examples, mutated_refunds, refund
 from tercet.contracts.context import EarlierCall
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.plan_formats import load_plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.verdict import Refusal, Verdict
 from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import Progress, recheck, resolved_review

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.context import EarlierCall
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Policy
 from tercet.critic import frame
 from tercet.critic.approvals import granted_by
 from tercet.critic.dispatch import recheck, resolved_review

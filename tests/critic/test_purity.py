@@ -23,9 +23,8 @@ from typing import Any, NoReturn
 import pytest
 from pydantic import BaseModel
 
-from tercet.contracts.gate import Approval
+from tercet.contracts.gate import Approval, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.runs.run import Outcome, Run, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.verdict import VerdictEnvelope
 from tercet.critic.consolidate import consolidate, finalize

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from critic.naive import Case
 from critic.strategies import cases, cyclic_cases, examples, mutated_refunds, nonsense
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.critic.rule_report import RuleUse, report_rules
 from tercet.critic.verify import verify
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.gate import Approval, Gate
+from tercet.contracts.gate import Approval, Gate, Policy
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.runs.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
-from tercet.contracts.runs.scorecard import EVALUATORS, FLOORS, Evaluation, EvaluatorName
+from tercet.contracts.verdict import EVALUATORS, FLOORS, Evaluation, EvaluatorName
 from tercet.critic.consolidate import consolidate
 from tercet.critic.judge import judge
 from tercet.critic.score import measure, print_envelope, score

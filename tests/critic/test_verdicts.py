@@ -8,17 +8,21 @@ import pytest
 
 from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.gate import Policy
 from tercet.contracts.mode import Trust
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.runs.run import Outcome, ToolResult
-from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, EvaluatorName, Finding, Scorecard
 from tercet.contracts.verdict import (
+    EVALUATORS,
     KIND_OF,
     Code,
     CriticReport,
+    Evaluation,
+    EvaluatorName,
+    Finding,
     RefusalKind,
+    Scorecard,
     ScoreVerdict,
     Verdict,
     VerifyPassed,

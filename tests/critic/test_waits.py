@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.critic.waits import Wait, find_waits
 
 from .houses import EVIL, SHOP, House, look_up, pay, plan, step, ticket, tool

@@ -9,8 +9,7 @@ import pytest
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.runs.budget import RunBudget
 from tercet.critics import Action, Decision, Engine, StopReason
 from tercet.packs.pack import Pack

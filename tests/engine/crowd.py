@@ -14,9 +14,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import NotDone, UsageError
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core.config import RunConfig

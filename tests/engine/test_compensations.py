@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
-from tercet.contracts.runs.saga import RollbackStatus
+from tercet.contracts.runs.record import RollbackStatus
 from tercet.core import events as e
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime

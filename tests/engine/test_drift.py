@@ -10,10 +10,9 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.core import commands as c
 from tercet.core import events as e

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import NotDone, UsageError
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.core import events as e
 from tercet.runtime import RunResult
 from tercet.tools import ToolContext

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.core import events as e
 from tercet.runtime import Runtime
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 
 from .test_retrieving import Planner, looks_up
 from .workshop import ADA, ASK, Workshop, plan, step

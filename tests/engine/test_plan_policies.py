@@ -8,9 +8,8 @@ import pytest
 
 from tercet.contracts.errors import NotDone
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.core import events as e
 from tercet.engine.result import RunResult
 from tercet.tools import ToolContext

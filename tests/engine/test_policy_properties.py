@@ -10,9 +10,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import NotDone
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.engine.result import RunResult
 from tercet.tools import ToolContext
 

@@ -10,9 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from tercet.contracts.errors import NotDone
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.tool import OncePer
 from tercet.core import events as e
 from tercet.engine.checks.journal import check_journal

@@ -10,8 +10,7 @@ import pytest
 from tercet.contracts.errors import NotDone, UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
-from tercet.contracts.runs.record import FailureReport
-from tercet.contracts.runs.saga import RollbackStatus
+from tercet.contracts.runs.record import FailureReport, RollbackStatus
 from tercet.core import events as e
 from tercet.engine.values import LARGE
 from tercet.journal.protocol import Journal

@@ -10,7 +10,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import Gate
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Actor
-from tercet.contracts.runs.saga import RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import RollbackResult, RollbackStatus
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext

@@ -9,8 +9,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tercet.contracts.errors import NotDone
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.core import events as e
 from tercet.engine.result import RunResult
 from tercet.tools import ToolContext

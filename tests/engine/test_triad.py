@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from tercet.contracts.errors import NotDone
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.question import ModelFault
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.core import events as e

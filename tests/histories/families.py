@@ -16,9 +16,8 @@ from typing import Any
 from engine.workshop import Death
 from tercet.contracts.errors import NotDone, TercetError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.tasks import TaskLibrary
 from tercet.packs.pack import Pack

@@ -11,8 +11,8 @@ from typing import Any
 
 from tercet.contracts.errors import GatewayError, TercetError
 from tercet.contracts.evidence import Evidence
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question, Reply
 from tercet.contracts.request import Request
 from tercet.critics import Decision, Engine, critic

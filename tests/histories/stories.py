@@ -13,9 +13,8 @@ from engine.test_runs import Script
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
 from tercet.contracts.errors import NotDone
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Compensation
-from tercet.contracts.policy import Policy
 from tercet.critics import CriticResult, Decision, Engine, critic
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack

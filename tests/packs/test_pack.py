@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from tercet.contracts.decision import DecisionSpec, RiskTier, Threshold
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode, Trust
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor
 from tercet.contracts.runs.budget import RunBudget
 from tercet.packs import Pack, check

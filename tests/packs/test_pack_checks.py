@@ -10,8 +10,7 @@ import pytest
 
 from tercet.contracts.decision import DecisionSpec, Threshold
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate, Notify
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Notify, Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.relations import Relation
 from tercet.contracts.request import Actor

@@ -11,9 +11,8 @@ import pytest
 
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.tasks import TaskLibrary

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tercet.contracts.context import KnownResult, ToolManifestEntry
+from tercet.contracts.gate import Policy
 from tercet.contracts.mode import ApprovalMode, Trust
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.question import Question
 from tercet.contracts.relations import Relation
 from tercet.contracts.text.pasted import visible

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.workshop import ADA, Workshop, plan, step
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Policy
 from tercet.contracts.request import Request
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from engine.workshop import ADA, ASK, BOB, Workshop, plan, step
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack
 from tercet.replay.recording import Recording, load

@@ -14,8 +14,7 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor
-from tercet.contracts.runs.record import FailureReport
-from tercet.contracts.runs.saga import RollbackStatus
+from tercet.contracts.runs.record import FailureReport, RollbackStatus
 from tercet.core import events as e
 from tercet.engine.result import RunResult
 from tercet.engine.streams.nesting import Place

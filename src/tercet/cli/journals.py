@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from tercet.cli.options import option
 from tercet.contracts.errors import UsageError
-from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.record import RollbackResult
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.engine.session_reader import load_history, load_state

@@ -22,7 +22,7 @@ from tercet.cli.standing import Commands, left_over
 from tercet.cli.text import ago, count, json_text, listed, printable, took
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import SIMULATED
-from tercet.contracts.runs.saga import RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import RollbackResult, RollbackStatus
 from tercet.contracts.shape import as_object
 from tercet.contracts.steps import graph
 from tercet.contracts.values.references import LITERAL

@@ -14,7 +14,7 @@ from tercet.cli.journals import journal_words
 from tercet.cli.people import Speaker, actors_words
 from tercet.cli.text import json_text
 from tercet.cli.values import sample
-from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.record import RollbackResult
 from tercet.core.fold.gate import has_set_values
 from tercet.core.messages import session_of
 from tercet.core.modifications import SETTABLE

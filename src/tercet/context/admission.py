@@ -202,7 +202,13 @@ def _packed(
     if limit is None:
         return Packed(bucket="evidence")
     ordered = sorted(
-        valid, key=lambda fact: (fact.id not in related, not _is_required(fact, decision), *_rank(fact))
+        valid,
+        key=lambda fact: (
+            fact.id not in related,
+            not _is_required(fact, decision),
+            fact.trust is not Trust.TRUSTED,
+            fact.id,
+        ),
     )
     required = _by_requirement(ordered, decision)
     sizes = {fact.id: estimate_tokens(show_evidence(fact)) for fact in ordered}
@@ -216,10 +222,6 @@ def _packed(
                 "give it shorter facts",
             )
     return packed
-
-
-def _rank(fact: Evidence) -> tuple[bool, str]:
-    return fact.trust is not Trust.TRUSTED, fact.id
 
 
 def _is_required(fact: Evidence, decision: DecisionSpec) -> bool:

@@ -36,10 +36,9 @@ from tercet.contracts.context import (
 )
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import MODE_RANK
 from tercet.contracts.planner_view import show_evidence, show_instructions, show_request, show_tool
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.contracts.values.cache import BoundedCache
 from tercet.packs.pack import Pack

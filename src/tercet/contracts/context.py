@@ -11,10 +11,9 @@ from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.buckets import TruncationEntry
 from tercet.contracts.decision import DecisionSpec, RiskTier
 from tercet.contracts.evidence import Evidence, meets
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import MODE_RANK, ApprovalMode, Trust
 from tercet.contracts.plan import Plan, Step
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Actor, Request, anonymous
 from tercet.contracts.runs.budget import BudgetUse, RunBudget
 from tercet.contracts.shape import Authored

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from tercet.contracts.context import EvidenceManifestEntry
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.request import Request
 from tercet.contracts.shape import Authored, JsonObject
 from tercet.contracts.tool import ToolSpec

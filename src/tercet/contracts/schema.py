@@ -18,7 +18,6 @@ from tercet.contracts import (
     loop,
     mode,
     plan,
-    policy,
     problem,
     request,
     tasks,
@@ -28,22 +27,22 @@ from tercet.contracts import (
 from tercet.contracts.errors import UsageError
 from tercet.contracts.outputs import exit as exits
 from tercet.contracts.outputs import quality, repair, rubric
-from tercet.contracts.runs import budget, invocation, record, run, saga, scorecard, session
+from tercet.contracts.runs import budget, invocation, record, run, session
 from tercet.contracts.shape import TYPE_VERSION
 
-_ROOMS = (
-    plan, tool, mode, evidence, decision, gate, policy, budget, request, context, verdict, scorecard, run, record,
-    session, loop, quality, saga, invocation, problem, tasks,
+_MODULES = (
+    plan, tool, mode, evidence, decision, gate, budget, request, context, verdict, run, record,
+    session, loop, quality, invocation, problem, tasks,
     buckets, control, rubric, repair, exits, documents,
 )  # fmt: skip
 
 PUBLIC_TYPES: dict[str, Any] = {
     name: thing
-    for room in _ROOMS
-    for name, thing in vars(room).items()
+    for module in _MODULES
+    for name, thing in vars(module).items()
     if isinstance(thing, type)
     and issubclass(thing, BaseModel | Enum)
-    and thing.__module__ == room.__name__
+    and thing.__module__ == module.__name__
     and name[0] != "_"
 } | {"VerifyVerdict": verdict.VerifyVerdict}
 

@@ -1,4 +1,4 @@
-"""Verdicts of the critic. One model with a stage; the published shapes are views of it."""
+"""Verdicts of the critic, and the scorecard of a run. One model with a stage; the published shapes are views of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,35 @@ from pydantic import Field
 from tercet.contracts.gate import GateDemand
 from tercet.contracts.mode import ApprovalMode, Reversibility, Trust
 from tercet.contracts.plan import Compensation
-from tercet.contracts.runs.scorecard import Scorecard
-from tercet.contracts.shape import Absent, Published, Shape, Timestamp
+from tercet.contracts.shape import Absent, Published, Score, Shape, Timestamp
+
+EvaluatorName = Literal["policy", "utility", "latency", "safety", "cost"]
+EVALUATORS: tuple[EvaluatorName, ...] = ("policy", "utility", "latency", "safety", "cost")
+FLOORS: tuple[EvaluatorName, ...] = ("policy", "safety")
+"""The evaluators whose failure refuses a run, whatever the others say."""
+
+
+class Finding(Published):
+    """One finding of an evaluator."""
+
+    code: str
+    message: str
+    step_id: Absent[str] = None
+
+
+class Evaluation(Shape):
+    """The result of one evaluator."""
+
+    status: Literal["pass", "warn", "fail"]
+    score: Score
+    findings: tuple[Finding, ...] = ()
+    version: str
+
+
+class Scorecard(Shape):
+    """One evaluation for each evaluator."""
+
+    scores: dict[EvaluatorName, Evaluation]
 
 
 def _is_empty(value: object) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.mode import Reversibility
 from tercet.contracts.plan import Compensation, Step
-from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import RollbackEntry, RollbackResult, RollbackStatus
 from tercet.contracts.steps.effective import EffectiveStep, effective
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import references

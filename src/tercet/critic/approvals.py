@@ -13,10 +13,9 @@ from typing import Any
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PlanError
-from tercet.contracts.gate import Approval, Gate
+from tercet.contracts.gate import Approval, Gate, Policy
 from tercet.contracts.mode import MODE_RANK, ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.runs.run import Run
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.steps.effective import EffectiveStep

@@ -7,8 +7,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.plan import Plan
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.run import Run
-from tercet.contracts.runs.scorecard import FLOORS
-from tercet.contracts.verdict import CriticReport, ScoreVerdict, Verdict, VerifyPassed, VerifyRefused
+from tercet.contracts.verdict import FLOORS, CriticReport, ScoreVerdict, Verdict, VerifyPassed, VerifyRefused
 from tercet.critic.reading import pinned
 
 

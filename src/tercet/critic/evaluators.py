@@ -19,10 +19,10 @@ from tercet.contracts.errors import PlanError, UsageError
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Step
 from tercet.contracts.runs.run import Outcome, Run, TranscriptEntry
-from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding
 from tercet.contracts.shape import Json, JsonObject
 from tercet.contracts.values import references
 from tercet.contracts.values.canonical import canonical
+from tercet.contracts.verdict import Evaluation, EvaluatorName, Finding
 from tercet.critic.approvals import is_opened, unanswered, wrongly_granted
 from tercet.critic.checks.arguments import arguments_are_permitted, arguments_fit_schema
 from tercet.critic.checks.flow import authority_is_bound

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from tercet.contracts.gate import Policy
 from tercet.contracts.mode import Trust
-from tercet.contracts.policy import Policy
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.values import references

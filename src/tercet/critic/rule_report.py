@@ -7,13 +7,11 @@ from typing import Literal
 
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.relations import is_of_class
 from tercet.contracts.shape import Shape
-from tercet.contracts.steps.effective import EffectiveStep
 from tercet.critic.approvals import does_grant, is_grantable
 from tercet.critic.checks.arguments import condition, reads_open
 from tercet.critic.checks.flow import authority_is_bound
@@ -110,7 +108,7 @@ def _why_no_gate(review: Review, gate: Gate, policies: Iterable[RuleUse]) -> Ite
         yield f"its condition is false: {gate.when}"
     elif tools := [tool.name for tool in review.compiled.surface.values() if gate.name in tool.gates]:
         yield _no_call(tools)
-    if gate.name in review.spec.gates and not _effects(review):
+    if gate.name in review.spec.gates and all(call.mode is ApprovalMode.READ_ONLY for call in review.calls):
         yield "no step is above read_only"
     if gate.name == review.spec.unbound_gate:
         yield "no authority value lacks a trusted source"
@@ -125,10 +123,6 @@ def _why_no_gate(review: Review, gate: Gate, policies: Iterable[RuleUse]) -> Ite
                 if is_later
                 else f"holds{': ' * bool(use.not_applied)}{use.not_applied}"
             )
-
-
-def _effects(review: Review) -> list[EffectiveStep]:
-    return [call for call in review.calls if call.mode is not ApprovalMode.READ_ONLY]
 
 
 # ---- policies -------------------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.contracts.runs.run import Outcome, Run
-from tercet.contracts.runs.scorecard import FLOORS, Evaluation, EvaluatorName, Scorecard
-from tercet.contracts.verdict import RunOutcome, ScoreVerdict
+from tercet.contracts.verdict import FLOORS, Evaluation, EvaluatorName, RunOutcome, Scorecard, ScoreVerdict
 from tercet.critic.evaluators import EVALUATE, Recorded, is_schema_valid
 from tercet.critic.reading import Reading
 

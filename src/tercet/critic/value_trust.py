@@ -153,7 +153,7 @@ class ValueTrust:
                 if self.sources.bind(source.value, index, target, tool.name, found.place).holder is None:
                     return repr(source.value), UNKNOWN
             elif not fits(kind := self._kind_of(source, own), target):
-                return _named(source), kind
+                return f"{source.name}#{pointer.join(source.place)}", kind
         return None
 
     def value_sources(
@@ -601,10 +601,6 @@ def _is_equal(first: Any, second: Any) -> bool:
 
 def _without_wrapper(place: Place) -> Place:
     return tuple(t for t in place if t != references.LITERAL) if references.LITERAL in place else place
-
-
-def _named(read: Read) -> str:
-    return f"{read.name}#{pointer.join(read.place)}"
 
 
 def _value_reads(reference: Reference) -> list[Leaf | Read]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.steps.effective import EffectiveStep
 from tercet.contracts.verdict import Verdict
 from tercet.critic.approvals import is_grantable

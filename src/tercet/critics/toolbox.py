@@ -66,7 +66,7 @@ def pack_of(agent: Agent) -> Pack:
         on_failure="keep",
     )
     return Pack(
-        name=_slug(type(agent).__name__),
+        name=re.sub(r"[^a-z0-9_-]", "", f"agent-{type(agent).__name__.lower()}")[:100],
         version="1.0.0",
         safety_mode=safety,
         on_failure="keep",
@@ -76,10 +76,6 @@ def pack_of(agent: Agent) -> Pack:
         decisions=[spec],
         gates=[Gate(name=GATE, description="anybody but whoever started the run", roles=())],
     )
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9_-]", "", f"agent-{name.lower()}")[:100]
 
 
 def _demand_declared(tool: object) -> Tool:

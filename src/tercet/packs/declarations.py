@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.decision import DecisionSpec
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.problem import words_for
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import as_list, as_object

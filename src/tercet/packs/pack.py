@@ -16,10 +16,9 @@ from tercet.contracts.context import RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor
 from tercet.contracts.shape import Authored, JsonObject

@@ -18,10 +18,9 @@ from tercet.contracts.context import Check
 from tercet.contracts.control import ANY_CLASS, ControlSpec
 from tercet.contracts.decision import PLANNER_TIMEOUTS, DecisionSpec, OnFailure, RiskTier
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.gate import Gate, Notify
+from tercet.contracts.gate import Gate, Notify, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.prices import TokenPrices
 from tercet.contracts.problem import Problem
 from tercet.contracts.request import Actor

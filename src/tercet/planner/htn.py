@@ -104,7 +104,7 @@ class Decomposition:
         self._looked_at += 1
         if self._looked_at > MAX_TASKS:
             raise PlanningError(
-                f"breaking down the task {_outermost(site)} comes to more than {MAX_TASKS:,} tasks, the last on the way "
+                f"breaking down the task {_tasks_above(site)[0]} comes to more than {MAX_TASKS:,} tasks, the last on the way "
                 f"{_way_to(site)}",
                 code="too_many_tasks",
                 remedy="give its methods conditions under which they apply, so that they end",
@@ -261,10 +261,6 @@ def _tasks_above(site: Site) -> list[str]:
         found.append(here.task)
         here = here.above
     return found[::-1]
-
-
-def _outermost(site: Site) -> str:
-    return _tasks_above(site)[0]
 
 
 def _way_to(site: Site) -> str:

@@ -57,7 +57,11 @@ def write_question(
     for longest in _CUTS:
         pieces = [piece for section in _sections(assignment, longest) for piece in section]
         mark = find_mark(pieces)
-        system = _RULES % {"mark": mark, **_first_names(assignment)}
+        system = _RULES % {
+            "mark": mark,
+            "first": f"s{assignment.first}",
+            "second": f"s{assignment.first + 1}",
+        }
         text = join(pieces, mark).strip()
         if len(system.encode()) + len(text.encode()) <= max_prompt_tokens * _BYTES_PER_TOKEN:
             return Question(
@@ -74,10 +78,6 @@ def write_question(
         code=PROMPT_TOO_LONG,
         remedy="let the decision see fewer tools and less evidence, or take a model that reads more",
     )
-
-
-def _first_names(assignment: Assignment) -> dict[str, str]:
-    return {"first": f"s{assignment.first}", "second": f"s{assignment.first + 1}"}
 
 
 def _sections(assignment: Assignment, longest: int) -> Iterator[Iterator[Piece]]:

@@ -70,7 +70,11 @@ def trusted_values(assignment: Assignment) -> tuple[Any, ...]:
             leaves += _ordered(entry.content)
     found: dict[Any, Any] = {}
     for leaf in leaves:
-        if leaf.value is not None and len(str(leaf.value)) <= _LONGEST and not _is_container(leaf.value):
+        if (
+            leaf.value is not None
+            and len(str(leaf.value)) <= _LONGEST
+            and not isinstance(leaf.value, dict | list)
+        ):
             found.setdefault((type(leaf.value), scalar(leaf.value)), leaf.value)
     return tuple(found.values())[:MAX_VALUES]
 
@@ -113,10 +117,6 @@ def types_in(schema: Any) -> frozenset[str]:
 def _ordered(value: Any) -> list[Leaf]:
     """Return the scalars of plain data ordered by place, independent of key order."""
     return sorted(scalars(value), key=lambda leaf: [str(token) for token in leaf.place])
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _is_permitted_input(assignment: Assignment, place: Place) -> bool:

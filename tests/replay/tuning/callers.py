@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from engine.workshop import ADA, Workshop, step
 from tercet import NotDone
+from tercet.contracts.gate import Policy
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.request import Request
 from tercet.journal.memory import MemoryJournal
 from tercet.packs.pack import Pack

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine.workshop import Workshop, step
-from tercet.contracts.gate import Gate
-from tercet.contracts.policy import Policy
+from tercet.contracts.gate import Gate, Policy
 from tercet.contracts.tuning import Candidate
 from tercet.packs.pack import Pack
 from tercet.replay.tuning.frozen import CandidateRefused, apply, demand_same

@@ -18,10 +18,9 @@ from typing import Any
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.context import CompiledContext, RunContext
-from tercet.contracts.gate import GateDemand
+from tercet.contracts.gate import GateDemand, Policy
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
-from tercet.contracts.policy import Policy
 from tercet.contracts.values.references import tokens
 from tercet.contracts.verdict import Code, Refusal
 from tercet.critic.checks.arguments import limited_arguments, reads_open

@@ -13,8 +13,14 @@ from typing import TypeAlias
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.contracts.runs.record import AgentResult, FailureReport, HaltRecord
-from tercet.contracts.runs.saga import RollbackEntry, RollbackResult, RollbackStatus
+from tercet.contracts.runs.record import (
+    AgentResult,
+    FailureReport,
+    HaltRecord,
+    RollbackEntry,
+    RollbackResult,
+    RollbackStatus,
+)
 from tercet.contracts.values.canonical import digest
 from tercet.core import effects as undoing
 from tercet.core.state import State

@@ -96,7 +96,8 @@ class Source:
         try:
             infer_provider_class(self.provider)
         except ValueError:
-            raise _unknown(self.name) from None
+            message = f"unknown model provider in {self.name!r}"
+            raise UsageError(message, code="unknown_model", remedy=_NAMES) from None
         except ImportError as error:
             raise _not_installed(self.name, error) from None
         return self._infer(client)
@@ -153,10 +154,6 @@ def check_address(address: str) -> str:
 def _unfit_address(what: str) -> UsageError:
     remedy = f"say http://HOST:PORT/v1, and put a key into the environment as {KEY_VARIABLE}"
     return UsageError(what, code="unknown_model", remedy=remedy)
-
-
-def _unknown(name: str) -> UsageError:
-    return UsageError(f"unknown model provider in {name!r}", code="unknown_model", remedy=_NAMES)
 
 
 def _not_installed(name: str, error: ImportError) -> UsageError:

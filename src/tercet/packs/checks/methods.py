@@ -161,7 +161,11 @@ def tasks_end(parts: Parts) -> Problems:
     ending |= {name for name, ways in methods.items() if not ways}  # reported by another check
     grown = True
     while grown:
-        more = {n for n, ways in methods.items() if n not in ending and any(_ends(w, ending) for w in ways)}
+        more = {
+            name
+            for name, ways in methods.items()
+            if name not in ending and any(all(each.task in ending for each in way.subtasks) for way in ways)
+        }
         ending |= more
         grown = bool(more)
     reported: set[str] = set()
@@ -175,10 +179,6 @@ def tasks_end(parts: Parts) -> Problems:
                 f"it can never be done: {' → '.join(cycle)}",
                 "give one of these tasks a method that does not lead back to it",
             )
-
-
-def _ends(method: Method, ending: set[str]) -> bool:
-    return all(subtask.task in ending for subtask in method.subtasks)
 
 
 def _cycle(name: str, methods: Mapping[str, tuple[Method, ...]], ending: set[str]) -> list[str]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from tercet.contracts.errors import ReplayError, UsageError
 from tercet.contracts.evidence import Citation, Evidence
 from tercet.contracts.outputs.quality import RepairEntry
-from tercet.contracts.runs.saga import RollbackResult
+from tercet.contracts.runs.record import RollbackResult
 from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.core.state import State

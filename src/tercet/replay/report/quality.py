@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tercet.contracts.runs.saga import RollbackStatus
-from tercet.contracts.runs.scorecard import FLOORS
-from tercet.contracts.verdict import CriticReport
+from tercet.contracts.runs.record import RollbackStatus
+from tercet.contracts.verdict import FLOORS, CriticReport
 from tercet.core import events as e
 from tercet.replay.report.case import Case
 from tercet.replay.report.page import Chip, Row, Score, Tone
