@@ -83,7 +83,7 @@ def no_empty_promises(case: Case, decision: Any, results: Any) -> Any:  # noqa: 
 
 
 def say(line: str) -> None:
-    """Tell whoever looks on."""
+    """Print progress."""
     print(line)  # noqa: T201 - an example shows what happens
 
 

@@ -1,4 +1,4 @@
-"""Mends a function whose tests fail.
+"""Repairs a function whose tests fail.
 
     python examples/code/repair.py                                 late_fee, by a stand-in for a model
     python examples/code/repair.py is_open
@@ -156,7 +156,7 @@ def guess(asked: str) -> str:
 
 
 def say(line: str) -> None:
-    """Tell whoever looks on."""
+    """Print progress."""
     print(line)  # noqa: T201 - an example shows what happens
 
 
@@ -183,7 +183,7 @@ def narrate(_: State, event: e.Event) -> None:
 
 
 async def mend(function: str, model: Model, *, journal: str = "memory:") -> tuple[RunResult, dict[str, Any]]:
-    """One function, mended by any model as far as it goes: how the run ended, and its outputs."""
+    """Repair one function with any model; return the result of the run and its outputs."""
     async with Runtime(Pack.load(PACK), journal, repairers=[model], tell=narrate) as runtime:
         intent = "code.harden" if function == "waiting_days" else "code.mend"
         request = Request(intent=intent, input={"function": function})
@@ -200,8 +200,8 @@ def open_model(name: str) -> Model:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Mend, and say how it ended."""
-    parser = argparse.ArgumentParser(description="Mends a function by what its failing tests say.")
+    """Repair a function, and print the result."""
+    parser = argparse.ArgumentParser(description="Repairs a function by what its failing tests report.")
     parser.add_argument(
         "function", nargs="?", default="late_fee", help="late_fee, is_open, waiting_days or initials"
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 INVOICES: dict[str, dict[str, Any]] = {
     "inv_7": {"invoice_id": "inv_7", "customer": "Ada Example", "total_cents": 4250, "due_on": "2026-10-01"},
-    # The name was typed in by the customer, and is no order to anybody.
+    # The name was typed in by the customer, and is not an instruction.
     "inv_8": {
         "invoice_id": "inv_8",
         "customer": "--help; rm -rf / $(whoami)",
@@ -55,7 +55,7 @@ class Desk(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.CREATED, REMINDERS.setdefault(key, made))
 
     def _find(self) -> dict[str, Any] | None:
-        """The invoice that a path names; answers where there is none, or whoever asks may not know."""
+        """Return the invoice of a path; answers with an error if there is none, or the caller may not see it."""
         if self.headers.get("Authorization") != f"Bearer {os.environ['LANTERN_TOKEN']}":
             self._answer(HTTPStatus.UNAUTHORIZED, {"error": "who are you?"})
             return None
@@ -74,7 +74,7 @@ class Desk(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature is the library's
-        """Nobody reads a log here."""
+        """Log nothing."""
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The post room of Alder & Finch: hands a letter to the mail relay of the shop, which listens on this machine.
 
 The relay keeps the Message-ID of every letter that it has taken, and takes none twice. The Message-ID is made of the key of
-the call, which is the same for every attempt at it: so a letter that was handed over just before a crash is not sent again.
+the call, which is the same for every attempt at it: so a letter that was submitted just before a crash is not sent again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from aiosmtpd.controller import Controller
 
 
 class Sink:
-    """Keeps letters by their Message-ID; `handed` counts how often each was handed over."""
+    """Keeps letters by their Message-ID; `handed` counts how often each was submitted."""
 
     def __init__(self) -> None:
         self.letters: dict[str, EmailMessage] = {}

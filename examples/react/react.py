@@ -149,7 +149,7 @@ def open_model(name: str) -> Model:
 
 
 def say(line: str) -> None:
-    """Tell whoever looks on."""
+    """Print progress."""
     print(line)  # noqa: T201 - an example shows what happens
 
 

@@ -26,7 +26,7 @@ Quality: TypeAlias = float | Mapping[str, float]
 """What was measured: one number, or one for each dimension of the setpoint."""
 Setpoint = Annotated[
     Annotated[Score, Tag("number")] | Annotated[dict[Name, Score], Tag("dimensions")],
-    # So that a mistake is told of the one that was meant, not of both.
+    # An error is then about the form that was meant, not about both.
     Discriminator(lambda given: "dimensions" if isinstance(given, dict) else "number"),
 ]
 Amount = Annotated[float, Field(ge=0.0, le=MOST)]
@@ -57,7 +57,7 @@ class ControlSpec(Authored):
     alpha: float = Field(default=0.3, ge=0.2, le=0.5)
     """How much a gain that is not given is damped."""
     gain: float = Field(default=0.5, ge=0.001, le=1.0)
-    """G: the quality that one unit of intensity is expected to bring; with less than a thousandth nothing is mended."""
+    """G: the quality that one unit of intensity is expected to bring; below a thousandth nothing is repaired."""
     sigma: Amount = 0.0
     """The standard deviation of what a repair brings."""
     u_min: float = Field(default=0.0, ge=-MOST, le=MOST)
@@ -65,7 +65,7 @@ class ControlSpec(Authored):
     section_from: Amount = 0.34
     """From this intensity on a section is rewritten; below, a minimal edit is made."""
     regenerate_from: Amount = 0.67
-    """From this intensity on everything is made anew."""
+    """From this intensity on everything is regenerated."""
     k_max: int = Field(default=5, ge=0, le=1_000)
     """How many repairs there may be."""
     c_base: Amount = 1.0

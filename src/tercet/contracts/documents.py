@@ -187,9 +187,9 @@ class MissingPart(Shape):
 
 
 class UnjudgedText(Shape):
-    """Free words of an output, whoever wrote them: only tests, a model with a known error rate, or a person may vouch."""
+    """Free text of an output: only tests, a model with a known error rate, or a person may vouch for it."""
 
     location: str
     """A JSON Pointer into the outputs."""
     reason: Literal["free", "language", "empty"]
-    """That words are nobody's but the writer's; that their language is not the configured one; that there are none."""
+    """Why text is unjudged: only its meaning could decide, its language is not the configured one, or it is empty."""

@@ -92,7 +92,7 @@ class Defect(Shape):
 
 
 class RepairHint(Shape):
-    """A suggestion for mending one defect."""
+    """A suggested repair of one defect."""
 
     defect: int
     hint: str

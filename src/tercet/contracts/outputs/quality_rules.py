@@ -1,4 +1,4 @@
-"""How a decision wants what it produces to be judged and mended: the quality loop, as a pack declares it."""
+"""How the outputs of a decision are judged and repaired: the quality loop, as a pack declares it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class TestCommand(Authored):
     """Where its result holds the JUnit XML: a JSON Pointer."""
     level: TestLevelName = "unit"
     output: str = "/code"
-    """Where the outputs hold what is tested: what a failure is mended in."""
+    """The place in the outputs that is tested, and repaired after a failure."""
     vouches: bool = False
-    """Whether passing is enough for that output: then nobody else is asked about it, and its values are not looked up."""
+    """Whether passing is enough for that output: then no one else is asked about it, and its values are not looked up."""
     max_skipped: Score = 0.0
     """The share of the tests that may be skipped; with more, the command has failed."""
     same_suite: bool = False
@@ -74,7 +74,7 @@ class Attack(Authored):
     probe_at: str | None = None
     """Where in a case the texts of probes are planted: a JSON Pointer. A result that holds a canary is a defect."""
     output: str = "/code"
-    """Where the outputs hold what is attacked: what a failure is mended in."""
+    """The place in the outputs that is attacked, and repaired after a failure."""
 
     def schema_for(self, tool: ToolSpec) -> JsonObject:
         """The schema that cases are made from; empty where nothing says what they look like."""
@@ -99,7 +99,7 @@ class SelfConsistency(Authored):
     samples: tuple[Name, ...] = ()
     """The outputs that hold the samples: three, five or seven of them, or one that holds them as a list."""
     draws: Literal[3, 5, 7] | None = None
-    """How many samples the runtime draws: of the step that brings the output, and of a model that makes outputs anew."""
+    """How many samples the runtime draws from the step that produces the output, and from a model that regenerates outputs."""
     into: Name
     """The output that the chosen sample becomes."""
     method: Literal["exact", "similarity"] = "exact"

@@ -58,7 +58,7 @@ class RepairRules(Authored):
     edit_up_to: SeverityLimit = DefectSeverity.MEDIUM
     """s_edit: a model may edit in place what is no worse."""
     rewrite_up_to: SeverityLimit = DefectSeverity.HIGH
-    """s_rewrite: a model may rewrite a section for what is no worse; beyond, it makes everything anew."""
+    """s_rewrite: up to this severity a model rewrites a section; above it, everything is regenerated."""
     least_chance: Score = 0.5
     """p_min: how likely a repair must be to help."""
     window_radius: int = Field(default=2, ge=0, le=1_000)
@@ -70,7 +70,7 @@ class RepairRules(Authored):
     loop_window: int = Field(default=8, ge=1, le=1_000)
     """How many outputs back a loop is looked for."""
     expert_dimensions: tuple[Name, ...] = ()
-    """Dimensions whose defects need somebody who knows the field."""
+    """Dimensions whose defects need a domain expert."""
     many_defects: int = Field(default=5, ge=1)
     """From so many defects on that are left, the task counts as too complex."""
     sections: tuple[SectionTemplate, ...] = ()
@@ -93,7 +93,7 @@ class SuccessRates(Shape):
 
 
 class Escalation(StrEnum):
-    """What is done about defects that repairs did not mend, in the order in which it is considered."""
+    """How defects that repairs did not fix are handled, in the order of consideration."""
 
     HUMAN_REVIEW = "HUMAN_REVIEW"
     MODEL_UPGRADE = "MODEL_UPGRADE"
@@ -103,7 +103,7 @@ class Escalation(StrEnum):
 
 
 class LeftDefect(Shape):
-    """A defect that repairs did not mend, and why."""
+    """A defect that repairs did not fix, and why."""
 
     defect: Defect
     root_cause: RootCauseClass
@@ -114,7 +114,7 @@ class LeftDefect(Shape):
 
 
 class EscalationVerdict(Shape):
-    """Where defects go that repairs did not mend, and the diagnosis that goes along."""
+    """Where defects that repairs did not fix are escalated to, with their diagnosis."""
 
     kind: Escalation
     reason: str
@@ -153,7 +153,7 @@ class LoopMemory(Shape):
 
 
 class RepairResult(Shape):
-    """What a REPAIR phase hands back to VERIFY, or to somebody else."""
+    """The result of a REPAIR phase, for VERIFY or for an escalation."""
 
     outcome: Literal["repaired", "escalated"]
     output: JsonObject
@@ -166,4 +166,4 @@ class RepairResult(Shape):
     breaks: tuple[LoopBreak, ...] = ()
     """What was done about loops in this phase."""
     consensus: Consensus | None = None
-    """What several answers of a model agreed on that made everything anew."""
+    """What several answers of a model that regenerated everything agreed on."""

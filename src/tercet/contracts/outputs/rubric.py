@@ -17,7 +17,7 @@ ScorerName = Literal["grounded", "complete", "coherent", "safe", "model"]
 
 
 MOST_CASES = 1_000
-"""More edge cases than this nobody may ask for."""
+"""The largest number of edge cases that may be requested."""
 
 
 class RubricDimension(Authored):
@@ -66,7 +66,7 @@ class CritiqueTask(Authored):
     description: str = ""
     input: PlainObject = Field(default_factory=dict)
     untrusted_inputs: tuple[str, ...] = ()
-    """Members of the input (names or JSON Pointers) that carry other people's words: they bear nothing out."""
+    """Members of the input (names or JSON Pointers) that contain untrusted text: they support nothing."""
     required_outputs: tuple[str, ...] = ()
     required_sections: tuple[str, ...] = ()
     """Headings that the text of the output must have."""
@@ -155,4 +155,4 @@ class CritiqueSettings(Authored):
     max_edge_cases: int = Field(default=20, ge=0, le=MOST_CASES)
     """E_max: how many cases an attack tries that does not say so itself."""
     probes: tuple[Probe, ...] = ()
-    """Texts that somebody planted: what they ask for must not stand in the outputs."""
+    """Planted instructions: what they ask for must not appear in the outputs."""

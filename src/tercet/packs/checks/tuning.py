@@ -69,7 +69,7 @@ def lanes_are_for_no_higher_tier(parts: Parts) -> Problems:
         try:
             now = TIERS.index(RiskTier(str(read_value(parts, surface))))
         except UsageError:
-            continue  # told by the first check
+            continue  # reported by the first check
         higher = [choice for choice in surface.choices if TIERS.index(RiskTier(str(choice))) > now]
         if higher:
             yield parts.problem(
