@@ -33,7 +33,7 @@ NOT_YET = (
 )  # fmt: skip
 """Packages and modules that have not been revised yet. The list only gets shorter."""
 
-PAGES_NOT_YET: tuple[str, ...] = ($
+PAGES_NOT_YET = (
     "bundles", "cli", "control", "critics", "engine", "quality", "replay", "report", "telemetry", "tuning",
 )  # fmt: skip
 """Pages in `docs/` that have not been revised yet. The list only gets shorter."""
