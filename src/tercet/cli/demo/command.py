@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from tercet.cli.demo.facts import Books
 from tercet.cli.demo.folder import APPROVER, OWNER, Answer, Facts, Folder, Scene, heading, make_folder
+from tercet.cli.demo.process import Worker
 from tercet.cli.demo.screens import Hint, Narrator, hints
-from tercet.cli.demo.worker import Worker
 from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, flag, option
 from tercet.cli.screen import Screen, print_json
