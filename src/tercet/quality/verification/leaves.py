@@ -11,7 +11,7 @@ from tercet.contracts.values.references import Place
 from tercet.quality.words import UNSPACED
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
-_LABELLED = re.compile(r"[^\W\d_]{2,}(?::\s+|：\s*).{0,40}\d")
+_LABELLED = re.compile(r"[^\W\d_]{2}(?::\s+|：\s*).{0,40}\d")
 """Words with a figure, such as `Total: 74.00`."""
 
 
