@@ -23,7 +23,7 @@ TAGS = {
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",
     "outputs_critiqued", "outputs_repaired", "evidence_fetched", "acceptance_lapsed", "outputs_attacked",
-    "samples_drawn", "repeats_checked", "outputs_accepted", "outputs_read",
+    "samples_drawn", "repeats_checked", "outputs_accepted", "outputs_read", "step_proposed", "proposals_reviewed",
 }  # fmt: skip
 """The words that stand in journals: one of them may be added, none renamed."""
 
