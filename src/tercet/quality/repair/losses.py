@@ -74,10 +74,15 @@ def _losses(
             yield f"{each.text[:80]!r} of {each.pointer}"
 
 
+_NOT_WITHIN_BEFORE = r"(?<!\w)(?<!\d[.,'’\xa0\u202f])"
+_NOT_WITHIN_AFTER = r"(?!\w|[.,'’\xa0\u202f]\d)"
+"""Around a value: it is not part of a longer word or number."""
+
+
 def _lost_mentions(
     before: JsonObject, after: JsonObject, stated: Sequence[Stated], *, may_drop: bool
 ) -> Iterator[str]:
-    """The values that a text states less often than before: `1` in `10` does not count, and a slot of it does."""
+    """The values that a text states less often than before: `1` in `10` or `1,074.00` does not count, and a slot of it does."""
     for each in dict.fromkeys(stated):
         if may_drop and not is_there(after, each.pointer):
             continue
@@ -87,7 +92,7 @@ def _lost_mentions(
 
 
 def _count_mentions(value: Stated, text: str) -> int:
-    alone = re.findall(rf"(?<![\w]){re.escape(value.text)}(?![\w])", text)
+    alone = re.findall(rf"{_NOT_WITHIN_BEFORE}{re.escape(value.text)}{_NOT_WITHIN_AFTER}", text)
     return len(alone) + sum(slot.name == value.slot for slot in find_slots(text))
 
 
