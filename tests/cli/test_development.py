@@ -129,7 +129,10 @@ def test_nobody_is_simulated_in_a_journal_that_others_share(tercet: Tercet) -> N
     """The server is not even reached."""
     shared = ("--dev", "--journal", "postgresql://db.invalid/runs", "--json")
     assert code_of(tercet("run", REFUNDS, *shared)) == (2, "simulation_refused")
-    assert code_of(tercet("gates", "approve", "ses_0123456789abcdef.g1", "--as", "x", *shared)) == (2, "simulation_refused")
+    assert code_of(tercet("gates", "approve", "ses_0123456789abcdef.g1", "--as", "x", *shared)) == (
+        2,
+        "simulation_refused",
+    )
 
 
 # --- values that are set at a gate ---

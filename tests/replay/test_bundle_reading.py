@@ -162,5 +162,5 @@ def test_the_declarations_of_a_pack_are_all_that_its_hash_is_over(folder: Path) 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"nonsense", b'{"calls": {}, "tools": [], "name": 3}'])
 def test_what_is_no_declaration_is_refused(data: bytes) -> None:
     """Nonsense makes no pack, and says so."""
-    with pytest.raises(UsageError, match="make no pack"):
+    with pytest.raises(UsageError, match="invalid pack declarations"):
         read_declarations(data)

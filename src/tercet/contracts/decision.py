@@ -94,8 +94,9 @@ def quality_thresholds(rules: QualityRules) -> tuple[Threshold, ...]:
 
 
 class ConfidenceBands(Authored):
-    """The confidence from which a result is committed automatically, and below which it is rejected; a person decides
-    in between.
+    """The confidence from which a result is committed automatically, and below which it is rejected.
+
+    A person decides in between.
     """
 
     auto_commit: Score = 0.95
