@@ -1,0 +1,215 @@
+"""OpenID Connect: verify bearer tokens against the key set of an issuer that the operator has configured.
+
+Only signatures with asymmetric keys count, so a public key can never be used as a shared secret. Keys are fetched from the
+issuer's discovery document, kept for a while, and fetched again when a token names a key that is not known yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from joserfc import errors as jose
+from joserfc import jws, jwt
+from joserfc.jwk import KeySet
+
+from tercet.contracts.errors import TercetError, UsageError
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+KEYS_FOR_MS = 600_000
+"""How long a key set is used before it is fetched again."""
+REFETCH_MS = 10_000
+"""The shortest time between two fetches, so that tokens with invented key ids do not become requests to the issuer."""
+MAX_TOKEN = 16_384
+MAX_DOCUMENT = 1_000_000
+TIMEOUT_S = 5.0
+
+
+class TokenError(TercetError):
+    """A bearer token that does not prove an identity."""
+
+    default_code = "token_refused"
+
+
+class IssuerError(TercetError):
+    """The issuer's keys could not be fetched, so no token of it can be verified now."""
+
+    default_code = "issuer_unavailable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OidcSettings:
+    """An issuer whose tokens are accepted, and which claims name the tenant and the roles."""
+
+    issuer: str
+    audience: str
+    roles_claim: str = "roles"
+    tenant_claim: str = ""
+    """Empty: every token belongs to the tenant that the service was started for."""
+    leeway_s: int = 60
+
+    def __post_init__(self) -> None:
+        demand_secure(self.issuer)
+        if not self.audience:
+            raise UsageError(
+                "an OIDC issuer needs an audience: tokens for other services must not be accepted here",
+                code="audience_missing",
+                remedy="name the audience that your issuer puts into tokens for this service: --oidc-audience",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenIdentity:
+    """Who a verified token speaks for."""
+
+    subject: str
+    roles: tuple[str, ...]
+    tenant: str
+    """Empty where the token does not name one."""
+
+
+class TokenVerifier:
+    """Verifies the tokens of one issuer; `now_ms` is the wall clock."""
+
+    def __init__(
+        self,
+        settings: OidcSettings,
+        *,
+        now_ms: Callable[[], int],
+        client: httpx2.AsyncClient | None = None,
+    ) -> None:
+        self._settings = settings
+        self._now_ms = now_ms
+        self._client = client or httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
+        self._keys: KeySet | None = None
+        self._fetched_at = -KEYS_FOR_MS
+        self._tried_at = -REFETCH_MS
+        self._lock = asyncio.Lock()
+
+    async def aclose(self) -> None:
+        """Close the connections to the issuer."""
+        await self._client.aclose()
+
+    async def verify(self, token: str) -> TokenIdentity:
+        """Return who a token speaks for; raises `TokenError`, or `IssuerError` where its keys cannot be had."""
+        if len(token) > MAX_TOKEN:
+            raise TokenError(f"the token is longer than {MAX_TOKEN:,} characters")
+        key_id = self._key_id(token)
+        keys = await self._key_set(key_id)
+        try:
+            decoded = jwt.decode(token, keys, algorithms=ALGORITHMS)
+            self._registry().validate(decoded.claims)
+        except jose.ExpiredTokenError:
+            raise TokenError("the token has expired", remedy="sign in again") from None
+        except (jose.JoseError, ValueError, TypeError) as error:
+            raise TokenError(f"the token was refused: {_reason(error)}") from None
+        return self._identity(decoded.claims)
+
+    def _key_id(self, token: str) -> str:
+        try:
+            header = jws.extract_compact(token.encode()).headers()
+        except (jose.JoseError, ValueError, TypeError):
+            raise TokenError("the bearer token is not a signed JWT") from None
+        if header.get("alg") not in ALGORITHMS:
+            raise TokenError(
+                f"the token is signed with {str(header.get('alg'))[:20]!r} (expected: {', '.join(ALGORITHMS)})"
+            )
+        return str(header.get("kid") or "")
+
+    def _registry(self) -> jwt.JWTClaimsRegistry:
+        settings = self._settings
+        return jwt.JWTClaimsRegistry(
+            now=lambda: self._now_ms() // 1000,
+            leeway=settings.leeway_s,
+            iss={"essential": True, "value": settings.issuer},
+            aud={"essential": True, "value": settings.audience},
+            sub={"essential": True, "allow_blank": False},
+            exp={"essential": True},
+        )
+
+    def _identity(self, claims: Mapping[str, Any]) -> TokenIdentity:
+        claimed: Any = claims.get(self._settings.roles_claim, [])
+        roles: list[Any] = claimed.split() if isinstance(claimed, str) else claimed
+        if not isinstance(claimed, str | list) or not all(isinstance(role, str) for role in roles):
+            raise TokenError(f"the claim {self._settings.roles_claim!r} of the token is not a list of roles")
+        tenant: Any = ""
+        if self._settings.tenant_claim:
+            tenant = claims.get(self._settings.tenant_claim)
+            if not isinstance(tenant, str) or not tenant:
+                raise TokenError(f"the token names no tenant in its claim {self._settings.tenant_claim!r}")
+        return TokenIdentity(subject=str(claims["sub"]), roles=tuple(roles), tenant=tenant)
+
+    async def _key_set(self, key_id: str) -> KeySet:
+        """Return the issuer's keys, fetched again if they are old or do not contain this key."""
+        async with self._lock:
+            now = self._now_ms()
+            known = self._keys is not None and (not key_id or any(key.kid == key_id for key in self._keys))
+            is_fresh = now - self._fetched_at < KEYS_FOR_MS
+            if not (known and is_fresh) and now - self._tried_at >= REFETCH_MS:
+                self._tried_at = now
+                try:
+                    self._keys = await self._fetch_keys()
+                    self._fetched_at = now
+                except (httpx2.HTTPError, jose.JoseError, ValueError, KeyError, TypeError) as error:
+                    if self._keys is None:
+                        raise IssuerError(
+                            f"the keys of {self._settings.issuer} could not be fetched: {type(error).__name__}",
+                            remedy="check the issuer's address, and that it answers",
+                        ) from None
+            if self._keys is None:
+                raise IssuerError(
+                    f"the keys of {self._settings.issuer} could not be fetched",
+                    remedy="try again in 10 seconds",
+                )
+            return self._keys
+
+    async def _fetch_keys(self) -> KeySet:
+        found = await self._fetch(f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found["issuer"] != self._settings.issuer:
+            raise ValueError("the discovery document names another issuer")
+        address = str(found["jwks_uri"])
+        demand_secure(address)
+        keys = await self._fetch(address)
+        public = [key for key in keys["keys"] if key.get("kty") != "oct" and key.get("use", "sig") == "sig"]
+        return KeySet.import_key_set({"keys": public})
+
+    async def _fetch(self, address: str) -> dict[str, Any]:
+        response = await self._client.get(address)
+        response.raise_for_status()
+        if len(response.content) > MAX_DOCUMENT:
+            raise ValueError("the document is too large")
+        found = json.loads(response.content)
+        if not isinstance(found, dict):
+            raise TypeError("the document is not a JSON object")
+        return found  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def demand_secure(address: str) -> None:
+    """Refuse an address that is neither https nor on this machine."""
+    parts = urlsplit(address)
+    if parts.scheme == "https" and parts.hostname:
+        return
+    if parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"):
+        return
+    raise UsageError(
+        f"{address!r} is not an https address",
+        code="issuer_insecure",
+        remedy="use the issuer's https address",
+    )
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case jose.BadSignatureError():
+            return "its signature does not fit"
+        case jose.InvalidKeyIdError():
+            return "it names a key that the issuer does not publish"
+        case jose.MissingClaimError() | jose.InvalidClaimError():
+            return f"its claim {getattr(error, 'claim', '')!r} is missing or wrong"
+        case _:
+            return type(error).__name__
