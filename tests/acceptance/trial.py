@@ -26,7 +26,7 @@ from tercet.core import events as e
 from tercet.core.effects import rollback
 from tercet.core.expiry import find_expired
 from tercet.core.state import TERMINAL, State
-from tercet.engine import inbox as mail
+from tercet.engine import inbox
 from tercet.engine.session_reader import load_state, read_record
 from tercet.engine.values import LARGE
 from tercet.journal.opening import open_journal
@@ -174,8 +174,8 @@ async def _is_ending(trial: Trial) -> bool:
             return False
         state = await load_state(journal, trial.name, rows[0].session_id)
         now = int(time.time() * 1000)
-        letters = await mail.unread(journal, trial.name, state)
-        for _, after in mail.receive_all(state, letters, now, outside=True):
+        letters = await inbox.read_unread(journal, trial.name, state)
+        for _, after in inbox.apply_messages(state, letters, now, outside=True):
             state = after
         return bool(state.ending) or find_expired(state, now) is not None
 

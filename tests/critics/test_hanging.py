@@ -9,7 +9,7 @@ import pytest
 
 from tercet.core import messages
 from tercet.critics import Decision, Engine, StopReason, critic
-from tercet.engine import inbox as mail
+from tercet.engine import inbox
 from tercet.journal.memory import MemoryJournal
 from tercet.replay.replay import replay
 from tercet.testing.clock import VirtualClock
@@ -88,7 +88,7 @@ def test_a_wish_that_comes_to_nothing_lets_the_turn_be_taken_in_again() -> None:
         async with engine.runtime() as runtime:
             [row] = await runtime.sessions()
             letter = messages.Pause(session=row.session_id, actor="policy:none")
-            await mail.post(runtime.journal, "default", letter)
+            await inbox.post(runtime.journal, "default", letter)
         assert (await running).status == "completed"
         assert [state.at for state in agent.met] == [0, 1]
 

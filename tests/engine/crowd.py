@@ -141,7 +141,7 @@ class Ideas:
     def __init__(self, plans: tuple[Plan, ...]) -> None:
         self._plans = list(plans)
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The next plan."""
         if not self._plans:
             raise PlanningError("no ideas are left")

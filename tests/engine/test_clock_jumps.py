@@ -264,11 +264,11 @@ async def test_a_lease_is_replaced_once_it_was_watched_for_long_enough(
         dead = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
         await dead.acquire("ses_1")
         clock = Shifted(workshop.clock, clock_ms)
-        desk = LeaseClient(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
+        leases = LeaseClient(journal=journal, tenant="default", clock=clock, lease_ms=60_000)
         began = workshop.clock.monotonic()
-        tenure = await desk.wait_for("ses_1", lambda _: None)
-        assert tenure is not None
-        assert tenure.lease.epoch == 2
+        held_lease = await leases.wait_for("ses_1", lambda _: None)
+        assert held_lease is not None
+        assert held_lease.lease.epoch == 2
         assert waits <= workshop.clock.monotonic() - began <= waits + 100
 
 
@@ -280,14 +280,14 @@ async def test_a_lease_that_is_renewed_at_the_last_moment_is_not_replaced(
     async with workshop.journal(url) as journal:
         holder = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
         other = LeaseClient(journal=journal, tenant="default", clock=workshop.clock, lease_ms=LEASE_MS)
-        tenure = await holder.acquire("ses_1")
+        held_lease = await holder.acquire("ses_1")
         with pytest.raises(LeaseHeld):
             await other.acquire("ses_1")
         workshop.clock.advance(LEASE_MS)
-        assert tenure.has_ended
+        assert held_lease.has_ended
         workshop.clock.shift_wall(-HOUR_MS)  # its end is earlier than before, and still another one
-        await tenure.renew()
-        assert not tenure.has_ended
+        await held_lease.renew()
+        assert not held_lease.has_ended
         with pytest.raises(LeaseHeld) as held:
             await other.acquire("ses_1")
         assert held.value.wait_ms == LEASE_MS

@@ -66,7 +66,7 @@ class Thoughtful:
     def __init__(self, workshop: Workshop) -> None:
         self._clock = workshop.clock
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """A plan of one step, after some time."""
         await self._clock.sleep(100)
         return plan(step("a"))

@@ -17,7 +17,7 @@ from tercet.core.decide import MAX_ASKED, SLOTS, decide
 from tercet.core.fold.apply import fold_event
 from tercet.core.run import Run
 from tercet.core.state import State, Used
-from tercet.engine import sessions as opening
+from tercet.engine import sessions
 
 from .happenings import intent, reviewed, started
 from .workshop import ASK, Workshop, plan, step
@@ -33,7 +33,7 @@ class Case:
 
     def __init__(self, workshop: Workshop, proposed: Plan, **pack: Any) -> None:
         made = workshop.pack(**pack)
-        self.setting: RunConfig = opening.setting_of(made, made.run_context(), ASK, None)
+        self.config: RunConfig = sessions.build_run_config(made, made.run_context(), ASK, None)
         dumped = proposed.model_dump(mode="json", exclude_defaults=True)
         self.state = State()
         self.happen(
@@ -76,7 +76,7 @@ class Case:
 
     def due(self) -> tuple[c.Command, ...]:
         """What is due."""
-        return tuple(decide(run_of(self.setting, self.state)))
+        return tuple(decide(run_of(self.config, self.state)))
 
     def going(self) -> list[str]:
         """The steps that would go out now, in order."""
@@ -85,9 +85,9 @@ class Case:
 
 def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
     """Planner, decomposer, retriever and critic each get their turn; a run that halts or is over needs nothing."""
-    state, setting = State(), Case(workshop, plan(step("a", None))).setting
+    state, config = State(), Case(workshop, plan(step("a", None))).config
     due = {
-        str(phase): tuple(decide(run_of(setting, msgspec.structs.replace(state, phase=phase))))
+        str(phase): tuple(decide(run_of(config, msgspec.structs.replace(state, phase=phase))))
         for phase in Phase
         if phase not in (Phase.ACT, Phase.CRITIQUE, Phase.REPAIR)
     }
@@ -102,8 +102,7 @@ def test_each_phase_asks_for_what_is_its_turn(workshop: Workshop) -> None:
         "HALT": (),
     }
     assert (
-        tuple(decide(run_of(setting, msgspec.structs.replace(state, phase=Phase.FAIL, status="failed"))))
-        == ()
+        tuple(decide(run_of(config, msgspec.structs.replace(state, phase=Phase.FAIL, status="failed")))) == ()
     )
 
 

@@ -13,7 +13,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.request import Actor
 from tercet.core import events as e
 from tercet.core import messages
-from tercet.engine import inbox as mail
+from tercet.engine import inbox
 from tercet.packs.pack import Pack
 from tercet.runtime import RunResult, Runtime
 from tercet.tools import ToolContext
@@ -85,7 +85,7 @@ def test_an_answer_that_nobody_may_give_changes_nothing(
             before = await runtime.state(result.session_id)
             assert await refused(answer(runtime, gate_of(result))) == code
             assert await runtime.state(result.session_id) == before
-            assert await mail.unread(runtime.journal, "default", before) == []
+            assert await inbox.read_unread(runtime.journal, "default", before) == []
 
     workshop.run(main())
     assert workshop.calls == []
@@ -485,7 +485,7 @@ def test_an_answer_whose_giver_died_is_heard_by_the_next(workshop: Workshop, url
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
             result = await runtime.run(ASK, plan=WIPE, actor=ADA)
-            await mail.post(journal, "default", messages.reply(gate_of(result), "approve", BOB))
+            await inbox.post(journal, "default", messages.reply(gate_of(result), "approve", BOB))
             assert (await runtime.state(result.session_id)).gates
             assert (await runtime.resume(result.session_id)).status == "completed"
             [answer] = (await runtime.state(result.session_id)).answers
@@ -511,7 +511,7 @@ def test_what_nobody_may_say_is_dropped_where_it_is_heard(workshop: Workshop, ur
                 "wrong_extension": messages.Extend(session=result.session_id, actor="dan", more={"tokens": -1}),
             }  # fmt: skip
             for said in forged.values():
-                await mail.post(journal, "default", said)
+                await inbox.post(journal, "default", said)
             assert (await runtime.resume(result.session_id)).status == "awaiting_gate"
             state = await runtime.state(result.session_id)
             assert [code for _, code, _ in state.dropped] == list(forged)
@@ -554,12 +554,12 @@ def test_somebody_whose_name_is_no_text_is_one_person(workshop: Workshop, url: s
 
 @pytest.mark.parametrize("is_carried", [True, False])
 def test_of_many_answers_at_once_one_counts_and_each_is_told(
-    workshop: Workshop, file: str, is_carried: bool
+    workshop: Workshop, file: str, is_driven: bool
 ) -> None:
     """Thirty people deny a gate in the same moment: one denial ends the run, and all others hear that theirs did not."""
     workshop.tool("do.it", taking(5_000))
     pack = dangerous(workshop)
-    course = plan(step("w", "wipe.it"), *([step("a")] if is_carried else []))
+    course = plan(step("w", "wipe.it"), *([step("a")] if is_driven else []))
     people = [Actor(id=f"p{number}", roles=("boss",)) for number in range(30)]
 
     async def main() -> None:

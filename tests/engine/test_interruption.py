@@ -30,9 +30,9 @@ class Hanging:
         self._clock = workshop.clock
         self.tries = 0
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """A plan of one step, the second time."""
-        del setting, feedback
+        del config, feedback
         self.tries += 1
         if self.tries == 1:
             await self._clock.sleep(HOUR_MS)

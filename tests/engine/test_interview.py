@@ -62,9 +62,9 @@ class Thinker:
         self.models = models
         self._questions = questions
 
-    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
+    def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
         """Ask so many questions; the last answer is the plan."""
-        del setting
+        del config
         text = ""
         for number in range(self._questions):
             told = Message(text=f"{number} {'; '.join(state.feedback)}")

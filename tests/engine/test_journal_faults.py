@@ -14,7 +14,7 @@ from tercet.contracts.gate import Gate
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.messages import Extend, inbox_of
-from tercet.engine import inbox as mail
+from tercet.engine import inbox
 from tercet.executor.clock import Clock
 from tercet.journal.errors import JournalUnavailable
 from tercet.journal.memory import MemoryJournal
@@ -193,7 +193,7 @@ async def test_two_equal_messages_have_different_bytes_in_the_inbox() -> None:
 
     journal, said = MemoryJournal(), Extend(session="ses_1", actor="ada", more={"tool_calls": 1})
     for _ in range(2):
-        await mail.post(journal, "default", said)
+        await inbox.post(journal, "default", said)
     first, second = await journal.read("default", inbox_of("ses_1"))
     assert first.data != second.data
 

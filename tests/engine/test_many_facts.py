@@ -45,9 +45,9 @@ def office(workshop: Workshop, **decision: Any) -> Any:
     return workshop.pack(decision={"required_evidence": ["customer"], **decision})
 
 
-async def shelf_of(store: EvidenceStore, pack: Any, request: Request) -> Any:
+async def select_evidence(store: EvidenceStore, pack: Any, request: Request) -> Any:
     """What a run begins with."""
-    return await Library(store).shelf("default", pack.decisions[0], request, 1)
+    return await Library(store).select_evidence("default", pack.decisions[0], request, 1)
 
 
 @pytest.mark.parametrize("count", [MOST_FACTS, MANY, MOST_COUNTED + 300])
@@ -57,11 +57,11 @@ def test_a_run_begins_with_the_facts_of_its_request(workshop: Workshop, count: i
 
     async def main() -> None:
         store = await shelved(*map(customer, range(count)))
-        shelf = await shelf_of(store, pack, asking(count - 1))
-        assert len(shelf.facts) == MOST_FACTS
-        assert ref(count - 1) in {fact.id for fact in shelf.facts}
+        library_evidence = await select_evidence(store, pack, asking(count - 1))
+        assert len(library_evidence.facts) == MOST_FACTS
+        assert ref(count - 1) in {fact.id for fact in library_evidence.facts}
         counted = min(count, MOST_COUNTED + 1)
-        assert shelf.left_out == ({"customer": counted - MOST_FACTS} if count > MOST_FACTS else {})
+        assert library_evidence.left_out == ({"customer": counted - MOST_FACTS} if count > MOST_FACTS else {})
 
     workshop.run(main())
 
@@ -73,9 +73,9 @@ def test_without_a_relation_trusted_facts_come_first(workshop: Workshop) -> None
     async def main() -> None:
         first = customer(0, Trust.UNTRUSTED)
         store = await shelved(first, *(customer(number) for number in range(1, MANY)))
-        shelf = await shelf_of(store, pack, asking(0))
-        assert [fact.id for fact in shelf.facts] == [ref(number) for number in range(1, MANY)]
-        assert shelf.left_out == {"customer": 1}
+        library_evidence = await select_evidence(store, pack, asking(0))
+        assert [fact.id for fact in library_evidence.facts] == [ref(number) for number in range(1, MANY)]
+        assert library_evidence.left_out == {"customer": 1}
 
     workshop.run(main())
 
@@ -134,7 +134,7 @@ def test_a_refusal_says_how_many_facts_were_left_out(workshop: Workshop) -> None
             state = await runtime.state(result.session_id)
             assert state.start.left_out == {"customer": 1}
             blob = await runtime.journal.blob("default", state.start.evidence)
-            assert len(read_kept(blob, is_shelved=True)) == MOST_FACTS
+            assert len(read_kept(blob, is_from_library=True)) == MOST_FACTS
 
     workshop.run(main())
 

@@ -19,7 +19,7 @@ from tercet.core.fold.apply import fold_event
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.critic.verify import verify
-from tercet.engine import sessions as opening
+from tercet.engine import sessions
 from tercet.models.model import Model
 from tercet.runtime import Runtime
 from tercet.testing.models import Line, ScriptedModel
@@ -310,13 +310,13 @@ async def test_a_session_finds_its_models_again_and_needs_none_once_it_is_planne
 def _demand_same_verdicts(runtime: Runtime, found: list[e.Event]) -> None:
     """Every recorded plan gets the verdict again that was recorded."""
     start = fold_event(State(), found[0])
-    ctx, request = opening.frame_of(start)
-    setting = opening.setting_of(runtime.pack, ctx, request, start.start.snapshot or None)
+    ctx, request = sessions.frame_of(start)
+    config = sessions.build_run_config(runtime.pack, ctx, request, start.start.snapshot or None)
     plans = {event.hash: event.plan for event in found if isinstance(event, e.PlanProposed)}
     reviewed = [event for event in found if isinstance(event, e.PlanReviewed)]
     assert reviewed
     for event in reviewed:
-        again = verify(setting.ctx, setting.compiled, setting.spec, read_plan(plans[event.hash]))
+        again = verify(config.ctx, config.compiled, config.spec, read_plan(plans[event.hash]))
         assert again.outcome == event.verdict["outcome"]
         assert list(again.reasons) == list(event.verdict["reasons"])
 

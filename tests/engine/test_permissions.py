@@ -75,9 +75,9 @@ def test_a_planner_sees_the_whole_context_and_nothing_out_of_sight() -> None:
     class Looking:
         name = "looking"
 
-        async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Any:
+        async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Any:
             del feedback
-            seen.append(setting)
+            seen.append(config)
             assert shop.calls == []
             return plan(step("a"))
 

@@ -18,7 +18,7 @@ from tercet.core.outputs.recorded_answers import Judged, Unrecorded, judge_again
 from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.critic.score import score
-from tercet.engine import sessions as opening
+from tercet.engine import sessions
 from tercet.packs.pack import Pack
 
 from .quality_desk import (
@@ -50,14 +50,14 @@ def matters(pack: Pack, found: Sequence[e.Event]) -> Iterator[tuple[OutputReview
     state = State()
     for at, event in enumerate(found):
         if isinstance(event, KINDS):
-            ctx, request = opening.frame_of(state)
-            setting = opening.setting_of(pack, ctx, request, opening.snapshot_of(pack, state))
-            setting = setting.extended(state.extended) if state.extended else setting
-            course = ExecutionPlan.of(read_plan(state.plan), setting.surface)
-            run = transcript.run_of(setting, course, state, found[:at], {})
+            ctx, request = sessions.frame_of(state)
+            config = sessions.build_run_config(pack, ctx, request, sessions.snapshot_of(pack, state))
+            config = config.extended(state.extended) if state.extended else config
+            course = ExecutionPlan.of(read_plan(state.plan), config.surface)
+            run = transcript.run_of(config, course, state, found[:at], {})
             yield (
                 OutputReview(
-                    state=state, setting=setting, run=run, scored=score(run), repairers=event.repairers
+                    state=state, config=config, run=run, scored=score(run), repairers=event.repairers
                 ),
                 event,
             )
@@ -67,8 +67,8 @@ def matters(pack: Pack, found: Sequence[e.Event]) -> Iterator[tuple[OutputReview
 def demand_derivable(pack: Pack, found: Sequence[e.Event]) -> int:
     """Every judgement comes out again, byte for byte; how many there were."""
     number = 0
-    for matter, event in matters(pack, found):
-        again = judge_again(matter, event)
+    for review, event in matters(pack, found):
+        again = judge_again(review, event)
         assert msgspec.json.encode(again) == msgspec.json.encode(event)
         number += 1
     return number
@@ -156,18 +156,18 @@ def test_a_changed_record_is_noticed(workshop: Workshop) -> None:
     lied = [*found[:at], msgspec.structs.replace(answer, answer='{"score":1,"defects":[]}'), *found[at + 1 :]]
     differing = [
         event
-        for matter, event in matters(pack, lied)
-        if isinstance(event, e.OutputsCritiqued) and judge_again(matter, event) != event
+        for review, event in matters(pack, lied)
+        if isinstance(event, e.OutputsCritiqued) and judge_again(review, event) != event
     ]
     assert len(differing) == 1
-    for matter, event in matters(pack, found):
+    for review, event in matters(pack, found):
         if isinstance(event, e.OutputsCritiqued):
             bare = OutputReview(
-                state=msgspec.structs.replace(matter.state, replies=()),
-                setting=matter.setting,
-                run=matter.run,
-                scored=matter.scored,
-                repairers=matter.repairers,
+                state=msgspec.structs.replace(review.state, replies=()),
+                config=review.config,
+                run=review.run,
+                scored=review.scored,
+                repairers=review.repairers,
             )
             with pytest.raises(Unrecorded):
                 judge_again(bare, event)

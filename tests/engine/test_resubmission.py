@@ -9,7 +9,7 @@ import pytest
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
-from tercet.engine import sessions as opening
+from tercet.engine import sessions
 from tercet.evidence.sqlite import SqliteEvidence
 from tercet.journal.errors import AppendUnknown, JournalError, JournalFull
 from tercet.journal.memory import MemoryJournal
@@ -151,7 +151,7 @@ async def test_a_key_that_older_code_claimed_is_found_by_its_owner_alone(
         workshop.runtime(workshop.pack(name="elsewhere"), journal) as other,
     ):
         with monkeypatch.context() as older:
-            older.setattr(opening, "claims_of", claims_of)
+            older.setattr(sessions, "claims_of", claims_of)
             first = await runtime.run(KEYED, plan=course, actor=ADA)
         assert (await runtime.run(KEYED, plan=course, actor=ADA)).session_id == first.session_id
         assert (await runtime.run(KEYED, plan=course, actor=BOB)).session_id != first.session_id

@@ -73,9 +73,9 @@ class Planner:
     def __init__(self, *plans: Plan) -> None:
         self._plans = list(plans)
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The next plan."""
-        del setting, feedback
+        del config, feedback
         return self._plans.pop(0)
 
 

@@ -31,7 +31,7 @@ class Script:
         self.plans = list(plans)
         self.told: list[tuple[str, ...]] = []
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The next plan."""
         self.told.append(feedback)
         if not self.plans:
@@ -175,7 +175,7 @@ class Broken:
 
     name = "broken"
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Raises what nobody expects."""
         raise KeyError("steps")
 

@@ -60,11 +60,11 @@ def test_a_session_is_there_before_anybody_works_for_it(workshop: Workshop, url:
 
         journal: Journal
 
-        async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
             [row] = await self.journal.sessions("default")
             seen.append((row.owner, row.pack_hash))
-            assert (setting.ctx.tenant, setting.ctx.actor.id) == ("default", "ada")
-            return await super().propose(setting, feedback)
+            assert (config.ctx.tenant, config.ctx.actor.id) == ("default", "ada")
+            return await super().propose(config, feedback)
 
     async def main() -> None:
         async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
@@ -371,9 +371,9 @@ def test_each_role_has_its_own_time(workshop: Workshop) -> None:
     class Slow(Script):
         """A planner that takes its time."""
 
-        async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
             await workshop.clock.sleep(5_000)
-            return await super().propose(setting, feedback)
+            return await super().propose(config, feedback)
 
     deadlines: list[float] = []
 

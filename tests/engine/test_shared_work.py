@@ -147,10 +147,10 @@ class Meddler:
 
     name = "meddler"
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """A plan that says what was asked for."""
-        setting.compiled.input()["count"] += 1
-        return work(outputs={"x": setting.compiled.input()["count"]})
+        config.compiled.input()["count"] += 1
+        return work(outputs={"x": config.compiled.input()["count"]})
 
 
 def test_a_planner_that_changes_its_context_changes_no_other_run(workshop: Workshop) -> None:

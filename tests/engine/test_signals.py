@@ -73,7 +73,7 @@ class Restless:
     def __init__(self) -> None:
         self.count = 0
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """A plan whose only step nobody has seen before."""
         self.count += 1
         return plan(step(f"s{self.count}", "do.nothing"))

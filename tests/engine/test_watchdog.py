@@ -14,7 +14,7 @@ from tercet.contracts.runs.record import FailureReport, HaltRecord
 from tercet.core import events as e
 from tercet.core.config import RunConfig
 from tercet.engine.rows import PAGE
-from tercet.engine.watchdog import LOST, Swept
+from tercet.engine.watchdog import LOST, SweepResult
 from tercet.journal.protocol import Journal
 from tercet.packs.pack import Pack
 
@@ -49,10 +49,10 @@ async def test_a_session_whose_process_is_gone_is_paused(workshop: Workshop, url
         session = await leave_behind(workshop, pack, journal)
         async with workshop.runtime(pack, journal) as runtime:
             await workshop.clock.sleep(MINUTE - 1)
-            assert await runtime.sweep() == Swept()
+            assert await runtime.sweep() == SweepResult()
             await workshop.clock.sleep(1)
-            assert await runtime.sweep() == Swept(paused=(session,))
-            assert await runtime.sweep() == Swept()
+            assert await runtime.sweep() == SweepResult(paused=(session,))
+            assert await runtime.sweep() == SweepResult()
             state = await runtime.state(session)
             assert (state.status, state.reason) == ("paused", LOST)
             halted = await runtime.artifact(session)
@@ -75,7 +75,7 @@ async def test_only_time_without_a_lease_counts_as_silence(workshop: Workshop, u
     ):
         running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a")), actor=ADA))
         await workshop.clock.sleep(9 * MINUTE)
-        assert await other.sweep() == Swept()
+        assert await other.sweep() == SweepResult()
         assert (await running).status == "completed"
     assert workshop.calls == [("a", 1)]
 
@@ -107,9 +107,9 @@ async def test_what_cannot_go_on_here_is_paused(workshop: Workshop) -> None:
     class Stuck(Script):
         """A planner during whose turn the process dies."""
 
-        async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
             await death("planning")
-            return await super().propose(setting, feedback)
+            return await super().propose(config, feedback)
 
     death = Death("planning")
 
@@ -122,7 +122,7 @@ async def test_what_cannot_go_on_here_is_paused(workshop: Workshop) -> None:
         assert await death.of(life()) is None
         await workshop.clock.sleep(2 * MINUTE)
         async with workshop.runtime(pack, journal, signal=signal) as runtime:
-            [session] = (await runtime.sweep()).carried
+            [session] = (await runtime.sweep()).resumed
             assert (await runtime.state(session)).status == "paused"
     assert "watchdog_failed" in signals
 
@@ -167,9 +167,9 @@ async def test_a_denial_that_nobody_follows_up_is_carried_out(workshop: Workshop
         result = await runtime.run(ASK, plan=course, actor=ADA)
         assert result.gate is not None
         await runtime.deny(result.gate.id, actor=BOB)
-        assert await runtime.sweep() == Swept()
+        assert await runtime.sweep() == SweepResult()
         await workshop.clock.sleep(MINUTE)
-        assert await runtime.sweep() == Swept(carried=(result.session_id,))
+        assert await runtime.sweep() == SweepResult(resumed=(result.session_id,))
         assert (await runtime.state(result.session_id)).status == "rejected"
     assert undone(workshop) == ["a"]
 
@@ -193,16 +193,16 @@ async def test_sessions_of_another_pack_expire_and_starve_nobody(workshop: Works
             await workshop.clock.sleep(MINUTE)
             swept = await runtime.sweep()
             assert set(swept.expired) == {*foreign, ours}
-            assert swept.carried == (ours,)
+            assert swept.resumed == (ours,)
             assert undone(workshop) == ["a"]
             state = await runtime.state(foreign[0])
             assert (state.status, state.ending) == ("in_progress", "expired")
             later = (await runtime.run(ASK, plan=course, actor=ADA)).session_id
             await workshop.clock.sleep(2 * MINUTE)
-            assert await runtime.sweep() == Swept(expired=(later,), carried=(later,))
+            assert await runtime.sweep() == SweepResult(expired=(later,), resumed=(later,))
         async with workshop.runtime(other, journal) as runtime:
             swept = await runtime.sweep()
-            assert set(swept.carried) == set(foreign)
+            assert set(swept.resumed) == set(foreign)
             assert {row.status for row in await runtime.sessions(limit=1_000)} == {"expired"}
 
 
@@ -253,7 +253,7 @@ async def test_a_session_that_cannot_be_read_keeps_nobody_from_being_looked_afte
 
         runtime.journal.read = read  # type: ignore[method-assign]
         swept = await runtime.sweep()
-        assert swept == Swept(expired=(good,), carried=(good,))
+        assert swept == SweepResult(expired=(good,), resumed=(good,))
         assert [fields["session_id"] for fields in signals] == [bad]
 
 
@@ -318,12 +318,12 @@ async def test_nothing_is_taken_over_while_the_tenant_is_stopped(workshop: Works
         session = (await runtime.run(ASK, plan=course, actor=ADA)).session_id
         await runtime.halt("tenant", "default", actor=BOB)
         await workshop.clock.sleep(2 * MINUTE)
-        assert await runtime.sweep() == Swept(expired=(session,))
+        assert await runtime.sweep() == SweepResult(expired=(session,))
         before = await runtime.state(session)
         await workshop.clock.sleep(2 * MINUTE)
-        assert await runtime.sweep() == Swept()
+        assert await runtime.sweep() == SweepResult()
         assert await runtime.state(session) == before
         await runtime.lift("tenant", "default", actor=BOB)
-        assert await runtime.sweep() == Swept(carried=(session,))
+        assert await runtime.sweep() == SweepResult(resumed=(session,))
         assert (await runtime.state(session)).status == "expired"
     assert undone(workshop) == ["a"]

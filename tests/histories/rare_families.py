@@ -122,7 +122,7 @@ class Unreliable(Script):
         self._world = world
         self._asked = 0
 
-    async def propose(self, setting: Any, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: Any, feedback: tuple[str, ...]) -> Plan:
         """The next plan, after some trouble."""
         self._asked += 1
         match self._world.one(("trouble", self._asked), ("raises", "slow", "", "")):
@@ -132,7 +132,7 @@ class Unreliable(Script):
                 await self._world.clock.sleep(7_000)
             case _:
                 await self._world.clock.sleep(50)
-        return await super().propose(setting, feedback)
+        return await super().propose(config, feedback)
 
 
 def unreliable_planners(world: World) -> Scene:
@@ -491,9 +491,9 @@ class _Slow(Script):
         super().__init__(*plans)
         self._world = world
 
-    async def propose(self, setting: Any, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: Any, feedback: tuple[str, ...]) -> Plan:
         await self._world.clock.sleep(10_000)
-        return await super().propose(setting, feedback)
+        return await super().propose(config, feedback)
 
 
 class _SlowModel(Trouble):

@@ -251,9 +251,9 @@ class Script:
     def __init__(self, *plans: Plan | None) -> None:
         self._plans = list(plans)
 
-    async def propose(self, setting: Any, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: Any, feedback: tuple[str, ...]) -> Plan:
         """The next plan."""
-        del setting, feedback
+        del config, feedback
         proposed = self._plans.pop(0) if self._plans else None
         if proposed is None:
             raise PlanningError("no plan left in the script")

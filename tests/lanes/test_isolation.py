@@ -67,9 +67,9 @@ class Hostile:
     def __init__(self, proposed: dict[str, Any]) -> None:
         self._proposed = proposed
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan."""
-        del setting, feedback
+        del config, feedback
         return Plan.model_validate(self._proposed)
 
 

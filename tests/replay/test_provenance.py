@@ -57,9 +57,9 @@ class Planner:
     def __init__(self, proposed: Plan) -> None:
         self._proposed = proposed
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan."""
-        del setting, feedback
+        del config, feedback
         return self._proposed
 
 

@@ -188,12 +188,12 @@ ANSWER = "final_answer"
 """The name of an answer's output and parameter."""
 
 
-def plan_of(decision: Decision, number: int, setting: RunConfig) -> Plan:
+def plan_of(decision: Decision, number: int, config: RunConfig) -> Plan:
     """Return the plan of one turn; raise `DecisionError` for a decision that cannot be a plan."""
     document = (
-        _answering(decision, f"t{number}", setting)
+        _answering(decision, f"t{number}", config)
         if decision.mode == "final"
-        else _acting(decision, number, setting)
+        else _acting(decision, number, config)
     )
     try:
         return Plan.model_validate(document)
@@ -215,26 +215,26 @@ def decision_of(plan: Plan, recorded: JsonObject) -> Decision:
     return Decision("act", actions, rationale=rationale)
 
 
-def _acting(decision: Decision, number: int, setting: RunConfig) -> JsonObject:
+def _acting(decision: Decision, number: int, config: RunConfig) -> JsonObject:
     names = _names(number, len(decision.actions))
-    wanted = setting.spec.required_evidence
+    wanted = config.spec.required_evidence
     steps: list[JsonObject] = []
     for name, action in zip(names, decision.actions, strict=True):
-        tool = setting.surface.get(action.tool)
+        tool = config.surface.get(action.tool)
         required = (*(() if tool is None else tool.requires_evidence), *(() if steps else wanted))
-        refs = action.evidence_refs or _pinned(required, setting)
+        refs = action.evidence_refs or _pinned(required, config)
         steps.append({"id": name, "tool": action.tool, "params": action.args, "evidence_refs": refs})
     # Required outputs are taken from the last result that has them, or from the answer.
-    return {"steps": steps, "declared_outputs": setting.spec.planned_outputs}
+    return {"steps": steps, "declared_outputs": config.spec.planned_outputs}
 
 
-def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
+def _answering(decision: Decision, name: str, config: RunConfig) -> JsonObject:
     if (fault := not_plain(decision.final_answer)) is not None:
         raise DecisionError(
             f"the final answer is not a JSON value: {fault}",
             remedy="answer with strings, numbers, lists and dicts",
         )
-    spec = setting.spec
+    spec = config.spec
     said = as_object(decision.final_answer) or {}
     outputs = {
         key: {"$from": f"{name}#/{ANSWER}{pointer.join((key,))}"}
@@ -247,7 +247,7 @@ def _answering(decision: Decision, name: str, setting: RunConfig) -> JsonObject:
         "id": name,
         "kind": "note",
         "params": {ANSWER: {LITERAL: decision.final_answer}},
-        "evidence_refs": _pinned(spec.required_evidence, setting),
+        "evidence_refs": _pinned(spec.required_evidence, config),
     }
     unsaid = tuple(key for key in spec.planned_outputs if key not in outputs)
     return {"steps": [note], "outputs": outputs, "declared_outputs": unsaid}
@@ -260,9 +260,9 @@ def _takes_answer(schema: JsonObject | None) -> bool:
     return ANSWER in (as_object(schema.get("properties")) or {})
 
 
-def _pinned(required: Iterable[str], setting: RunConfig) -> tuple[str, ...]:
+def _pinned(required: Iterable[str], config: RunConfig) -> tuple[str, ...]:
     """Return all evidence of this run of a required class."""
-    known = setting.compiled.manifests.evidence_manifest
+    known = config.compiled.manifests.evidence_manifest
     wanted = tuple(required)
     return tuple(entry.id for entry in known if any(meets(each, entry.classification) for each in wanted))
 

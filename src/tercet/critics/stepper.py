@@ -111,10 +111,10 @@ class Steps:
             if turn.judged is not None:
                 await self._take_in(turn)
 
-    async def begin(self, setting: RunConfig, turns: Sequence[Turn]) -> None:
+    async def begin(self, config: RunConfig, turns: Sequence[Turn]) -> None:
         """Apply these turns, once in each process."""
-        self.run_id = setting.ctx.run_id
-        request = setting.compiled.request
+        self.run_id = config.ctx.run_id
+        request = config.compiled.request
         await self.rebuild(task_of({} if request is None else request.input), turns)
         await self.hooks.tell("before", "start", self._moment(len(turns)))
         await self.hooks.tell("after", "start", self._moment(len(turns)))
@@ -158,11 +158,11 @@ class Steps:
         prompt = "\n\n".join(part for part in (own, *unheard) if part) if unheard else self.prompt
         return copy_state(self.state), prompt
 
-    def _decided(self, returned: Any, before: Any, setting: RunConfig) -> Plan:
+    def _decided(self, returned: Any, before: Any, config: RunConfig) -> Plan:
         """Return the plan of the agent's decision, which is now open."""
         number = self.judged + 1
         decision = read_decision(returned)
-        plan = plan_of(decision, number, setting)
+        plan = plan_of(decision, number, config)
         self._open = Open(number=number, returned=returned, decision=decision, before=before)
         self.decision = _recorded(returned, decision, changed_fields(before, self.state))
         return plan
@@ -244,12 +244,12 @@ class Steps:
 class PlainSteps(Steps):
     """The run of an agent whose `decide` is a plain or async function."""
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Return the plan of the next decision; raise `PlanningError`."""
         before, prompt = self._before_deciding(feedback)
         await self.hooks.tell("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
-            plan = self._decided(await settled(self.agent.decide(self.state)), before, setting)
+            plan = self._decided(await settled(self.agent.decide(self.state)), before, config)
         seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
         await self.hooks.tell("after", "decide", seen)
         await self.hooks.tell("before", "act", seen)
@@ -259,7 +259,7 @@ class PlainSteps(Steps):
 class RecalledSteps(Steps):
     """A run of an agent that is judged again, with its recorded decisions and results."""
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:  # noqa: ARG002 - a planner's signature
         """Raise: nothing is decided in a replay."""
         raise PlanningError(f"{self.name} is only judged again", code="nothing_decided")
 
@@ -274,12 +274,12 @@ class AskingSteps(Steps):
 
     models: tuple[Model, ...] = ()
 
-    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
+    def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
         """Return the generator of questions to the plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(state.feedback)
         self.hooks.mention("before", "decide", self._next(prompt))
         with self._deciding(before, prompt):
-            plan = self._decided((yield from _questions(self.agent.decide(self.state))), before, setting)
+            plan = self._decided((yield from _questions(self.agent.decide(self.state))), before, config)
         seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
         self.hooks.mention("after", "decide", seen)
         self.hooks.mention("before", "act", seen)

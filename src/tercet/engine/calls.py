@@ -12,7 +12,7 @@ from tercet.core import events as e
 from tercet.core.attempt import Ended, NotHappened
 from tercet.core.fold.base import EMERGENCY_STOP, LEASE_EXPIRED
 from tercet.core.transcript import moment
-from tercet.engine.leases import Tenure
+from tercet.engine.leases import HeldLease
 from tercet.engine.services import Services
 from tercet.engine.streams import nesting
 from tercet.engine.streams.stops import Stop
@@ -28,8 +28,8 @@ Stopping: TypeAlias = Callable[[Stop | None], None]
 class Calls:
     """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is called when one has ended."""
 
-    def __init__(self, services: Services, tenure: Tenure, *, nudge: Callable[[], None]) -> None:
-        self.tenure = tenure
+    def __init__(self, services: Services, held_lease: HeldLease, *, nudge: Callable[[], None]) -> None:
+        self.held_lease = held_lease
         self._services = services
         self._nudge = nudge
         self._under_way: dict[str, tuple[e.Intent, Attempt]] = {}
@@ -99,7 +99,7 @@ class Calls:
             idempotency_key=key,
             attempt=attempt,
             deadline=moment(deadline) if deadline else None,
-            fencing_token=self.tenure.lease.epoch,
+            fencing_token=self.held_lease.lease.epoch,
             session_id=start.session,
             root_session=start.root,
             owners=nesting.owners_of(start),
@@ -129,7 +129,7 @@ class Calls:
         self, intent: e.Intent, began: int, stop: Stopping
     ) -> NotHappened | Awaitable[NotHappened | None] | None:
         """Why a call is not made after all, looked at just before it."""
-        if self.tenure.has_ended:
+        if self.held_lease.has_ended:
             return self._check_renewed(intent, began, stop)
         return self._find_refusal(intent, began, stop) or self._services.crash("before_call")
 
@@ -159,7 +159,7 @@ class Calls:
     async def _has_renewed(self, stop: Stopping) -> bool:
         """Renew a lease that has run out, which works unless another process has the session by now: then stop."""
         try:
-            await self.tenure.renew()
+            await self.held_lease.renew()
         except LeaseLost:
             stop(None)
             return False

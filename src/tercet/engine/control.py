@@ -125,7 +125,7 @@ class Control:
         """Whether the inbox holds a message that must not wait for a model."""
         if not self.has_messages:
             return False
-        unread = await inbox.unread(self._journal, self._tenant, self._run.state)
+        unread = await inbox.read_unread(self._journal, self._tenant, self._run.state)
         return any(messages.calls_off(message.data) for message in unread)
 
     def grace_left(self, grace_ms: int | None) -> float | None:

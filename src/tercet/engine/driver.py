@@ -30,7 +30,7 @@ from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.calls import Calls
 from tercet.engine.control import Control, Halt
-from tercet.engine.leases import Tenure
+from tercet.engine.leases import HeldLease
 from tercet.engine.ledger import Ledger
 from tercet.engine.services import Services
 from tercet.engine.values import LargeValues, encode_json
@@ -52,9 +52,15 @@ class Driver:
     """One session in one process, under one lease."""
 
     def __init__(
-        self, services: Services, config: RunConfig, state: State, tenure: Tenure, *, tail_bytes: int = 0
+        self,
+        services: Services,
+        config: RunConfig,
+        state: State,
+        held_lease: HeldLease,
+        *,
+        tail_bytes: int = 0,
     ) -> None:
-        tenant = tenure.lease.tenant
+        tenant = held_lease.lease.tenant
         self.services = services
         self.values = LargeValues(services.journal, tenant, services.gateway.threads)
         self.run = Run(
@@ -67,9 +73,9 @@ class Driver:
             shared=services.shared,
         )
         self.run.waiting = WaitingCalls()
-        self.ledger = Ledger(services, self.run, tenure, self.values, tail_bytes=tail_bytes)
+        self.ledger = Ledger(services, self.run, held_lease, self.values, tail_bytes=tail_bytes)
         self.control = Control(services.journal, tenant, self.run)
-        self.calls = Calls(services, tenure, nudge=self.control.wakeup.wake)
+        self.calls = Calls(services, held_lease, nudge=self.control.wakeup.wake)
         # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
         self._clock = services.clock
@@ -84,12 +90,12 @@ class Driver:
     @property
     def lease(self) -> Lease:
         """The right to write."""
-        return self.tenure.lease
+        return self.held_lease.lease
 
     @property
-    def tenure(self) -> Tenure:
+    def held_lease(self) -> HeldLease:
         """The lease and how long it still runs; the pool renews it."""
-        return self.calls.tenure
+        return self.calls.held_lease
 
     def now(self) -> int:
         """Return the time, which never runs backwards within a session."""
@@ -177,8 +183,8 @@ class Driver:
         if not self.control.has_messages or self.state.is_over:
             return
         self.control.has_messages = False
-        unread = await inbox.unread(self.services.journal, self.lease.tenant, self.state)
-        for event, _ in inbox.receive_all(self.state, unread, self.now(), outside=False):
+        unread = await inbox.read_unread(self.services.journal, self.lease.tenant, self.state)
+        for event, _ in inbox.apply_messages(self.state, unread, self.now(), outside=False):
             if isinstance(event, e.SessionPaused):
                 self.control.stop(
                     Halt(

@@ -30,21 +30,21 @@ from tercet.journal.protocol import Append, Journal, Stored
 from tercet.journal.side_stream import append_next, name_owner, read_all
 
 
-async def post(journal: Journal, tenant: str, said: Message) -> int:
+async def post(journal: Journal, tenant: str, message: Message) -> int:
     """Put a message into the inbox of its session, and ring; its position there."""
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
-    inbox = inbox_of(said.session)
-    data = messages.encode(msgspec.structs.replace(said, nonce=os.urandom(8).hex()))
+    inbox = inbox_of(message.session)
+    data = messages.encode(msgspec.structs.replace(message, nonce=os.urandom(8).hex()))
     events = (name_owner(data, tenant, inbox),)
     return (await append_next(journal, tenant, inbox, lambda _: events, ring=True)).seq
 
 
-async def unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
+async def read_unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
     """What was said to a session and has not become an event yet."""
     return await read_all(journal, tenant, inbox_of(state.start.session), after=state.inbox)
 
 
-def receive_all(
+def apply_messages(
     state: State, unread: list[Stored], now: int, *, outside: bool
 ) -> Iterator[tuple[e.Event, State]]:
     """Yield the event of each message with the state after it. A session that is over receives nothing more; one that this
@@ -65,63 +65,67 @@ def receive_all(
         yield event, state
 
 
-async def answer_to(journal: Journal, tenant: str, state: State, position: int) -> State:
+async def check_received(journal: Journal, tenant: str, state: State, position: int) -> State:
     """The state, if the message at this position of the inbox became an event; raises `UsageError` if it was dropped."""
     dropped = state.dropped
     if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
         # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
-        said = await load_history(journal, tenant, str(state.start.session))
-        dropped = tuple((d.inbox, d.code, d.reason) for d in said.events if isinstance(d, e.MessageDropped))
+        message = await load_history(journal, tenant, str(state.start.session))
+        dropped = tuple(
+            (d.inbox, d.code, d.reason) for d in message.events if isinstance(d, e.MessageDropped)
+        )
     for inbox, code, reason in dropped:
         if inbox == position:
             raise UsageError(reason, code=code, remedy="look at the session again: it has moved on")
     return state
 
 
-async def deliver(desk: LeaseClient, said: Message, held: Held) -> State:
+async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State:
     """Say something to a session that this process does not carry: the state once it has become an event.
 
     Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
     without writing anything.
     """
-    state = await touch(desk, said.session)
-    messages.event_of(said, state, desk.clock.now())
-    messages.demand_current_rules(said, state)
-    return await follow(desk, said.session, await post(desk.journal, desk.tenant, said), held)
+    state = await refresh_state(leases, message.session)
+    messages.event_of(message, state, leases.clock.now())
+    messages.demand_current_rules(message, state)
+    return await wait_until_read(
+        leases, message.session, await post(leases.journal, leases.tenant, message), on_held
+    )
 
 
-async def follow(desk: LeaseClient, session: str, position: int, held: Held) -> State:
+async def wait_until_read(leases: LeaseClient, session: str, position: int, on_held: Held) -> State:
     """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
     while True:
         try:
-            state = await absorb(desk, session)
+            state = await process_inbox(leases, session)
         except LeaseHeld as found:
-            held(found)
-            await desk.clock.sleep(POLL_MS)
-            state = await load_state(desk.journal, desk.tenant, session)
+            on_held(found)
+            await leases.clock.sleep(POLL_MS)
+            state = await load_state(leases.journal, leases.tenant, session)
         if state.inbox >= position:
-            return await answer_to(desk.journal, desk.tenant, state, position)
+            return await check_received(leases.journal, leases.tenant, state, position)
         if state.is_over:
             raise messages.session_over(session, state)
 
 
-async def absorb(desk: LeaseClient, session: str) -> State:
+async def process_inbox(leases: LeaseClient, session: str) -> State:
     """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
-    async with desk.holding(session) as lease:
-        state = before = await load_state(desk.journal, desk.tenant, session)
+    async with leases.holding(session) as lease:
+        state = before = await load_state(leases.journal, leases.tenant, session)
         events: list[e.Event] = []
-        now = max(desk.clock.now(), state.at)
+        now = max(leases.clock.now(), state.at)
         if (late := find_expired(state, now, outside=True)) is not None:
             events.append(late)
             state = fold_event(state, late)
-        unread_messages = [] if state.is_over else await unread(desk.journal, desk.tenant, state)
-        for event, after in receive_all(state, unread_messages, now, outside=True):
+        unread_messages = [] if state.is_over else await read_unread(leases.journal, leases.tenant, state)
+        for event, after in apply_messages(state, unread_messages, now, outside=True):
             events.append(event)
             state = after
         if events:
-            await desk.journal.append(
+            await leases.journal.append(
                 Append(
-                    tenant=desk.tenant,
+                    tenant=leases.tenant,
                     stream=session,
                     expected=before.position,
                     epoch=lease.epoch,
@@ -132,12 +136,12 @@ async def absorb(desk: LeaseClient, session: str) -> State:
         return state
 
 
-async def touch(desk: LeaseClient, session: str) -> State:
+async def refresh_state(leases: LeaseClient, session: str) -> State:
     """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
-    state = await load_state(desk.journal, desk.tenant, session)
-    if find_expired(state, desk.clock.now()) is not None:
+    state = await load_state(leases.journal, leases.tenant, session)
+    if find_expired(state, leases.clock.now()) is not None:
         with suppress(LeaseHeld):
-            return await absorb(desk, session)
+            return await process_inbox(leases, session)
     return state
 
 

@@ -76,7 +76,7 @@ class LaneHost(Protocol):
         """Start a session and carry it as far as it goes."""
         ...
 
-    async def carry_lane(self, session: str) -> None:
+    async def drive_lane(self, session: str) -> None:
         """Carry a session on as far as it goes, once no other process has it."""
         ...
 
@@ -164,7 +164,7 @@ class _LaneCall:
             if known is None:
                 await self._host.start_lane(request, self._host.start_of(self._lane, context, left))
             else:
-                await self._host.carry_lane(known)
+                await self._host.drive_lane(known)
         except LimitError as error:
             raise NotDone(error.message, code=error.code, is_retriable=False) from error
         except UsageError as error:
@@ -177,7 +177,7 @@ class _LaneCall:
             raise NotDone(f"lane {self._lane.name} was let go of: {state.reason}", code=EMERGENCY_STOP)
         with suppress(UsageError):
             await self._host.cancel(session, actor=owner, note=PAUSED)
-        await self._host.carry_lane(session)
+        await self._host.drive_lane(session)
         ended = await self._host.state(session)
         if not ended.is_over:
             raise NotDone(f"lane {self._lane.name} did not end: {ended.reason}", code=PAUSED)

@@ -64,7 +64,7 @@ class _Sighting:
     since: int
 
 
-class Tenure:
+class HeldLease:
     """A lease as its holder counts it: on the monotonic clock, from before the journal was asked for it.
 
     The lease on a new session is held once the session's first append has acquired it.
@@ -131,7 +131,7 @@ class LeaseClient:
     _leases: Iterator[int] = field(default_factory=lambda: count(1))
     _sightings: dict[str, _Sighting] = field(default_factory=dict[str, _Sighting])
 
-    async def acquire(self, stream: str) -> Tenure:
+    async def acquire(self, stream: str) -> HeldLease:
         """The lease on a stream, in a name of its own: two tasks of one process contend like any two processes.
 
         Raises `LeaseHeld` if another process may be alive that has it; its `wait_ms` says when to ask again.
@@ -141,23 +141,23 @@ class LeaseClient:
         replaced = sighting.lease if sighting is not None and has_ended else None
         try:
             # No lease of another process ends by the clock alone.
-            tenure = await self._acquire(stream, grace_ms=_FOREVER_MS, replacing=replaced)
+            held_lease = await self._acquire(stream, grace_ms=_FOREVER_MS, replacing=replaced)
         except LeaseHeld as found:
             found.wait_ms = self.watch(found.lease)
             raise
         self._sightings.pop(stream, None)
-        return tenure
+        return held_lease
 
-    def begin(self, stream: str) -> Tenure:
+    def begin(self, stream: str) -> HeldLease:
         """Return the first lease on the stream of a new session, which the session's first append acquires."""
         lease = Lease(tenant=self.tenant, stream=stream, owner=self._new_owner(), epoch=1, until=0)
-        return Tenure(self.journal, self.clock, lease, began=0, length_ms=self.lease_ms, is_held=False)
+        return HeldLease(self.journal, self.clock, lease, began=0, length_ms=self.lease_ms, is_held=False)
 
-    async def acquire_ended(self, stream: str) -> Tenure:
+    async def acquire_ended(self, stream: str) -> HeldLease:
         """Return the lease on a stream of a session that is over: by the wall clock, without watching the old lease."""
         return await self._acquire(stream)
 
-    async def _acquire(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> Tenure:
+    async def _acquire(self, stream: str, *, grace_ms: int = 0, replacing: Lease | None = None) -> HeldLease:
         began = self.clock.monotonic()
         lease = await self.journal.acquire(
             self.tenant,
@@ -168,7 +168,7 @@ class LeaseClient:
             grace_ms=grace_ms,
             replacing=replacing,
         )
-        return Tenure(self.journal, self.clock, lease, began=began, length_ms=self.lease_ms)
+        return HeldLease(self.journal, self.clock, lease, began=began, length_ms=self.lease_ms)
 
     def _new_owner(self) -> str:
         return f"{self._name}:{next(self._leases)}:{self.lease_ms}ms"
@@ -193,7 +193,7 @@ class LeaseClient:
         to_its_end = lease.until - self.clock.now()
         return min(length - watched, max(length // 2 - watched, to_its_end))
 
-    async def wait_for(self, session: str, held: Held) -> Tenure | None:
+    async def wait_for(self, session: str, held: Held) -> HeldLease | None:
         """Return the lease on a session once its holder has released it or stopped renewing it.
 
         None if the session is over by then: its last holder does not release that lease.
@@ -211,9 +211,9 @@ class LeaseClient:
     @asynccontextmanager
     async def holding(self, session: str) -> AsyncGenerator[Lease]:
         """Hold a session for a moment; raises `LeaseHeld` if another process has it."""
-        tenure = await self.acquire(session)
+        held_lease = await self.acquire(session)
         try:
-            yield tenure.lease
+            yield held_lease.lease
         finally:
             with suppress(LeaseLost):
-                await self.journal.release(tenure.lease)
+                await self.journal.release(held_lease.lease)

@@ -21,7 +21,7 @@ from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import State
 from tercet.core.table import TABLE
 from tercet.engine import checkpoint
-from tercet.engine.leases import Tenure
+from tercet.engine.leases import HeldLease
 from tercet.engine.rows import row_of
 from tercet.engine.services import Services
 from tercet.engine.session_reader import load_history
@@ -54,7 +54,7 @@ class Ledger:
     """One session as it stands, and what of that is still to be written."""
 
     def __init__(
-        self, around: Services, run: Run, tenure: Tenure, values: LargeValues, *, tail_bytes: int = 0
+        self, services: Services, run: Run, held_lease: HeldLease, values: LargeValues, *, tail_bytes: int = 0
     ) -> None:
         self.run = run
         self.unit = Unit()
@@ -62,11 +62,15 @@ class Ledger:
         """The events that this process has written."""
         self.bell = 0
         """What the journal's bell said with the last append."""
-        self._around = around
-        self._journal = around.journal
+        self._around = services
+        self._journal = services.journal
         self._values = values
-        self._tenure = tenure
-        self._tenant, self._stream, self._epoch = tenure.lease.tenant, tenure.lease.stream, tenure.lease.epoch
+        self._held_lease = held_lease
+        self._tenant, self._stream, self._epoch = (
+            held_lease.lease.tenant,
+            held_lease.lease.stream,
+            held_lease.lease.epoch,
+        )
         self._by = shorten_session(self._stream)
         self._before_last = run.state
         """The state before the last event: what a fold holds, so that the event can carry its hash."""
@@ -130,7 +134,7 @@ class Ledger:
         crash = self._around.crash
         if (waiting := crash("before_append")) is not None:
             await waiting
-        first = self._tenure.request()
+        first = self._held_lease.request()
         append = Append(
             tenant=self._tenant,
             stream=self._stream,
@@ -150,7 +154,7 @@ class Ledger:
                 "failed", {"loop_id": self.state.start.run, "reason": error.message, "code": error.code}
             )
             raise
-        self._tenure.confirm()
+        self._held_lease.confirm()
         if (waiting := crash("after_append")) is not None:
             await waiting
         self.bell = position.bell

@@ -40,7 +40,7 @@ class Planner(Protocol):
 
     name: str
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Return a plan for the request, given why the earlier ones were refused."""
         ...
 
@@ -50,7 +50,7 @@ class Replanner(Protocol):
     """A planner that wants to know which steps earlier plans failed at, one entry for each plan of this run."""
 
     async def replan(
-        self, setting: RunConfig, feedback: tuple[str, ...], setbacks: tuple[tuple[str, ...], ...]
+        self, config: RunConfig, feedback: tuple[str, ...], setbacks: tuple[tuple[str, ...], ...]
     ) -> Plan:
         """Return another plan that keeps the steps which the setbacks do not concern."""
         ...
@@ -71,7 +71,7 @@ class Stepper(Protocol):
         """The last decision, as it is recorded."""
         ...
 
-    async def begin(self, setting: RunConfig, turns: Sequence[Turn]) -> None:
+    async def begin(self, config: RunConfig, turns: Sequence[Turn]) -> None:
         """Take in the turns so far: none for a new run. Called once in each process, before anything else."""
         ...
 
@@ -83,7 +83,7 @@ class Stepper(Protocol):
 class RecalledStepper(Stepper, Protocol):
     """An agent whose recorded turns are judged again. Promised: its critics are pure, and it decides nothing."""
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Always raises `PlanningError`."""
         ...
 

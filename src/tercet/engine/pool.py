@@ -54,7 +54,7 @@ class DriverPool:
         """The driver that carries a session in this process."""
         return self._drivers.get(session)
 
-    async def carry(self, driver: Driver) -> State:
+    async def drive(self, driver: Driver) -> State:
         """Carry a session as far as it goes, and let go of it."""
         session = driver.lease.stream
         self._drivers[session] = driver
@@ -94,10 +94,10 @@ class DriverPool:
 
     async def _renew(self, driver: Driver) -> None:
         """Renew a lease when it is time to."""
-        if not driver.tenure.is_due:
+        if not driver.held_lease.is_due:
             return
         try:
-            await driver.tenure.renew()
+            await driver.held_lease.renew()
         except LeaseLost:
             driver.control.stop()
         except JournalError:

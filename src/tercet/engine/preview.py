@@ -26,7 +26,7 @@ from tercet.engine.evidence import lookups as looking_up
 from tercet.engine.evidence.library import Library
 from tercet.engine.evidence.retrieval import Spent, retrieve
 from tercet.engine.models.planners import fill_template
-from tercet.engine.sessions import setting_of
+from tercet.engine.sessions import build_run_config
 from tercet.evidence.store import Fact
 from tercet.packs.pack import Pack
 from tercet.planner.template import is_template
@@ -40,7 +40,7 @@ class Preview:
     """With a stand-in for each fact that a tool would look up."""
     real: Plan
     """The same without the stand-ins."""
-    setting: RunConfig
+    config: RunConfig
     deferred: tuple[str, ...] = ()
     """The look-ups that a run would make first."""
 
@@ -52,12 +52,12 @@ def verify_plan(
     now = datetime.now(UTC)
     asked = request_for(pack, plan.intent) if request is None else request
     ctx = context or pack.run_context(started_at=now, plan_origin="caller")
-    setting = setting_of(pack, ctx, asked, None)
+    config = build_run_config(pack, ctx, asked, None)
     is_planned = is_template(plan)
-    proposed = fill_template(plan, asked, setting) if is_planned else plan
+    proposed = fill_template(plan, asked, config) if is_planned else plan
     now_ms = int(now.timestamp() * 1000)
     reviewing = review_plan(
-        proposed, setting, None, now_ms, is_planned=is_planned, has_request=request is not None
+        proposed, config, None, now_ms, is_planned=is_planned, has_request=request is not None
     )
     try:  # nothing in it waits, since no store is asked: so this works inside of an event loop too
         reviewing.send(None)
@@ -74,7 +74,7 @@ def request_for(pack: Pack, intent: str | None, request_input: JsonObject | None
 
 async def review_plan(
     plan: Plan,
-    setting: RunConfig,
+    config: RunConfig,
     library: Library | None,
     now: int,
     *,
@@ -83,44 +83,44 @@ async def review_plan(
 ) -> tuple[Preview, Verdict]:
     """Return the critic's verdict on a plan, with the evidence that a run would retrieve for it; without a request,
     relations to it are not checked."""
-    found = await preview_retrieval(plan, setting, library, now, is_planned=is_planned)
+    found = await preview_retrieval(plan, config, library, now, is_planned=is_planned)
     if not has_request:
-        compiled = found.setting.compiled.model_copy(update={"request": None})
-        found = replace(found, setting=replace(found.setting, compiled=compiled))
-    verdict = verify(found.setting.ctx, found.setting.compiled, found.setting.spec, found.plan)
+        compiled = found.config.compiled.model_copy(update={"request": None})
+        found = replace(found, config=replace(found.config, compiled=compiled))
+    verdict = verify(found.config.ctx, found.config.compiled, found.config.spec, found.plan)
     if verdict.ok and found.deferred:
         verdict = verdict.model_copy(update={"deferred": (*verdict.deferred, *found.deferred)})
     return found, verdict
 
 
 async def preview_retrieval(
-    plan: Plan, setting: RunConfig, library: Library | None, now: int, *, is_planned: bool
+    plan: Plan, config: RunConfig, library: Library | None, now: int, *, is_planned: bool
 ) -> Preview:
     """Retrieve what a plan names and asks for; queries are asked for planned plans only, since a caller's never changes."""
     deferred: dict[str, str] = {}
     standing_in: set[str] = set()
 
     async def look_up(step: str, query: EvidenceQuery, spent: Spent) -> Fact | None:
-        params = looking_up.resolved(setting, query)
-        tool = setting.surface.get(query.tool or "")
-        if params is None or tool is None or looking_up.shortage(Used(), setting, tool, spent) is not None:
+        params = looking_up.resolved(config, query)
+        tool = config.surface.get(query.tool or "")
+        if params is None or tool is None or looking_up.shortage(Used(), config, tool, spent) is not None:
             return None
         spent.calls, spent.cost = spent.calls + 1, spent.cost + tool.cost_microcents
         deferred[f"step {step}: {tool.name} looks up {query.classification}"] = query.classification
-        fact = looking_up.fact_of(setting, query, params, None)
+        fact = looking_up.fact_of(config, query, params, None)
         standing_in.add(fact.evidence.id)
         return fact
 
     steps = steps_asking(plan) if is_planned else []
-    found = await retrieve(plan, steps, setting, library, look_up, now)
-    after = setting.with_facts(found.facts) if found.facts else setting
+    found = await retrieve(plan, steps, config, library, look_up, now)
+    after = config.with_facts(found.facts) if found.facts else config
     if deferred:
         after = replace(after, spec=_without_relations(after.spec, frozenset(deferred.values())))
     retrieved = plan if found.refs is None else with_refs(plan, found.refs)
     return Preview(
         plan=retrieved,
         real=_without_refs(retrieved, standing_in) if standing_in else retrieved,
-        setting=after,
+        config=after,
         deferred=tuple(deferred),
     )
 

@@ -24,7 +24,7 @@ from tercet.core.config import RunConfig
 from tercet.core.outputs.edge_cases import demand_maker
 from tercet.core.state import State
 from tercet.core.transcript import moment
-from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams.nesting import ALONE, Place
@@ -36,12 +36,12 @@ _SHELVED = "library"
 """Marks what a session has kept of a library, beside the fields of the fact."""
 
 
-def setting_of(
+def build_run_config(
     pack: Pack,
     ctx: RunContext,
     request: Request,
     snapshot: str | None,
-    shelf: Shelf = NO_SHELF,
+    library_evidence: LibraryEvidence = NO_LIBRARY_EVIDENCE,
     *,
     is_shared: bool = False,
 ) -> RunConfig:
@@ -52,14 +52,14 @@ def setting_of(
         request,
         ctx,
         snapshot,
-        library=shelf.facts,
-        left_out=shelf.left_out,
+        library=library_evidence.facts,
+        left_out=library_evidence.left_out,
         is_shared=is_shared and pack.decision_for(request.intent).quality is None,
     )
     known = compiled.evidence
     expiry = {
         fact.id: int(fact.expires_at.timestamp() * 1000)
-        for fact in (*pack.evidence, *shelf.facts)
+        for fact in (*pack.evidence, *library_evidence.facts)
         if fact.expires_at is not None and fact.id in known
     }
     spec = pack.decision_for(request.intent)
@@ -70,8 +70,8 @@ def setting_of(
         control=pack.control_for(spec.quality.task_class) if spec.quality else None,
         expiry=expiry,
         executor_tokens=pack.limit_for("executor").tokens,
-        library_snapshot=shelf.snapshot,
-        library_hash=shelf.hash,
+        library_snapshot=library_evidence.snapshot,
+        library_hash=library_evidence.hash,
     )
 
 
@@ -112,7 +112,7 @@ def _pins(pack: Pack, config: RunConfig, frozen: bytes) -> dict[str, Any]:
     }
 
 
-def started(
+def make_start_event(
     pack: Pack,
     config: RunConfig,
     request: Request,
@@ -169,14 +169,14 @@ def started(
     )
 
 
-def freeze(pack: Pack, snapshot: str, shelf: Shelf) -> bytes:
+def freeze(pack: Pack, snapshot: str, library_evidence: LibraryEvidence) -> bytes:
     """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
 
     What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
     129.0 is 129: readers must get the same values, and a rule may tell a whole float from an integer.
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
-    shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in shelf.facts]
+    shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in library_evidence.facts]
     # Not as canonical JSON, which writes 129.0 as 129: what is judged must read the same when it is thawed.
     return msgspec.json.encode([*own, *shelved], order="sorted") if snapshot or shelved else b""
 
@@ -186,37 +186,39 @@ def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
     return (pack.content, frozen) if frozen else (pack.content,)
 
 
-async def shelf_of(journal: Journal, state: State) -> Shelf:
+async def load_library_evidence(journal: Journal, state: State) -> LibraryEvidence:
     """What of a library a session began with: as it has kept it, and never looked up again."""
     library = str(state.start.library)
     if not library:
-        return NO_SHELF
-    return Shelf(
+        return NO_LIBRARY_EVIDENCE
+    return LibraryEvidence(
         snapshot=library,
         hash=str(state.start.library_hash),
-        facts=await _kept_facts(journal, state, is_shelved=True),
+        facts=await _kept_facts(journal, state, is_from_library=True),
         left_out=state.start.left_out,
     )
 
 
-async def _kept_facts(journal: Journal, state: State, *, is_shelved: bool) -> tuple[Evidence, ...]:
+async def _kept_facts(journal: Journal, state: State, *, is_from_library: bool) -> tuple[Evidence, ...]:
     """The evidence that a session has kept from its start: of the library, or of the pack."""
     if not state.start.evidence:
         return ()
     data = await journal.blob(state.start.tenant, state.start.evidence)
-    return read_kept(data, is_shelved=is_shelved)
+    return read_kept(data, is_from_library=is_from_library)
 
 
-def read_kept(data: bytes, *, is_shelved: bool) -> tuple[Evidence, ...]:
+def read_kept(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
     """The evidence in what was frozen: of the library, or of the pack."""
-    wanted = [fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_shelved]
+    wanted = [
+        fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_from_library
+    ]
     return tuple(map(Evidence.model_validate, wanted))
 
 
-async def thawed(journal: Journal, pack: Pack, state: State) -> Pack:
+async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
     """The pack with the evidence that a session has kept, in place of what its files say now."""
     pinned = state.start.snapshot
-    kept = await _kept_facts(journal, state, is_shelved=False)
+    kept = await _kept_facts(journal, state, is_from_library=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return pack.model_copy(update={"evidence": (*others, *kept)})
 
@@ -296,9 +298,9 @@ class AbsentPlanner:
             remedy=f"resume it with the planner {wanted}",
         )
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Always raises: another planner must not take over unasked."""
-        del setting, feedback
+        del config, feedback
         raise self.error
 
 
@@ -348,7 +350,9 @@ def under_current_rules(ctx: RunContext) -> RunContext:
     return ctx.model_copy(update={"behaviour": CURRENT})
 
 
-def migrated(pack: Pack, config: RunConfig, state: State, by: str, frozen: bytes) -> e.SessionMigrated:
+def make_migration_event(
+    pack: Pack, config: RunConfig, state: State, by: str, frozen: bytes
+) -> e.SessionMigrated:
     """The event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(
         at=state.at,

@@ -230,10 +230,10 @@ class Pack(Header):
         relations to it are not checked. `context` names the actor and the safety mode, if they are not the pack's own.
         """
         # A review needs the engine, which is built on packs; `layers` in pyproject.toml lists this import.
-        from tercet.engine import given, preview  # noqa: PLC0415
+        from tercet.engine import arguments, preview  # noqa: PLC0415
 
-        asked = None if request is None else given.as_request(request)
-        return preview.verify_plan(self, given.as_plan(plan), asked, context)
+        asked = None if request is None else arguments.as_request(request)
+        return preview.verify_plan(self, arguments.as_plan(plan), asked, context)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pack):

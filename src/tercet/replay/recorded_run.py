@@ -136,7 +136,7 @@ class RecordedRun:
         run = self.run
         found = transcript.run_of(run.config, run.followed, run.state, self.events, run.blobs)
         return OutputReview(
-            state=run.state, setting=run.config, run=found, scored=score(found), repairers=repairers
+            state=run.state, config=run.config, run=found, scored=score(found), repairers=repairers
         )
 
 

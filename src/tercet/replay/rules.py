@@ -11,8 +11,8 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.runs.budget import RunBudget
 from tercet.core.config import RunConfig
 from tercet.core.state import State
-from tercet.engine import sessions as opening
-from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine import sessions
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.planning import RecalledStepper
 from tercet.packs.declared import read_declarations
 from tercet.packs.pack import Pack
@@ -56,7 +56,7 @@ class RuleSource:
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
             pack = self._pack(recording, state)
-            facts = opening.read_kept(recording.blobs[evidence], is_shelved=False) if evidence else ()
+            facts = sessions.read_kept(recording.blobs[evidence], is_from_library=False) if evidence else ()
             _make_room(self._with_evidence)
             self._with_evidence[key] = _with_evidence(pack, snapshot, facts)
         return self._with_evidence[key]
@@ -84,11 +84,13 @@ class RuleSource:
     def setting_for(self, recording: Recording, state: State) -> tuple[Pack, RunConfig]:
         """Return the rules of a run from its start, or from its move to another pack, on."""
         pack = self.pack_for(recording, state)
-        ctx, request = opening.frame_of(state)
+        ctx, request = sessions.frame_of(state)
         if self.instead is not None and (own := self.own(recording, state)) is not None:
             ctx = _reframed(ctx, own, self.instead)
         snapshot = str(state.start.snapshot) or None
-        return pack, opening.setting_of(pack, ctx, request, snapshot, _shelf(recording, state))
+        return pack, sessions.build_run_config(
+            pack, ctx, request, snapshot, _library_evidence(recording, state)
+        )
 
 
 def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pack:
@@ -112,15 +114,15 @@ def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
     return ctx.model_copy(update={"run_budget": budget.model_copy(update=given), "safety_mode": mode})
 
 
-def _shelf(recording: Recording, state: State) -> Shelf:
+def _library_evidence(recording: Recording, state: State) -> LibraryEvidence:
     library = str(state.start.library)
     if not library:
-        return NO_SHELF
+        return NO_LIBRARY_EVIDENCE
     evidence = str(state.start.evidence)
     facts: tuple[Evidence, ...] = ()
     if evidence:
-        facts = opening.read_kept(recording.blobs[evidence], is_shelved=True)
-    return Shelf(
+        facts = sessions.read_kept(recording.blobs[evidence], is_from_library=True)
+    return LibraryEvidence(
         snapshot=library,
         hash=str(state.start.library_hash),
         facts=facts,

@@ -19,8 +19,8 @@ from tercet.core import events as e
 from tercet.core.shared import SharedWork
 from tercet.core.state import State
 from tercet.engine import progress
+from tercet.engine.arguments import as_actor, as_pack, demand_journal
 from tercet.engine.evidence.library import Library
-from tercet.engine.given import as_actor, as_pack, demand_journal
 from tercet.engine.leases import LeaseClient
 from tercet.engine.models.session import NamedModels
 from tercet.engine.notifications import Notifier
@@ -29,7 +29,7 @@ from tercet.engine.pool import DriverPool
 from tercet.engine.result import RunResult
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.engine.subscription import Observer, Subscription
-from tercet.engine.watchdog import WATCHDOG_MS, Ward, Watchdog
+from tercet.engine.watchdog import WATCHDOG_MS, Watchdog, WatchdogHost
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.breaker import Breakers
@@ -161,7 +161,7 @@ class OpenRuntime(People):
             lease_ms=self._options.lease_ms,
             signal=self._subscription.signal,
         )
-        self._watchdog = Watchdog(self._ward())
+        self._watchdog = Watchdog(self._host())
         stack.push_async_callback(self._watchdog.close)
         if self._watchdog_ms is not None:
             guarding = asyncio.ensure_future(self._watchdog.watch(self._watchdog_ms))
@@ -184,13 +184,13 @@ class OpenRuntime(People):
             subscription.add_listener("notify_failed", notifier.notify)
             stack.push_async_callback(notifier.close)
 
-    def _ward(self) -> Ward:
+    def _host(self) -> WatchdogHost:
         """What the watchdog looks after, and what it may do."""
-        return Ward(
-            desk=self._leases,
+        return WatchdogHost(
+            leases=self._leases,
             rules=self._rules_of,
-            is_carried=self._pool.__contains__,
-            carry=self._carry_unwatched,
+            is_driven=self._pool.__contains__,
+            resume=self._carry_unwatched,
             is_stopped=self._is_stopped,
             stop=self._let_go,
             signal=self._subscription.signal,

@@ -17,8 +17,8 @@ from tercet.core import messages
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox, progress
+from tercet.engine.arguments import as_actor
 from tercet.engine.checks import retention
-from tercet.engine.given import as_actor
 from tercet.engine.lists import ListedSession, PendingGate, open_gates
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import load_state, read_record
@@ -26,7 +26,7 @@ from tercet.engine.streams import artifacts
 from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop, StopKind, demand_kind
-from tercet.engine.watchdog import Swept
+from tercet.engine.watchdog import SweepResult
 from tercet.runtime.lifecycle import OpenRuntime
 
 
@@ -43,10 +43,12 @@ class Operations(OpenRuntime):
             messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
             position = await inbox.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
-                return await self._result(await inbox.answer_to(self.journal, self.tenant, state, position))
+                return await self._result(
+                    await inbox.check_received(self.journal, self.tenant, state, position)
+                )
             # It was let go of before it had read that; it is not said twice.
             return await self._result(
-                await inbox.follow(self._leases, said.session, position, self._options.held)
+                await inbox.wait_until_read(self._leases, said.session, position, self._options.held)
             )
         return await self._result(await inbox.deliver(self._leases, said, self._options.held))
 
@@ -81,7 +83,7 @@ class Operations(OpenRuntime):
             is_lifted=is_lifted,
         )
 
-    async def sweep(self) -> Swept:
+    async def sweep(self) -> SweepResult:
         """Check the sessions that no process runs, as the watchdog does: those past their time to live expire, and those
         whose process has died are paused, or resumed if their pack says so."""
         return await self._watchdog.sweep()

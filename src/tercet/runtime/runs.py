@@ -29,11 +29,11 @@ from tercet.core.plans import read_plan
 from tercet.core.state import State
 from tercet.core.transcript import moment
 from tercet.engine import inbox, sessions
+from tercet.engine.arguments import Fields, as_actor, as_envelope, as_plan, as_request
 from tercet.engine.driver import Driver
-from tercet.engine.evidence.library import NO_SHELF, Shelf
-from tercet.engine.given import Fields, as_actor, as_envelope, as_plan, as_request
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
-from tercet.engine.leases import Held, Tenure
+from tercet.engine.leases import Held, HeldLease
 from tercet.engine.models.planners import (
     PLANNER_NAMES,
     PlannerName,
@@ -82,7 +82,7 @@ class _Move:
 
     by: str = ""
     """The operator; empty where outdated rules are the reason."""
-    shelf: Shelf
+    library_evidence: LibraryEvidence
 
 
 class Runtime(Operations):
@@ -143,20 +143,22 @@ class Runtime(Operations):
             ctx = self._frame(now, owner, safety_mode, place)
             if _lane is not None:
                 ctx = _lane.frame(ctx)
-            shelf = await self._shelf(request, now)
+            library_evidence = await self._library_evidence(request, now)
             # A planner of the caller's own might change the context that it is handed.
             is_shared = planner is None or isinstance(planner, str)
-            config = sessions.setting_of(self.pack, ctx, request, snapshot, shelf, is_shared=is_shared)
+            config = sessions.build_run_config(
+                self.pack, ctx, request, snapshot, library_evidence, is_shared=is_shared
+            )
             if not shadow:
                 sessions.demand_extras(config)
-            frozen = sessions.freeze(self.pack, config.compiled.snapshot, shelf)
+            frozen = sessions.freeze(self.pack, config.compiled.snapshot, library_evidence)
             proposing = None if plan is not None else self._planner(planner, request.intent, models)
             if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
                 await proposing.propose(config, ())  # a request that cannot be planned starts no session
             asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
             open_all(asking)  # nor does one whose models cannot be asked
             planning = Planning(proposing, plan, limit_for=_limits(self.pack, config))
-            started = sessions.started(
+            started = sessions.make_start_event(
                 self.pack,
                 config,
                 request,
@@ -177,11 +179,11 @@ class Runtime(Operations):
                 folder=folder,
                 lane=None if _lane is None else _lane.recorded,
             )
-            if shelf.snapshot:
-                await self._pin(session, "", shelf.snapshot)
-                owed.push_async_callback(self._unpin, session, shelf.snapshot)
-            tenure = self._leases.begin(session)
-            driver = self._driver(self.pack, config, State(), tenure, planning, clock)
+            if library_evidence.snapshot:
+                await self._pin(session, "", library_evidence.snapshot)
+                owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
+            held_lease = self._leases.begin(session)
+            driver = self._driver(self.pack, config, State(), held_lease, planning, clock)
             driver.begin(started, claims=claims, blobs=sessions.kept_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:
                 # In one append with the start: only the caller knows it, so a session without it could not go on.
@@ -262,7 +264,7 @@ class Runtime(Operations):
             await nesting.give_back(self.journal, self.tenant, place, session)
 
     async def _carry(self, driver: Driver) -> RunResult:
-        state = await self._pool.carry(driver)
+        state = await self._pool.drive(driver)
         self._subscription.publish_release(state, driver.ledger.log)
         if state.is_over:
             await self._unpin(str(state.start.session), str(state.start.library))
@@ -270,11 +272,13 @@ class Runtime(Operations):
             await nesting.settle(self.journal, self.tenant, state)
         return await self._result(state, driver.run.record)
 
-    async def _shelf(self, request: Request, now: int) -> Shelf:
+    async def _library_evidence(self, request: Request, now: int) -> LibraryEvidence:
         """What of the library a run begins with."""
         if self._library is None:
-            return NO_SHELF
-        return await self._library.shelf(self.tenant, self.pack.decision_for(request.intent), request, now)
+            return NO_LIBRARY_EVIDENCE
+        return await self._library.select_evidence(
+            self.tenant, self.pack.decision_for(request.intent), request, now
+        )
 
     async def _pin(self, session: str, before: str, after: str) -> None:
         """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
@@ -316,7 +320,7 @@ class Runtime(Operations):
         """Whether a session goes on without an answer or a decision by a person."""
         if state.is_over or state.paused_by or session in self._pool:
             return False
-        return not state.gates or bool(await inbox.unread(self.journal, self.tenant, state))
+        return not state.gates or bool(await inbox.read_unread(self.journal, self.tenant, state))
 
     # --- continuing ---
 
@@ -357,11 +361,15 @@ class Runtime(Operations):
         pack, config = await self._pinned(restored.state)
         if not is_outdated(config.ctx.behaviour):
             return await self._carry_on(pack, config, restored, planner, held=held)
-        shelf = await sessions.shelf_of(self.journal, restored.state)
+        library_evidence = await sessions.load_library_evidence(self.journal, restored.state)
         ctx, request = sessions.frame_of(restored.state)
         snapshot = config.compiled.snapshot or None
-        current = sessions.setting_of(pack, sessions.under_current_rules(ctx), request, snapshot, shelf)
-        return await self._carry_on(pack, current, restored, planner, held=held, moved=_Move(shelf=shelf))
+        current = sessions.build_run_config(
+            pack, sessions.under_current_rules(ctx), request, snapshot, library_evidence
+        )
+        return await self._carry_on(
+            pack, current, restored, planner, held=held, moved=_Move(library_evidence=library_evidence)
+        )
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
         """Move a session to this pack, its newest snapshot and the rules of this version, and carry it on: its plan is
@@ -375,8 +383,10 @@ class Runtime(Operations):
             )
         sessions.demand_movable(self.pack, restored.state)
         ctx, request = sessions.frame_of(restored.state)
-        shelf = await self._shelf(request, self._clock.now())
-        config = sessions.setting_of(self.pack, sessions.under_current_rules(ctx), request, None, shelf)
+        library_evidence = await self._library_evidence(request, self._clock.now())
+        config = sessions.build_run_config(
+            self.pack, sessions.under_current_rules(ctx), request, None, library_evidence
+        )
         sessions.demand_moved(self.pack, config, restored.state)
         return await self._carry_on(
             self.pack,
@@ -384,7 +394,7 @@ class Runtime(Operations):
             restored,
             planner,
             held=self._options.held,
-            moved=_Move(by=storable(as_actor(actor).id), shelf=shelf),
+            moved=_Move(by=storable(as_actor(actor).id), library_evidence=library_evidence),
         )
 
     async def _carry_on(
@@ -400,21 +410,21 @@ class Runtime(Operations):
         session = str(restored.state.start.session)
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
             sessions.demand_extras(config)
-        tenure = await self._leases.wait_for(session, held)
-        if tenure is None:
+        held_lease = await self._leases.wait_for(session, held)
+        if held_lease is None:
             return await self._result(await self.state(session))
         try:
-            driver = await self._taken_over(pack, config, tenure, planner, restored)
+            driver = await self._taken_over(pack, config, held_lease, planner, restored)
         except BaseException:
-            await self.journal.release(tenure.lease)
+            await self.journal.release(held_lease.lease)
             raise
         if driver.state.is_over:
-            await self.journal.release(tenure.lease)
+            await self.journal.release(held_lease.lease)
             return await self._result(driver.state)
         if moved is not None:
-            frozen = sessions.freeze(pack, config.compiled.snapshot, moved.shelf)
+            frozen = sessions.freeze(pack, config.compiled.snapshot, moved.library_evidence)
             await self._pin(session, driver.state.start.library, config.library_snapshot)
-            event = sessions.migrated(pack, config, driver.state, moved.by, frozen)
+            event = sessions.make_migration_event(pack, config, driver.state, moved.by, frozen)
             driver.begin(event, blobs=sessions.kept_blobs(pack, frozen))
         driver.control.check_inbox()
         return await self._carry(driver)
@@ -423,12 +433,12 @@ class Runtime(Operations):
         self,
         pack: Pack,
         config: RunConfig,
-        tenure: Tenure,
+        held_lease: HeldLease,
         planner: AnyPlanner | None,
         known: Restored,
     ) -> Driver:
         """A driver for the session of a lease, where it stands now."""
-        lease = tenure.lease
+        lease = held_lease.lease
         await demand_history(self.journal, self.tenant, lease.stream)
         restored = await restore(self.journal, self.tenant, lease.stream, known=known)
         state = restored.state
@@ -441,13 +451,15 @@ class Runtime(Operations):
             open_all(proposing.models)
         given = read_plan(state.plan) if is_callers else None
         planning = Planning(proposing, given, limit_for=_limits(pack, config))
-        driver = self._driver(pack, config, state, tenure, planning, clock, tail_bytes=restored.tail_bytes)
+        driver = self._driver(
+            pack, config, state, held_lease, planning, clock, tail_bytes=restored.tail_bytes
+        )
         await driver.values.load_for(driver.state)
         if not state.is_over:
             now = driver.now()
             # What was said before is heard before: resuming what was handed to a person would close their gate.
-            unread = await inbox.unread(self.journal, self.tenant, state)
-            for event, _ in inbox.receive_all(state, unread, now, outside=True):
+            unread = await inbox.read_unread(self.journal, self.tenant, state)
+            for event, _ in inbox.apply_messages(state, unread, now, outside=True):
                 driver.begin(event)
             people = self._roster.people
             driver.record(
@@ -479,10 +491,12 @@ class Runtime(Operations):
         pack = self._packs.get(state.start.pack_hash, self.pack)
         sessions.demand_pack(pack, state)
         if pack.session.resume == "pinned" and pack.hash == state.start.pack_hash:
-            pack = await sessions.thawed(self.journal, pack, state)
+            pack = await sessions.restore_evidence(self.journal, pack, state)
         ctx, request = sessions.frame_of(state)
-        shelf = await sessions.shelf_of(self.journal, state)
-        config = sessions.setting_of(pack, ctx, request, sessions.snapshot_of(pack, state), shelf)
+        library_evidence = await sessions.load_library_evidence(self.journal, state)
+        config = sessions.build_run_config(
+            pack, ctx, request, sessions.snapshot_of(pack, state), library_evidence
+        )
         sessions.demand_pins(pack, state, config)
         return pack, config
 
@@ -491,7 +505,7 @@ class Runtime(Operations):
         pack: Pack,
         config: RunConfig,
         state: State,
-        tenure: Tenure,
+        held_lease: HeldLease,
         planning: Planning,
         clock: AnchoredClock,
         *,
@@ -516,7 +530,7 @@ class Runtime(Operations):
             lanes=self._lanes if pack is self.pack else bind_lanes(pack, self, self._clock),
             shared=self._shared,
         )
-        return Driver(services, config, state, tenure, tail_bytes=tail_bytes)
+        return Driver(services, config, state, held_lease, tail_bytes=tail_bytes)
 
     # --- judging again ---
 
@@ -577,7 +591,7 @@ class Runtime(Operations):
             _lane=start,
         )
 
-    async def carry_lane(self, session: str) -> None:
+    async def drive_lane(self, session: str) -> None:
         """Carry the session of a lane on as far as it goes, once no other process has it."""
         if session in self._pool:
             async for _ in self.watch(session):

@@ -15,7 +15,7 @@ from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.database.schema import SQLITE
-from tercet.engine.evidence.library import NO_SHELF, Library, Shelf
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, Library, LibraryEvidence
 from tercet.evidence.errors import StoreCorrupt, StoreUnavailable
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
@@ -64,11 +64,11 @@ async def open_library(given: str) -> AsyncGenerator[Library | None]:
         yield None if store is None else Library(store)
 
 
-async def read_shelf(library: Library | None, spec: DecisionSpec, request: Request) -> Shelf:
+async def read_shelf(library: Library | None, spec: DecisionSpec, request: Request) -> LibraryEvidence:
     """What a run for a request would begin with, of the store that it would use."""
     if library is None:
-        return NO_SHELF
-    return await library.shelf(journals.TENANT, spec, request, SystemClock().now())
+        return NO_LIBRARY_EVIDENCE
+    return await library.select_evidence(journals.TENANT, spec, request, SystemClock().now())
 
 
 def _beside(journal: str) -> str:

@@ -26,8 +26,8 @@ from tercet.contracts.context import CompiledContext, LedgerEntry, LedgerKind, R
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor, Request
-from tercet.engine import sessions as opening
-from tercet.engine.evidence.library import NO_SHELF, Shelf
+from tercet.engine import sessions
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.session_reader import load_state
 from tercet.packs import Pack
 
@@ -58,11 +58,11 @@ class View:
         snapshot: str | None,
         *,
         recorded: str | None = None,
-        shelf: Shelf = NO_SHELF,
+        library_evidence: LibraryEvidence = NO_LIBRARY_EVIDENCE,
     ) -> View:
         """The view of what a pack gives such a run, and a library beside it."""
         compiled = compile_context(
-            pack, request, frame, snapshot, library=shelf.facts, left_out=shelf.left_out
+            pack, request, frame, snapshot, library=library_evidence.facts, left_out=library_evidence.left_out
         )
         decision = pack.decision_for(request.intent)
         uses = measure(compiled, decision, pack.context.tokens)
@@ -117,12 +117,12 @@ def context(
             safety_mode=safety_mode,
             started_at=datetime.now(UTC),
         )
-        shelf = asyncio.run(_shelf(store, asked, request))
-        view = View.of(loaded, frame, request, snapshot, shelf=shelf)
+        library_evidence = asyncio.run(_library_evidence(store, asked, request))
+        view = View.of(loaded, frame, request, snapshot, library_evidence=library_evidence)
     return respond(lambda: _as_json(view), lambda screen: _show_context(screen, view), as_json=as_json)
 
 
-async def _shelf(store: str, spec: DecisionSpec, request: Request) -> Shelf:
+async def _library_evidence(store: str, spec: DecisionSpec, request: Request) -> LibraryEvidence:
     async with open_library(store) as library:
         return await read_shelf(library, spec, request)
 
@@ -146,11 +146,18 @@ async def _recorded(pack: Pack, url: str, session: str) -> View:
                 code="pack_version_mismatch",
                 remedy="name the folder of the pack that the session is pinned to",
             )
-        kept = await opening.thawed(journal, pack, state)
-        shelf = await opening.shelf_of(journal, state)
-    frame, request = opening.frame_of(state)
+        kept = await sessions.restore_evidence(journal, pack, state)
+        library_evidence = await sessions.load_library_evidence(journal, state)
+    frame, request = sessions.frame_of(state)
     recorded = str(state.start.context)
-    view = View.of(kept, frame, request, opening.snapshot_of(kept, state), recorded=recorded, shelf=shelf)
+    view = View.of(
+        kept,
+        frame,
+        request,
+        sessions.snapshot_of(kept, state),
+        recorded=recorded,
+        library_evidence=library_evidence,
+    )
     if view.compiled.hash != recorded:
         raise UsageError(
             f"session {session} has recorded the context {recorded[:20]}…, and compiling it again gives {view.compiled.hash[:20]}…",

@@ -30,7 +30,7 @@ from tercet.engine import preview
 from tercet.engine.evidence.library import Library
 from tercet.engine.models.planners import fill_template
 from tercet.engine.preview import request_for
-from tercet.engine.sessions import setting_of
+from tercet.engine.sessions import build_run_config
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.planner.template import is_template
@@ -75,14 +75,14 @@ def review_plan(
     async def review() -> Case:
         async with open_library(store) as library:
             # The caller sees the refusals; no planner is asked for another plan.
-            setting = await setting_for(
+            config = await setting_for(
                 pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="caller"
             )
             if not is_template(plan):
                 has_request = request_input is not None
-                return await judged(setting, plan, library, is_planned=False, has_request=has_request)
-            filled = fill_template(plan, request, setting)
-            return for_input(await judged(setting, filled, library, is_planned=True))
+                return await judged(config, plan, library, is_planned=False, has_request=has_request)
+            filled = fill_template(plan, request, config)
+            return for_input(await judged(config, filled, library, is_planned=True))
 
     return asyncio.run(review())
 
@@ -110,30 +110,30 @@ async def setting_for(
         started_at=datetime.now(UTC),
         plan_origin=origin,
     )
-    shelf = await read_shelf(library, pack.decision_for(request.intent), request)
-    return setting_of(pack, context, request, snapshot, shelf)
+    library_evidence = await read_shelf(library, pack.decision_for(request.intent), request)
+    return build_run_config(pack, context, request, snapshot, library_evidence)
 
 
 async def judged(
-    setting: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
+    config: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
 ) -> Case:
     """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
     request, relations to it are not checked."""
     now = SystemClock().now()
     found, verdict = await preview.review_plan(
-        plan, setting, library, now, is_planned=is_planned, has_request=has_request
+        plan, config, library, now, is_planned=is_planned, has_request=has_request
     )
-    setting = found.setting
+    config = found.config
     report = consolidate(
-        trace_id=setting.ctx.trace_id,
-        decision_key=setting.spec.decision_key,
+        trace_id=config.ctx.trace_id,
+        decision_key=config.spec.decision_key,
         verify=verdict,
         decided_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     )
     return Case(
-        context=setting.ctx,
-        compiled=setting.compiled,
-        spec=setting.spec,
+        context=config.ctx,
+        compiled=config.compiled,
+        spec=config.spec,
         plan=found.real,
         reviewed=found.plan,
         verdict=verdict,

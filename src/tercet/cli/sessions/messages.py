@@ -26,7 +26,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.core.messages import Message
 from tercet.core.state import State
-from tercet.engine import inbox as mail
+from tercet.engine import inbox
 from tercet.engine.leases import LeaseClient
 from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
@@ -91,7 +91,7 @@ async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting
         actor = speaker.facing(before)
         desk = LeaseClient(journal=journal, tenant=TENANT, clock=SystemClock())
         try:
-            state = await mail.deliver(desk, words(before, actor), waiting)
+            state = await inbox.deliver(desk, words(before, actor), waiting)
         except UsageError as error:
             error.remedy = _remedy(error, speaker, before)
             raise

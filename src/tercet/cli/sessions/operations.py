@@ -121,8 +121,8 @@ def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> E
     """Send an order, wait until it was read, and show what comes next."""
     heard, commands = voice.speak(session, words)
     state = heard.state
-    is_carried = bool(heard.carrier) and state.status != "paused" and not state.is_over
-    look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_carried else []
+    is_driven = bool(heard.carrier) and state.status != "paused" and not state.is_over
+    look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_driven else []
     if voice.as_json:
         answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
         print_json(
@@ -138,7 +138,7 @@ def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> E
     by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
     screen.conclude(f"{printable(session)} {done}, by {by}")
     screen.offer(
-        f"  {_what_next(state, heard.carrier if is_carried else '')}",
+        f"  {_what_next(state, heard.carrier if is_driven else '')}",
         *(look or commands.resume_or_hint(state)),
     )
     return ExitCode.ACCEPTED
@@ -253,17 +253,17 @@ def sweep(
     """
     swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
     if as_json:
-        print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.carried})
+        print_json({"expired": swept.expired, "paused": swept.paused, "carried": swept.resumed})
         return
     screen = Screen()
     for what, sessions in (
         ("expired", swept.expired),
         ("paused", swept.paused),
-        ("carried on", swept.carried),
+        ("carried on", swept.resumed),
     ):
         for session in sessions:
             screen.say(f"{session} {what}")
-    if not (swept.expired or swept.paused or swept.carried):
+    if not (swept.expired or swept.paused or swept.resumed):
         screen.say("Nothing was due.")
 
 

@@ -78,7 +78,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
         executed=review.executed,
         passed=review.passed,
         is_close=review.is_close,
-        request_input=review.setting.compiled.input(),
+        request_input=review.config.compiled.input(),
     )
     if review.rules.judge == "model" and verdict.unjudged:
         judgements = yield from judge_texts(verdict.unjudged, review.read, review.evidence)
@@ -407,10 +407,10 @@ def final_exit(review: OutputReview) -> ExitDecision:
 
 def _steered(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
     """What the controller of this kind of task says to what was measured; nothing where there is none."""
-    if review.setting.control is None:
+    if review.config.control is None:
         return {}
     gain = review.state.quality.drawn.get("gain")
-    spec = review.setting.control
+    spec = review.config.control
     spec = GainEstimate.model_validate(gain).applied_to(spec) if gain else spec
     return steering.steer_on(
         spec,
@@ -428,7 +428,7 @@ def _helpers(review: OutputReview) -> tuple[Helper, ...]:
     """Who could help where repairing again does not; a person always can."""
     found: dict[Helper, bool] = {
         "switch_model": review.repairers > 1,
-        "retrieve_evidence": bool(review.setting.library_snapshot),
+        "retrieve_evidence": bool(review.config.library_snapshot),
         "decompose": may_replan(review),
         "ask_human": True,
     }
@@ -437,7 +437,7 @@ def _helpers(review: OutputReview) -> tuple[Helper, ...]:
 
 def may_replan(review: OutputReview) -> bool:
     """Whether a planner may be asked for another plan."""
-    budget, state = review.setting.ctx.run_budget, review.state
+    budget, state = review.config.ctx.run_budget, review.state
     return state.plan_origin == "planner" and state.used.replans < budget.max_replans
 
 

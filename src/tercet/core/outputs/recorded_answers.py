@@ -29,19 +29,19 @@ class Unrecorded(TercetError):  # noqa: N818 - what is missing is named
     default_code = "answer_not_recorded"
 
 
-def judge_again(matter: OutputReview, event: Judged, texts: Mapping[str, str] | None = None) -> Judged:
+def judge_again(review: OutputReview, event: Judged, texts: Mapping[str, str] | None = None) -> Judged:
     """The event that VERIFY, CRITIQUE or REPAIR comes to in this matter; `texts` are long answers by their digests.
 
     Raises `Unrecorded` where it would have to ask something that nobody has answered.
     """
     match event:
         case e.OutputsVerified():
-            inquiry: Inquiry[Judged] = verify(matter, event.at)
+            inquiry: Inquiry[Judged] = verify(review, event.at)
         case e.OutputsCritiqued():
-            inquiry = criticise(matter, event.at)
+            inquiry = criticise(review, event.at)
         case e.OutputsRepaired():
-            inquiry = repair(matter, event.models, event.at)
-    derived = answer_from(inquiry, matter.state.replies, event.faults, texts or {})
+            inquiry = repair(review, event.models, event.at)
+    derived = answer_from(inquiry, review.state.replies, event.faults, texts or {})
     return msgspec.structs.replace(derived, repairers=event.repairers, faults=event.faults)
 
 

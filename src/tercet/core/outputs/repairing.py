@@ -48,7 +48,7 @@ from tercet.quality.verification.traces import analyse
 def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.OutputsRepaired]:
     """What REPAIR makes of the outputs, attempt by attempt."""
     case = _case(review)
-    if review.state.used.repairs >= review.setting.ctx.run_budget.max_repairs:
+    if review.state.used.repairs >= review.config.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
     fresh = tuple(fact for fact in review.evidence if fact.id in review.state.quality.fresh)
     result = yield from mend(
@@ -121,7 +121,7 @@ def _case(review: OutputReview) -> RepairCase:
 
 
 def _goes_by_tools(review: OutputReview) -> bool:
-    return review.setting.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED)
+    return review.config.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED)
 
 
 def _materials(review: OutputReview) -> Materials:

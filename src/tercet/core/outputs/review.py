@@ -45,7 +45,7 @@ class OutputReview:
     """What is judged."""
 
     state: State
-    setting: RunConfig
+    config: RunConfig
     run: Run
     scored: ScoreVerdict
     """What the evaluators say of the run: its floors no repair can mend."""
@@ -55,17 +55,17 @@ class OutputReview:
     @property
     def spec(self) -> DecisionSpec:
         """The decision."""
-        return self.setting.spec
+        return self.config.spec
 
     @property
     def rules(self) -> QualityRules:
         """How the outputs are judged and repaired."""
-        return self.setting.spec.quality or QualityRules()
+        return self.config.spec.quality or QualityRules()
 
     @property
     def is_close(self) -> bool:
         """Whether the outputs are judged by the rule of that number."""
-        return self.setting.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY)
+        return self.config.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY)
 
     @property
     def sampled(self) -> SelfConsistency:
@@ -92,7 +92,7 @@ class OutputReview:
     @property
     def locale(self) -> str:
         """The locale of the outputs: what the request says, if it may, else what the pack says."""
-        return self.rules.locale_for(self.setting.compiled.input())
+        return self.rules.locale_for(self.config.compiled.input())
 
     @property
     def language(self) -> str:
@@ -105,7 +105,7 @@ class OutputReview:
         return known_values(
             self.rules.values,
             self.evidence,
-            self.setting.compiled.input(),
+            self.config.compiled.input(),
             with_dotted(self.spec.untrusted_inputs),
             self.language,
         )
@@ -218,12 +218,12 @@ class OutputReview:
     @cached_property
     def critique_input(self) -> CritiqueInput:
         """All that a critic is given: neither plan nor reasoning nor intermediate results of the run."""
-        request = self.setting.compiled.request
+        request = self.config.compiled.request
         required = (each for each in self.spec.required_outputs if each not in self.samples)
         return CritiqueInput(
             task=CritiqueTask(
                 description=self.spec.description or (request.intent if request else self.spec.id),
-                input=self.setting.compiled.input(),
+                input=self.config.compiled.input(),
                 untrusted_inputs=with_dotted(self.spec.untrusted_inputs),
                 required_outputs=tuple(required),
                 required_sections=self.rules.required_sections,
@@ -243,7 +243,7 @@ class OutputReview:
     @property
     def is_open_to_repair(self) -> bool:
         """Whether the run has a repair left, and somebody who may make it."""
-        budget = self.setting.ctx.run_budget
+        budget = self.config.ctx.run_budget
         left = self.state.quality.escalation
         may_help = not left or (left["kind"] == Escalation.MODEL_UPGRADE and self.repairers > 1)
         return self.scored.ok and self.state.used.repairs < budget.max_repairs and may_help

@@ -110,14 +110,14 @@ def remembered(state: State) -> Round | None:
 # ---- handing over -------------------------------------------------------------------------------------------------
 
 
-def better_round(state: State, setting: RunConfig) -> JsonObject:
+def better_round(state: State, config: RunConfig) -> JsonObject:
     """Which round is better than the last one, and what is left to be mended in it; empty where none is, and where the
     last one needs nothing more than a yes."""
     best, last = state.quality.best, state.quality.exit
     is_sound = last.get("outcome") == "COMMIT" or last.get("needs_approval", False)
     if best is None or is_sound or state.accepted is not None or rank(best) <= rank(round_of(state)):
         return {}
-    budget, rules = setting.ctx.run_budget, setting.spec.quality or QualityRules()
+    budget, rules = config.ctx.run_budget, config.spec.quality or QualityRules()
     resources = Resources(
         has_human=True,
         may_replan=state.plan_origin == "planner" and state.used.replans < budget.max_replans,

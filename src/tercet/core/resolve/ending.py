@@ -90,7 +90,7 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
     if state.accepted is not None:  # the outputs are judged already, and no other plan delivers them
         outcome = "accept" if verdict.ok else "escalate"
     elif verdict.ok and (is_judged or spec.requires_human_approval):
-        review = OutputReview(state=state, setting=config, run=recorded, scored=scored)
+        review = OutputReview(state=state, config=config, run=recorded, scored=scored)
         ending = ExitDecision.model_validate(answer.exit) if answer.exit else final_exit(review)
         outcome, reasons = _follow_exit(state, config, ending)
     if better:

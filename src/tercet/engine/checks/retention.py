@@ -45,7 +45,7 @@ def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | N
 
 
 async def prune(
-    desk: LeaseClient,
+    leases: LeaseClient,
     *,
     before_ms: int,
     is_ours: Callable[[SessionRow], bool],
@@ -56,12 +56,12 @@ async def prune(
     forgotten = 0
     statuses = tuple(sorted(TERMINAL))
     async for row in each_once(
-        lambda limit: desk.journal.ended(desk.tenant, before_ms=before_ms, statuses=statuses, limit=limit)
+        lambda limit: leases.journal.ended(leases.tenant, before_ms=before_ms, statuses=statuses, limit=limit)
     ):
         if not is_ours(row):
             continue
         try:
-            forgotten += await _forget(desk, row.session_id)
+            forgotten += await _forget(leases, row.session_id)
         except LeaseHeld:
             continue  # whoever brought it to its end has just let go of it
         except (JournalUnavailable, JournalBusy, JournalFull, JournalClosed):
@@ -71,9 +71,9 @@ async def prune(
     return forgotten
 
 
-async def _forget(desk: LeaseClient, session: str) -> bool:
+async def _forget(leases: LeaseClient, session: str) -> bool:
     """Forget a session with all that stands beside it, unless something is left that an operator has to deal with."""
-    journal, tenant = desk.journal, desk.tenant
+    journal, tenant = leases.journal, leases.tenant
     state = await load_state(journal, tenant, session)
     result = await artifacts.rollback_result(journal, tenant, state)
     if result is not None and result.requires_manual_intervention:
@@ -90,7 +90,7 @@ async def _forget(desk: LeaseClient, session: str) -> bool:
     # The session itself goes last: whatever interrupts this, it is found again.
     for stream in (*beside, session):
         if (await journal.head(tenant, stream)).seq:
-            await journal.forget((await desk.acquire_ended(stream)).lease)
+            await journal.forget((await leases.acquire_ended(stream)).lease)
     return True
 
 

@@ -33,7 +33,7 @@ MOST_VALUES = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shelf:
+class LibraryEvidence:
     """What of a library a run begins with: the snapshot that it is pinned to, and the facts that its decision requires."""
 
     snapshot: str = ""
@@ -43,7 +43,7 @@ class Shelf:
     """How many facts of each of these classes are not among them, as far as they were counted."""
 
 
-NO_SHELF = Shelf()
+NO_LIBRARY_EVIDENCE = LibraryEvidence()
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,16 @@ class Library:
     store: EvidenceStore
     retriever: Retriever | None = None
 
-    async def shelf(self, tenant: str, spec: DecisionSpec, request: Request, now: int) -> Shelf:
+    async def select_evidence(
+        self, tenant: str, spec: DecisionSpec, request: Request, now: int
+    ) -> LibraryEvidence:
         """What a run for a decision begins with: of the newest snapshot, the facts that belong to its request first."""
         head = await self.store.newest(tenant)
         if head is None:
-            return NO_SHELF
+            return NO_LIBRARY_EVIDENCE
         classes = tuple(dict.fromkeys(name for each in spec.required_evidence for name in classes_for(each)))
         if not classes:
-            return Shelf(snapshot=head.name, hash=head.hash)
+            return LibraryEvidence(snapshot=head.name, hash=head.hash)
         first = await first_facts(
             self.store, tenant, head.name, classes=classes, now=moment(now), most=MOST_COUNTED
         )
@@ -71,7 +73,7 @@ class Library:
         chosen = _choose_facts(list(found.values()), spec, request)
         left_out = Counter(fact.classification for fact in found.values())
         left_out.subtract(fact.classification for fact in chosen)
-        return Shelf(snapshot=head.name, hash=head.hash, facts=chosen, left_out=dict(+left_out))
+        return LibraryEvidence(snapshot=head.name, hash=head.hash, facts=chosen, left_out=dict(+left_out))
 
     async def _search_related(
         self,

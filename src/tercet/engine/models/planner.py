@@ -59,9 +59,9 @@ class ModelPlanner:
         self._temperature = temperature
         self._seed = seed
 
-    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
+    def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
         """One question, and the plan that its answer comes to."""
-        assignment = assign(setting, state, self._max_steps)
+        assignment = assign(config, state, self._max_steps)
         reply = yield write_question(
             assignment,
             max_tokens=self._max_tokens,
@@ -77,19 +77,19 @@ class ModelPlanner:
         return plan
 
 
-def assign(setting: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assignment:
+def assign(config: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assignment:
     """What a model is to plan now; raises `PlanningError` if there is nothing to plan with."""
-    tools = setting.compiled.offered
+    tools = config.compiled.offered
     before = read_plan(state.plan) if state.plan else None
     ended = [name for name, step in state.steps.items() if step.status in ("done", "skipped")]
     blamed = _blamed(state)
     kept = () if before is None else find_kept(before, ended, blamed)
-    left = min(max_steps, setting.ctx.run_budget.max_steps - len(kept))
+    left = min(max_steps, config.ctx.run_budget.max_steps - len(kept))
     _demand_means(tools, left)
     done = tuple(name for name in kept if state.steps[name].status == "done")
     return Assignment(
-        compiled=setting.compiled,
-        spec=setting.spec,
+        compiled=config.compiled,
+        spec=config.spec,
         tools=tools,
         max_steps=left,
         first=_next_number(state) if kept else 1,
@@ -97,7 +97,7 @@ def assign(setting: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assi
         before=before,
         kept=kept,
         done=done,
-        results=() if before is None else tuple(_results(setting, state, before, done)),
+        results=() if before is None else tuple(_results(config, state, before, done)),
         outputs_kept=_kept_outputs(state, before, kept) if blamed else (),
         complaints=tuple(_complaints(state)),
         wish=_wish(state),
@@ -159,9 +159,9 @@ def _next_number(state: State) -> int:
     return 1 + max((int(found[1]) for name in names if (found := _NUMBERED.fullmatch(name))), default=0)
 
 
-def _results(setting: RunConfig, state: State, before: Plan, done: tuple[str, ...]) -> Iterator[KnownResult]:
+def _results(config: RunConfig, state: State, before: Plan, done: tuple[str, ...]) -> Iterator[KnownResult]:
     """What the steps brought that are done, each with its worth; what is too large is not shown."""
-    trusted = trusted_results(setting.review(before)) if done else ()
+    trusted = trusted_results(config.review(before)) if done else ()
     for step in before.steps:
         found = state.steps[step.id]
         if step.id in done and step.tool is not None and not found.blob:

@@ -32,9 +32,9 @@ class TemplatePlanner:
         self.pack_hash = pack.hash
         self._templates = {plan.intent: plan for plan in pack.templates}
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The template of the request's intent; it cannot learn, so a refused one is not proposed again."""
-        request = setting.compiled.request
+        request = config.compiled.request
         template = self._templates.get(request.intent) if request else None
         if request is None or template is None:
             raise PlanningError(
@@ -46,20 +46,20 @@ class TemplatePlanner:
                 f"{'; '.join(feedback)}; the template knows no other plan",
                 remedy="run a plan of your own: tercet run PACK --plan FILE",
             )
-        return fill_template(template, request, setting)
+        return fill_template(template, request, config)
 
 
-def fill_template(template: Plan, request: Request, setting: RunConfig) -> Plan:
+def fill_template(template: Plan, request: Request, config: RunConfig) -> Plan:
     """Return the plan that a template comes to for a request under the decision of this run."""
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return fill(template, request, setting.compiled.snapshot)
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return fill(template, request, config.compiled.snapshot)
     return fill(
         template,
         request,
-        setting.compiled.snapshot,
-        setting.spec.untrusted_inputs,
-        store=setting.library_snapshot,
-        known=setting.compiled.evidence,
+        config.compiled.snapshot,
+        config.spec.untrusted_inputs,
+        store=config.library_snapshot,
+        known=config.compiled.evidence,
     )
 
 
@@ -78,16 +78,16 @@ class TaskPlanner:
         self.pack_hash = pack.hash
         self._pack = pack
 
-    async def propose(self, setting: RunConfig, feedback: tuple[str, ...]) -> Plan:
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """The plan of least cost; with feedback that names no step, the one after it."""
-        return self._proposed(setting, ((),) if feedback else ())
+        return self._proposed(config, ((),) if feedback else ())
 
     async def replan(
-        self, setting: RunConfig, feedback: tuple[str, ...], setbacks: tuple[Setback, ...]
+        self, config: RunConfig, feedback: tuple[str, ...], setbacks: tuple[Setback, ...]
     ) -> Plan:
         """The plan after all setbacks of this run: what they did not concern stays as it was."""
         try:
-            return self._proposed(setting, setbacks)
+            return self._proposed(config, setbacks)
         except PlanningError as error:
             reasons = "; ".join(feedback)
             raise PlanningError(
@@ -96,22 +96,22 @@ class TaskPlanner:
                 remedy=error.remedy,
             ) from error
 
-    def _proposed(self, setting: RunConfig, setbacks: tuple[Setback, ...]) -> Plan:
-        return self.arranged(setting, setbacks).plan
+    def _proposed(self, config: RunConfig, setbacks: tuple[Setback, ...]) -> Plan:
+        return self.arranged(config, setbacks).plan
 
-    def arranged(self, setting: RunConfig, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
+    def arranged(self, config: RunConfig, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
         """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
-        is_strict = setting.ctx.goes_by(Behaviour.STRICT_CALLS)
-        store = setting.library_snapshot if is_strict else ""
-        knowledge = self._knowledge(setting.compiled.snapshot or store)
+        is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
+        store = config.library_snapshot if is_strict else ""
+        knowledge = self._knowledge(config.compiled.snapshot or store)
         case = knowledge.case(
-            setting.compiled.input(),
-            setting.evidence,
-            branch_depth=setting.ctx.run_budget.max_branch_depth,
-            placeholders=_placeholders(setting),
+            config.compiled.input(),
+            config.evidence,
+            branch_depth=config.ctx.run_budget.max_branch_depth,
+            placeholders=_placeholders(config),
         )
-        plan = propose(knowledge, _goal(knowledge, setting), case, setbacks)
-        arranged = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
+        plan = propose(knowledge, _goal(knowledge, config), case, setbacks)
+        arranged = arrange(plan, config.surface, frozenset(config.spec.conditions))
         _demand_safe(arranged)
         return arranged
 
@@ -123,21 +123,21 @@ class TaskPlanner:
         return kept[Knowledge, snapshot]
 
 
-def _placeholders(setting: RunConfig) -> Placeholders:
+def _placeholders(config: RunConfig) -> Placeholders:
     """What fills the evidence ids of a library; before `STRICT_CALLS` that was the snapshot of the pack alone."""
-    if not setting.ctx.goes_by(Behaviour.STRICT_CALLS):
-        return Placeholders(snapshot=setting.compiled.snapshot)
+    if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
+        return Placeholders(snapshot=config.compiled.snapshot)
     return Placeholders(
-        input=setting.compiled.input(),
-        snapshot=setting.compiled.snapshot,
-        store=setting.library_snapshot,
-        known=setting.compiled.evidence,
-        marks=input_marks(with_dotted(setting.spec.untrusted_inputs)),
+        input=config.compiled.input(),
+        snapshot=config.compiled.snapshot,
+        store=config.library_snapshot,
+        known=config.compiled.evidence,
+        marks=input_marks(with_dotted(config.spec.untrusted_inputs)),
     )
 
 
-def _goal(knowledge: Knowledge, setting: RunConfig) -> Goal:
-    request = setting.compiled.request
+def _goal(knowledge: Knowledge, config: RunConfig) -> Goal:
+    request = config.compiled.request
     goal = None if request is None else knowledge.library.goal_for(request.intent)
     if goal is None:
         raise PlanningError(

@@ -90,7 +90,7 @@ class Inquirer(Protocol):
         """The model to ask, and those that are asked when it does not answer."""
         ...
 
-    def inquire(self, setting: RunConfig, state: State) -> Inquiry[Plan]:
+    def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
         """The way to a plan: yields questions, is sent replies, and returns the plan.
 
         `ModelFault` is thrown in where no model answers. May raise `PlanningError`.
@@ -306,10 +306,10 @@ def time_for(limit: RoleLimit) -> int:
 
 
 def shortage(
-    used: Used, setting: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
+    used: Used, config: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
 ) -> budget.Shortage | None:
     """Return what the budget has too little of for a call of a model that would reserve this much."""
-    limits = budget.limits_of(setting.ctx.run_budget, {role: limit.tokens})
+    limits = budget.limits_of(config.ctx.run_budget, {role: limit.tokens})
     needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
     return budget.find_shortage(used, limits, needs)
 

@@ -44,40 +44,40 @@ class Attacks:
         self._services = services
         self._trials = trials
 
-    async def make(self, matter: OutputReview, number: int) -> e.OutputsAttacked:
+    async def make(self, review: OutputReview, number: int) -> e.OutputsAttacked:
         """What an attack brought to light; raises `Interrupted` if the session is let go of meanwhile."""
-        attack, now = matter.rules.attacks[number], self._session.now()
-        if (why := self._trials.refusal(matter, attack.tool, Spent(), now)) is not None:
+        attack, now = review.rules.attacks[number], self._session.now()
+        if (why := self._trials.refusal(review, attack.tool, Spent(), now)) is not None:
             return _unmade(attack, number, now, why)
         try:
-            params = filled(attack.params, matter.outputs)
+            params = filled(attack.params, review.outputs)
         except PointerError as error:
             return _unmade(attack, number, now, f"the outputs do not have what is attacked: {error}")
-        interview = self._interview()
+        model_session = self._interview()
         cases = _known(await self._session.ledger.events_with_results(), number) or await self._cases(
-            matter, attack, params, interview
+            review, attack, params, model_session
         )
         if not cases:
             return _unmade(attack, number, now, f"there is no case that {attack.tool} takes")
         if attack.probe_at is not None and not any(case.probe for case in cases):
             return _unmade(attack, number, now, f"no case takes the text of a probe at {attack.probe_at!r}")
-        made = await self._try(matter, number, params, cases)
-        return msgspec.structs.replace(made, faults=dict(interview.faults))
+        made = await self._try(review, number, params, cases)
+        return msgspec.structs.replace(made, faults=dict(model_session.faults))
 
     async def _cases(
-        self, matter: OutputReview, attack: Attack, params: JsonObject, interview: ModelSession
+        self, review: OutputReview, attack: Attack, params: JsonObject, model_session: ModelSession
     ) -> tuple[EdgeCase, ...]:
         """Every case of an attack: those with a probe in them, those of a model, and those at the edges of the schema."""
         tool = self._services.tools[attack.tool]
         schema = attack.schema_for(tool)
-        limit = matter.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
+        limit = review.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
         wanted = partial(_is_wanted, attack, tool, params)
         made = await _in_a_thread(schema, limit, attack.seed, wanted)
         asked = imagine_edge_cases(
-            matter.critique_input, limit=min(attack.imagined, limit), inputs=inlined(schema)
+            review.critique_input, limit=min(attack.imagined, limit), inputs=inlined(schema)
         )
-        imagined = [_relabelled(case, schema) for case in await interview.conduct(asked)]
-        planted = _probing(attack, made, matter.rules.critique.probes or PROBES, schema)
+        imagined = [_relabelled(case, schema) for case in await model_session.conduct(asked)]
+        planted = _probing(attack, made, review.rules.critique.probes or PROBES, schema)
         return _distinct(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]
 
     def _interview(self) -> ModelSession:
@@ -92,19 +92,19 @@ class Attacks:
         )
 
     async def _try(
-        self, matter: OutputReview, number: int, params: JsonObject, cases: Sequence[EdgeCase]
+        self, review: OutputReview, number: int, params: JsonObject, cases: Sequence[EdgeCase]
     ) -> e.OutputsAttacked:
-        attack, began = matter.rules.attacks[number], self._session.now()
+        attack, began = review.rules.attacks[number], self._session.now()
         cost = self._services.tools[attack.tool].cost_microcents
         tried: list[EdgeOutcome] = []
         error = ""
         for index, case in enumerate(cases):
             spent = Spent(calls=len(tried), cost=len(tried) * cost)
-            if (why := self._trials.refusal(matter, attack.tool, spent, began)) is not None:
+            if (why := self._trials.refusal(review, attack.tool, spent, began)) is not None:
                 error = why
                 break
             step = f"attacks:{number}:{index}"
-            ended = await self._trials.call(matter, attack.tool, {**params, attack.case: case.input}, step)
+            ended = await self._trials.call(review, attack.tool, {**params, attack.case: case.input}, step)
             tried.append(_outcome(case, ended))
         return e.OutputsAttacked(
             at=self._session.now(),

@@ -66,41 +66,41 @@ class QualityLoop:
         await session.flush()
         if session.control.is_stopping:
             return None
-        matter = await self.matter()
+        review = await self.review()
         try:
             match command:
                 case c.DrawExperience():
-                    return Observed(event=await self._drawn(matter))
+                    return Observed(event=await self._drawn(review))
                 case c.DrawSamples():
-                    return Observed(event=await self._sampling.draw(matter))
+                    return Observed(event=await self._sampling.draw(review))
                 case c.ReadOutputs():
-                    work = partial(read_outputs, matter, session.now())
+                    work = partial(read_outputs, review, session.now())
                     return Observed(event=await self._services.gateway.threads.work(work))
                 case c.RunTests():
-                    return Observed(event=await self._trials.test(matter, command.number))
+                    return Observed(event=await self._trials.test(review, command.number))
                 case c.VerifyOutputs():
-                    verifying = verify(matter, session.now())
+                    verifying = verify(review, session.now())
                     return Observed(event=await self._conduct(verifying, self._services.critics))
                 case c.Attack():
-                    return Observed(event=await self._attacks.make(matter, command.number))
+                    return Observed(event=await self._attacks.make(review, command.number))
                 case c.Critique():
-                    judging = criticise(matter, session.now())
+                    judging = criticise(review, session.now())
                     return Observed(event=await self._conduct(judging, self._services.critics))
                 case c.FetchEvidence():
-                    return await self._fetch(matter, command)
+                    return await self._fetch(review, command)
                 case c.Repair():
-                    return Observed(event=await self._repaired(matter))
+                    return Observed(event=await self._repaired(review))
         except Interrupted:
             return None
 
-    async def matter(self) -> OutputReview:
+    async def review(self) -> OutputReview:
         """What is judged, as it stands now."""
         session = self._session
         events, run = await session.ledger.events_with_results(), session.run
         found = transcript.run_of(run.config, run.followed, run.state, events, run.blobs)
         return OutputReview(
             state=run.state,
-            setting=run.config,
+            config=run.config,
             run=found,
             scored=score(found),
             repairers=len(self._services.repairers),
@@ -116,13 +116,13 @@ class QualityLoop:
         lesson = experience.lesson_of(run.state, found, events, self._session.now())
         await experience.teach(self._services.journal, run.state.start.tenant, task_class, lesson)
 
-    async def _drawn(self, matter: OutputReview) -> e.ExperienceDrawn:
-        rules, tenant = matter.rules, matter.state.start.tenant
+    async def _drawn(self, review: OutputReview) -> e.ExperienceDrawn:
+        rules, tenant = review.rules, review.state.start.tenant
         known = await experience.recall(self._services.journal, tenant, rules.task_class)
         now = self._session.now()
-        return known.drawn(rules.task_class, experience.pattern(matter.run), rules.novelty, now)
+        return known.drawn(rules.task_class, experience.pattern(review.run), rules.novelty, now)
 
-    async def _fetch(self, matter: OutputReview, command: c.FetchEvidence) -> Observed | None:
+    async def _fetch(self, review: OutputReview, command: c.FetchEvidence) -> Observed | None:
         """Look for more evidence, and call tools again that failed; where the library cannot be reached, the session is
         released."""
         session = self._session
@@ -138,7 +138,7 @@ class QualityLoop:
         blob = keep(new)
         digest = hash_bytes(blob) if blob else ""
         session.values.learn(digest, tuple(fact.evidence for fact in new))
-        results, spent = await self._trials.retry(matter, command.retries)
+        results, spent = await self._trials.retry(review, command.retries)
         event = e.EvidenceFetched(
             at=session.now(),
             queries=tuple(query.model_dump(mode="json", exclude_defaults=True) for query in command.queries),
@@ -150,18 +150,18 @@ class QualityLoop:
         )
         return Observed(event=event, blobs=(blob,) if blob else ())
 
-    async def _repaired(self, matter: OutputReview) -> e.OutputsRepaired:
+    async def _repaired(self, review: OutputReview) -> e.OutputsRepaired:
         models = self._services.repairers
-        if wants_other_model(matter.state):
+        if wants_other_model(review.state):
             models = models[1:] or models
         names = [model.name for model in models]
-        return await self._conduct(repair(matter, names, self._session.now()), models)
+        return await self._conduct(repair(review, names, self._session.now()), models)
 
     async def _conduct(self, inquiry: Inquiry[JudgedT], models: Sequence[Model]) -> JudgedT:
         """What an inquiry comes to, with all that somebody needs to derive it again without asking."""
         services = self._services
         limit = services.planning.limit_for("critic")
-        interview = ModelSession(
+        model_session = ModelSession(
             self._session,
             models,
             clock=services.clock,
@@ -172,7 +172,7 @@ class QualityLoop:
             # process that is told to stop does not wait for what a judgement comes to.
             threads=self._services.gateway.threads,
         )
-        judged = await interview.conduct(inquiry)
+        judged = await model_session.conduct(inquiry)
         return msgspec.structs.replace(
-            judged, repairers=len(services.repairers), faults=dict(interview.faults)
+            judged, repairers=len(services.repairers), faults=dict(model_session.faults)
         )

@@ -52,10 +52,10 @@ class Trials:
         self._services = services
         self._calls = calls
 
-    def refusal(self, matter: OutputReview, name: str, spent: Spent, began: int) -> str | None:
+    def refusal(self, review: OutputReview, name: str, spent: Spent, began: int) -> str | None:
         """Why a tool may not be called on the outputs now, after what was spent since `began`; None if it may."""
         tool = self._services.tools.get(name)
-        if tool is None or name not in matter.setting.surface or tool.mode is not ApprovalMode.READ_ONLY:
+        if tool is None or name not in review.config.surface or tool.mode is not ApprovalMode.READ_ONLY:
             return f"{name} is no read_only tool of this run"
         if tool.gates:
             return f"{name} waits for a person, and nobody can be asked here"
@@ -63,30 +63,30 @@ class Trials:
             return f"an operator stopped {name}"
         used = self._session.run.state.used
         used = msgspec.structs.replace(used, wall_clock=used.wall_clock + self._session.now() - began)
-        short = shortage(used, matter.setting, tool, spent)
+        short = shortage(used, review.config, tool, spent)
         return None if short is None else str(short)
 
     async def call(
-        self, matter: OutputReview, name: str, params: dict[str, Any], step: str, key: str = ""
+        self, review: OutputReview, name: str, params: dict[str, Any], step: str, key: str = ""
     ) -> Ended:
         """Call a tool that may be called. Raises `Interrupted` if the session is let go of meanwhile."""
         tool, now = self._services.tools[name], self._session.now()
-        context = self._calls.context(matter.state.start, step, key or step, 1, now + tool.timeout_ms)
+        context = self._calls.context(review.state.start, step, key or step, 1, now + tool.timeout_ms)
         calling = self._services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
         # It changes nothing, so one that is given up is simply called again by whoever goes on.
         return await unless_interrupted(self._session.control, calling)
 
-    async def test(self, matter: OutputReview, number: int) -> e.TestsRun:
+    async def test(self, review: OutputReview, number: int) -> e.TestsRun:
         """What a test command says of the outputs."""
-        command, now = matter.rules.tests[number], self._session.now()
-        if (why := self.refusal(matter, command.tool, Spent(), now)) is not None:
+        command, now = review.rules.tests[number], self._session.now()
+        if (why := self.refusal(review, command.tool, Spent(), now)) is not None:
             return _untested(command, number, now, why)
         try:
-            params = filled(command.params, matter.outputs)
+            params = filled(command.params, review.outputs)
         except PointerError as error:
             return _untested(command, number, now, f"the outputs do not have what is tested: {error}")
-        ended = await self.call(matter, command.tool, params, f"tests:{number}")
-        result, error = _read(ended, command, matter.baseline(number))
+        ended = await self.call(review, command.tool, params, f"tests:{number}")
+        result, error = _read(ended, command, review.baseline(number))
         return e.TestsRun(
             at=self._session.now(),
             number=number,
@@ -98,19 +98,19 @@ class Trials:
         )
 
     async def retry(
-        self, matter: OutputReview, steps: Sequence[str]
+        self, review: OutputReview, steps: Sequence[str]
     ) -> tuple[tuple[e.ToolRetry, ...], Spent]:
         """Make the calls of these steps again, each with its own parameters and a key of its own; what they took counts."""
         began, spent, room = self._session.now(), Spent(), LONGEST
         found: list[e.ToolRetry] = []
         for name in steps:
-            tool, step = self._session.run.followed.calls[name].tool.name, matter.state.steps[name]
-            said = e.ToolRetry(step=name, tool=tool, error=self.refusal(matter, tool, spent, began) or "")
+            tool, step = self._session.run.followed.calls[name].tool.name, review.state.steps[name]
+            said = e.ToolRetry(step=name, tool=tool, error=self.refusal(review, tool, spent, began) or "")
             if not said.error:
                 spent.calls += 1
                 spent.cost += self._services.tools[tool].cost_microcents
-                suffix = f"repair{matter.state.used.repairs + 1}"
-                ended = await self.call(matter, tool, step.params, f"{name}:{suffix}", f"{step.key}:{suffix}")
+                suffix = f"repair{review.state.used.repairs + 1}"
+                ended = await self.call(review, tool, step.params, f"{name}:{suffix}", f"{step.key}:{suffix}")
                 said = _retried(said, ended, room)
             room -= len(msgspec.json.encode(said.result))
             found.append(said)
@@ -174,23 +174,23 @@ class Sampling:
         self._services = services
         self._trials = trials
 
-    async def draw(self, matter: OutputReview) -> e.SamplesDrawn:
+    async def draw(self, review: OutputReview) -> e.SamplesDrawn:
         """The samples, and what they agree on; raises `Interrupted` if the session is let go of meanwhile."""
-        wanted, began = matter.sampled, self._session.now()
-        source = find_source(matter, wanted.into)
+        wanted, began = review.sampled, self._session.now()
+        source = find_source(review, wanted.into)
         if source is None:
             none = e.SamplesDrawn(at=began, error=f"no step has brought {wanted.into}")
-            return vote_on(matter, none)
+            return vote_on(review, none)
         tool = self._services.tools.get(source.call.tool)
         price = tool.cost_microcents if tool is not None else 0
-        drawn: list[Any] = [matter.outputs.get(wanted.into)]
-        calls, error = 0, self._refusal(matter, source)
+        drawn: list[Any] = [review.outputs.get(wanted.into)]
+        calls, error = 0, self._refusal(review, source)
         while not error and len(drawn) < (wanted.draws or 0):
             spent = Spent(calls=calls, cost=calls * price)
-            error = self._trials.refusal(matter, source.call.tool, spent, began) or ""
+            error = self._trials.refusal(review, source.call.tool, spent, began) or ""
             if not error:
                 calls += 1
-                error = await self._sample(matter, source, drawn)
+                error = await self._sample(review, source, drawn)
         event = e.SamplesDrawn(
             at=self._session.now(),
             step=source.call.step_id,
@@ -201,23 +201,23 @@ class Sampling:
             cost=calls * price,
             latency=self._session.now() - began,
         )
-        return vote_on(matter, event)
+        return vote_on(review, event)
 
-    def _refusal(self, matter: OutputReview, source: Source) -> str:
+    def _refusal(self, review: OutputReview, source: Source) -> str:
         """Why the step may not be called again without asking anybody."""
         course, name = self._session.run.plan, source.call.step_id
         if course is None or name not in course.calls:
             return f"{name} is no step of the plan"
-        if why := _too_long(matter.outputs.get(matter.sampled.into)):
+        if why := _too_long(review.outputs.get(review.sampled.into)):
             return why
-        gates = gates_of(matter.setting, course, name, source.call.params)
+        gates = gates_of(review.config, course, name, source.call.params)
         return f"a person approves every call of {name}" if needs_approval(course.calls[name], gates) else ""
 
-    async def _sample(self, matter: OutputReview, source: Source, drawn: list[Any]) -> str:
+    async def _sample(self, review: OutputReview, source: Source, drawn: list[Any]) -> str:
         """Draw one more; why there is none, where there is none."""
         call, number = source.call, len(drawn)
         step, key = f"{call.step_id}:sample{number}", f"{call.idempotency_key}:sample{number}"
-        ended = await self._trials.call(matter, call.tool, call.params, step, key)
+        ended = await self._trials.call(review, call.tool, call.params, step, key)
         if not isinstance(ended, Done) or ended.error:
             return f"sample {number + 1} could not be drawn: {ended.error or 'it failed'}"
         try:
@@ -237,14 +237,14 @@ def _too_long(sample: Any) -> str:
     )
 
 
-def find_source(matter: OutputReview, name: str) -> Source | None:
+def find_source(review: OutputReview, name: str) -> Source | None:
     """The call that an output came from; None where it was computed, or written by whoever planned."""
     done = [
         each
-        for each in matter.run.transcript
+        for each in review.run.transcript
         if each.result.outcome is Outcome.DONE and not each.result.error
     ]
-    bound = matter.run.plan.outputs.get(name)
+    bound = review.run.plan.outputs.get(name)
     if bound is None:
         carrying = [each for each in done if name in (as_object(each.result.value) or {})]
         return Source(carrying[-1].call, pointer.join((name,))) if carrying else None

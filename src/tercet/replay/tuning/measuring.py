@@ -178,15 +178,15 @@ class Enactment:
         pack = self._pack
         if event.origin != "planner" or pack is None or event.planner not in (TEMPLATE, TaskPlanner.name):
             return True
-        state, setting = self.scene.state, self.scene.run.config
-        request = setting.compiled.request
+        state, config = self.scene.state, self.scene.run.config
+        request = config.compiled.request
         try:
             if event.planner == TaskPlanner.name:
                 setbacks = state.setbacks or (((),) if state.feedback else ())
-                own = TaskPlanner(pack).arranged(setting, setbacks).plan
+                own = TaskPlanner(pack).arranged(config, setbacks).plan
             else:
                 template = next(each for each in pack.templates if request and each.intent == request.intent)
-                own = fill_template(template, request, setting) if request else None
+                own = fill_template(template, request, config) if request else None
         except (PlanningError, StopIteration):
             return False
         return own is not None and carried_over(own, state.plan).hash == read_plan(event.plan).hash

@@ -143,12 +143,12 @@ def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
 def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
     """Return the local optimum from a candidate on: no neighbouring value is better."""
     for _ in range(_MOST_STEPS):
-        around = [
+        services = [
             evaluation.evaluate(Candidate(values={**evaluation.now, **best.candidate.values, name: value}))
             for name, values in choices.items()
             for value in _beside({**evaluation.now, **best.candidate.values}[name], values)
         ]
-        higher = _best({each.candidate.model_dump_json(): each for each in around})
+        higher = _best({each.candidate.model_dump_json(): each for each in services})
         if higher is None or higher.objective <= best.objective + _SLIGHT:
             break
         best = higher
