@@ -552,7 +552,7 @@ def test_somebody_whose_name_is_no_text_is_one_person(workshop: Workshop, url: s
     workshop.run(main())
 
 
-@pytest.mark.parametrize("is_carried", [True, False])
+@pytest.mark.parametrize("is_driven", [True, False])
 def test_of_many_answers_at_once_one_counts_and_each_is_told(
     workshop: Workshop, file: str, is_driven: bool
 ) -> None:
