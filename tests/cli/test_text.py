@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.cli.text import count, json_text, printable
+from tercet.view.terminal.text import count, json_text, printable
 
 
 @given(st.text())

@@ -11,8 +11,8 @@ import pytest
 from engine.quality_desk import AUTHORED, LETTER, desk
 from engine.workshop import ADA, ASK, BOB, CLEO, Workshop, plan, step
 from tercet.cli.journals import Story
-from tercet.cli.session_view import show_session
 from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.sessions.session_view import show_session
 from tercet.contracts.gate import Gate
 from tercet.core import events as e
 from tercet.replay.run_data import read_run

@@ -15,10 +15,8 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
-from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, let_go_of_stdout, print_json
-from tercet.cli.text import printable
+from tercet.cli import ExitCode
+from tercet.cli.screen import Screen, let_go_of_stdout, print_json, show_problems
 from tercet.contracts.errors import (
     GatewayError,
     InternalError,
@@ -32,6 +30,7 @@ from tercet.core.fold.base import IllegalEvent
 from tercet.evidence.errors import BadFiles, StoreError
 from tercet.journal.errors import JournalError, NewerJournal
 from tercet.replay.bundle.errors import BundleDamaged
+from tercet.view.terminal.text import printable
 
 TRACEBACK = "TERCET_TRACEBACK"
 

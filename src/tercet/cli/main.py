@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 
 
 class Entry(NamedTuple):
@@ -205,10 +205,10 @@ COMMANDS: dict[str, Entry] = {
     ),
     "evidence add": Entry("evidence.evidence", "add", "ADD_EXAMPLES"),
     "evidence snapshot": Entry("evidence.evidence", "snapshot", "SNAPSHOT_EXAMPLES"),
-    "evidence list": Entry("evidence_view", "list_snapshots", "LIST_EXAMPLES"),
-    "evidence diff": Entry("evidence_view", "diff", "DIFF_EXAMPLES"),
-    "evidence show": Entry("evidence_view", "show", "SHOW_EXAMPLES"),
-    "evidence search": Entry("evidence_view", "search", "SEARCH_EXAMPLES"),
+    "evidence list": Entry("evidence.search", "list_snapshots", "LIST_EXAMPLES"),
+    "evidence diff": Entry("evidence.search", "diff", "DIFF_EXAMPLES"),
+    "evidence show": Entry("evidence.search", "show", "SHOW_EXAMPLES"),
+    "evidence search": Entry("evidence.search", "search", "SEARCH_EXAMPLES"),
     "tools list": Entry("packs.tools", "list_tools", "LIST_EXAMPLES"),
     "tools pin": Entry("packs.tools", "pin", "PIN_EXAMPLES"),
     "tools diff": Entry("packs.tools", "diff", "DIFF_EXAMPLES"),

@@ -12,19 +12,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+from tercet.cli import ExitCode
 from tercet.cli.demo.facts import Books
 from tercet.cli.demo.folder import APPROVER, OWNER, Answer, Facts, Folder, Scene, heading, make_folder
 from tercet.cli.demo.process import Worker
 from tercet.cli.demo.screens import Hint, Narrator, hints
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.options import AsJson, flag, option
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import took
 from tercet.contracts.errors import InternalError, UsageError
 from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.runtime import Runtime
+from tercet.view.terminal.text import took
 
 Ask: TypeAlias = Callable[[Facts], Answer]
 

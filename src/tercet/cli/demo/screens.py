@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tercet.cli.demo.folder import APPROVER, Answer, Facts, Folder, Scene
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, listed, printable
+from tercet.view.terminal.text import count, listed, printable
 
 Hint = tuple[str, str]
 """What a command shows, and the command."""

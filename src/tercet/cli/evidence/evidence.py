@@ -19,14 +19,12 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from tercet.cli import ExitCode
 from tercet.cli.amounts import read_duration
 from tercet.cli.evidence.stores import StoreUrl, store_at
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson, argument, flag, option
-from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, respond
-from tercet.cli.text import count, listed, printable
+from tercet.cli.screen import Screen, respond, show_problems
 from tercet.contracts.errors import UsageError
 from tercet.contracts.mode import Trust
 from tercet.core.transcript import timestamp
@@ -35,6 +33,7 @@ from tercet.evidence.importing.files import demand_some, find_files, read_change
 from tercet.evidence.importing.records import Labels, Report
 from tercet.evidence.store import Added, EvidenceStore, SnapshotHead
 from tercet.executor.clock import SystemClock
+from tercet.view.terminal.text import count, listed, printable
 
 DRAFT = "draft"
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, JournalUrl, demand_file
 from tercet.cli.options import AsJson, flag
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.checks.journal import JournalProblem, JournalReport, check_journal
 from tercet.engine.streams.kinds import LostHistory, mark_lost
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.opening import accept_loss, open_to_inspect
+from tercet.view.terminal.text import count, printable
 
 CHECK_EXAMPLES = """\
 tercet journal check

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Annotated
 
+from tercet.cli import ExitCode
 from tercet.cli.amounts import read_duration
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_in
-from tercet.cli.text import count, printable, took
 from tercet.contracts.runs.budget import MICROCENTS_PER_CENT
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
@@ -24,6 +23,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
+from tercet.view.terminal.text import count, printable, took
 
 EXAMPLES = """\
 tercet stats

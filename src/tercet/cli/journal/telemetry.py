@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Annotated, TypeAlias
 
 from tercet.cli.options import option
-from tercet.cli.text import printable
 from tercet.observe.settings import (
     DEFAULT_RATE,
     STDERR,
@@ -20,6 +19,7 @@ from tercet.observe.settings import (
     read_settings,
 )
 from tercet.observe.telemetry import Telemetry
+from tercet.view.terminal.text import printable
 
 VARIABLE = "TERCET_TELEMETRY"
 SAMPLE_VARIABLE = "TERCET_SAMPLE"

@@ -11,16 +11,15 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
-from tercet.cli.documents import check_pack, load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
+from tercet.cli.inputs import check_pack, load_pack
 from tercet.cli.options import AsJson, PackFolder, argument, option
-from tercet.cli.problems import show_problems
-from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.text import count, printable
+from tercet.cli.screen import Screen, print_json, respond, show_problems
 from tercet.contracts.errors import UsageError
 from tercet.contracts.problem import Problem
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.packs.scaffold import EXAMPLE_INPUT, scaffold
+from tercet.view.terminal.text import count, printable
 
 CHECK_EXAMPLES = """\
 tercet check examples/refunds

@@ -10,15 +10,14 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
-from tercet.cli.documents import load_pack, read_input
+from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import StoreUrl, open_library, read_shelf
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.ids import find_session
+from tercet.cli.inputs import load_pack, read_input
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, option
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import local_actor
-from tercet.cli.text import listed, printable
 from tercet.context import compile as compile_context
 from tercet.context import measure
 from tercet.contracts.buckets import BucketUse, TruncationEntry
@@ -30,6 +29,7 @@ from tercet.engine import sessions
 from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
 from tercet.engine.session_reader import load_state
 from tercet.packs import Pack
+from tercet.view.terminal.text import listed, printable
 
 EXAMPLES = """\
 tercet context examples/refunds

@@ -13,11 +13,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.options import AsJson, PackFolder, argument, flag
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions import people
-from tercet.cli.text import count, json_text, printable
 from tercet.contracts.errors import PackError
 from tercet.core.transcript import timestamp
 from tercet.executor.clock import SystemClock
@@ -26,6 +25,7 @@ from tercet.packs.lock import LOCK_FILE, Pins, read_pins, taken, write_lock
 from tercet.packs.mcp_tables import ServerTable
 from tercet.tools.mcp.server import Change, Definition, McpServer, ServerSpec, demand_sdk, tool_name
 from tercet.tools.tool import Tool
+from tercet.view.terminal.text import count, json_text, printable
 
 LIST_EXAMPLES = """\
 tercet tools list examples/mcp

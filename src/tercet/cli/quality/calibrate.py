@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force, argument, flag, option
 from tercet.cli.quality.records import (
@@ -19,15 +19,15 @@ from tercet.cli.quality.records import (
     recall_all,
     task_classes,
 )
-from tercet.cli.reliability_view import Calibration, draw_reliability, show_calibration
+from tercet.cli.quality.reliability_view import Calibration, draw_reliability, show_calibration
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import ActorsPath, speaker_by
-from tercet.cli.text import json_text, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.experience import Experience, enforce
 from tercet.executor.clock import SystemClock
 from tercet.quality.exit.calibration import cross_rate, fit, rate
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
+from tercet.view.terminal.text import json_text, printable
 
 EXAMPLES = """\
 tercet calibrate my-pack

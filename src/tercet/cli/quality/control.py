@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from tercet.cli.control_view import draw_controls, show_controls
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.files import DRAWING, demand_place, write_file
+from tercet.cli.inputs import load_pack
 from tercet.cli.options import AsJson, Force, PackFolder, option
+from tercet.cli.quality.control_view import draw_controls, show_controls
 from tercet.cli.quality.records import (
     REPAIRS,
     MaybeJournal,
@@ -21,10 +21,10 @@ from tercet.cli.quality.records import (
     task_classes,
 )
 from tercet.cli.screen import Screen, respond
-from tercet.cli.text import printable
 from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.packs import Pack
+from tercet.view.terminal.text import printable
 
 EXAMPLES = """\
 tercet control my-pack

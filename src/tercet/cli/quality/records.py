@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tercet.cli.documents import STDIN
+from tercet.cli.inputs import STDIN
 from tercet.cli.journals import DEFAULT, TENANT, VARIABLE, use_journal
 from tercet.cli.options import option
 from tercet.contracts.control import (

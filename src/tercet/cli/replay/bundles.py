@@ -9,14 +9,13 @@ from typing import Annotated, Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.files import demand_place
 from tercet.cli.ids import SessionId
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.text import count, printable
 from tercet.packs.files import read_files
 from tercet.replay.bundle.errors import BundleDamaged
 from tercet.replay.bundle.exporting import Exported, PackContent, export_run
@@ -25,6 +24,7 @@ from tercet.replay.bundle.layout import Seal
 from tercet.replay.bundle.manifest import Manifest
 from tercet.replay.bundle.signing import PREFIX, parse_key
 from tercet.replay.bundle.verifying import Answer, Finding, verify_bundle
+from tercet.view.terminal.text import count, printable
 
 EXPORT_EXAMPLES = """\
 tercet export ses_0123456789abcdef -o run.tercet --pack examples/refunds

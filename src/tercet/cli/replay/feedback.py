@@ -8,15 +8,14 @@ from typing import Annotated
 
 from rich.text import Text
 
-from tercet.cli.documents import read_input
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.files import demand_place, make_folder, write_file
 from tercet.cli.ids import complete_gate, complete_session
+from tercet.cli.inputs import read_input
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, speaker_by
-from tercet.cli.text import count, json_text, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
@@ -25,6 +24,7 @@ from tercet.journal.protocol import Journal
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.golden import SUFFIX, Expected, expected_beside
 from tercet.replay.insights import Insight, cluster, placed_feedback
+from tercet.view.terminal.text import count, json_text, listed, printable
 
 ADD_EXAMPLES = """\
 tercet feedback add ses_0123456789abcdef --note "the refund leaves out the shipping"

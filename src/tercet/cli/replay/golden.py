@@ -9,17 +9,16 @@ from typing import Annotated
 
 from rich.text import Text
 
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.files import demand_place, make_folder
 from tercet.cli.ids import complete_runs, is_bundle
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.replay.replay import progress_over
+from tercet.cli.replay.replay_view import Tally, show_change, show_difference, show_replayed
 from tercet.cli.replay.runs import read_runs
-from tercet.cli.replay_view import Tally, show_change, show_difference, show_replayed
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.core.state import TERMINAL
 from tercet.replay.bundle.exporting import export_run
@@ -29,6 +28,7 @@ from tercet.replay.golden import check as check_folder
 from tercet.replay.recording import Recording
 from tercet.replay.replay import replay_many
 from tercet.view.replay import ReplayReport
+from tercet.view.terminal.text import count, printable
 
 ADD_EXAMPLES = """\
 tercet golden add ses_0123456789abcdef --to golden

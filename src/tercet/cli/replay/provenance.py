@@ -12,12 +12,12 @@ from tercet.cli.options import AsJson
 from tercet.cli.replay.bundles import show_whole
 from tercet.cli.replay.runs import RunName, run_at
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import count, moment, printable, took
 from tercet.contracts.evidence import Citation
 from tercet.contracts.runs.record import AuditRecord, PhaseCost, Provenance
 from tercet.contracts.values.canonical import digest
 from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
+from tercet.view.terminal.text import count, moment, printable, took
 from tercet.view.text import amount_text
 from tercet.view.vocabulary import login_words
 

@@ -9,18 +9,18 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, option
+from tercet.cli.replay.replay_view import MOST, Tally, show_replayed, show_what_if
 from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, demand_runs, open_runs
-from tercet.cli.replay_view import MOST, Tally, show_replayed, show_what_if
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.text import count
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.packs.pack import Pack
 from tercet.replay.replay import replay_each
 from tercet.replay.what_if import Rejudged, WhatIfReport, rejudge_each
+from tercet.view.terminal.text import count
 
 FoundT = TypeVar("FoundT")
 

@@ -16,8 +16,8 @@ from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Force, option
 from tercet.cli.replay.runs import RunName, run_at
 from tercet.cli.screen import Screen, let_go_of_stdout, print_json
-from tercet.cli.text import printable
 from tercet.contracts.errors import UsageError
+from tercet.view.terminal.text import printable
 
 if TYPE_CHECKING:
     from tercet.view.session import SessionView

@@ -8,16 +8,15 @@ from typing import Annotated
 
 from rich.text import Text
 
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.ids import is_bundle
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder, argument, option
 from tercet.cli.replay.replay import progress_over
 from tercet.cli.replay.runs import Everything, Intent, Status, demand_runs, read_runs
 from tercet.cli.screen import Screen, print_json, respond
 from tercet.cli.sessions.people import ActorsPath, speaker_by
-from tercet.cli.text import count, printable
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.experience import read_feedback
 from tercet.journal.protocol import Journal
@@ -29,6 +28,7 @@ from tercet.replay.tuning.proposal import Proposal, demand_folder, propose, read
 from tercet.replay.tuning.scoring import Interval, Score
 from tercet.replay.tuning.search import Found, demand_libraries
 from tercet.replay.tuning.search import search as look
+from tercet.view.terminal.text import count, printable
 
 SEARCH_EXAMPLES = """\
 tercet tune examples/letters --all

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from tercet.cli.case_view import report_on, rules_json, show_rules, show_warnings
-from tercet.cli.documents import load_pack, read_input
+from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import StoreUrl
-from tercet.cli.exit_code import ExitCode
+from tercet.cli.inputs import load_pack, read_input
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, flag
-from tercet.cli.plan_view import dot, show_proposal
+from tercet.cli.run.case_view import report_on, rules_json, show_rules, show_warnings
+from tercet.cli.run.plan_view import dot, show_proposal
 from tercet.cli.run.proposal import propose
 from tercet.cli.run.run import Models, Planner
 from tercet.cli.screen import Screen, print_json

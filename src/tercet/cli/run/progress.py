@@ -21,14 +21,14 @@ from rich.live import Live
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.session_view import show_return, show_start
-from tercet.cli.text import printable, took
+from tercet.cli.sessions.session_view import show_return, show_start
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.events import Columns, line_of
 from tercet.view.terminal.outputs import Phases, details
+from tercet.view.terminal.text import printable, took
 from tercet.view.vocabulary import step_text
 
 TICK_S = 0.25

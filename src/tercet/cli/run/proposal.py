@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tercet.cli.evidence.stores import open_library
-from tercet.cli.revision_view import schedule_json
 from tercet.cli.run.review import Case, for_input, judged, setting_for
+from tercet.cli.sessions.revision_view import schedule_json
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import PlanFormat, print_plan

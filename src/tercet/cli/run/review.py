@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from tercet.cli.evidence.stores import open_library, read_shelf
 from tercet.cli.sessions.people import local_actor
-from tercet.cli.text import listed
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.evidence import parse_ref
@@ -34,6 +33,7 @@ from tercet.engine.sessions import build_run_config
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.planner.template import is_template
+from tercet.view.terminal.text import listed
 
 
 @dataclass(frozen=True, kw_only=True)

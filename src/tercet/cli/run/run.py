@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
+from tercet.cli import ExitCode
 from tercet.cli.amounts import read_amounts, read_duration
-from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.evidence.stores import StoreUrl
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.ids import SessionId
+from tercet.cli.inputs import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import (
@@ -26,11 +26,10 @@ from tercet.cli.options import (
 from tercet.cli.run.progress import Progress, Silence
 from tercet.cli.run.runner import Foreground
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.session_view import show_ending
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, recorded_folder
 from tercet.cli.sessions.people import ActAs, Dev, acting_as, actors_of, demand_local, local_actor
 from tercet.cli.sessions.session_json import as_json as session_json
-from tercet.cli.text import printable
+from tercet.cli.sessions.session_view import show_ending
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Request
 from tercet.contracts.runs.trace_context import read_traceparent
@@ -40,6 +39,7 @@ from tercet.executor.clock import SystemClock
 from tercet.observe.settings import DEFAULT_RATE, TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime
+from tercet.view.terminal.text import printable
 from tercet.view.vocabulary import standing
 
 RESUME_EXAMPLES = """\

@@ -18,13 +18,12 @@ from typing import Any, TypeVar
 
 import typer
 
+from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import library_at
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.journal.telemetry import open_telemetry
 from tercet.cli.journals import Story, journal_at, read_story
 from tercet.cli.run.progress import Progress, Silence, show_cursor
 from tercet.cli.sessions.next_commands import Commands
-from tercet.cli.text import listed, printable, took
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
 from tercet.core.state import State
@@ -33,6 +32,7 @@ from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime, RuntimeOptions
+from tercet.view.terminal.text import listed, printable, took
 
 T = TypeVar("T")
 

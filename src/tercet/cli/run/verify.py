@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from tercet.cli.case_view import report_on, rules_json, show_case, show_warnings
-from tercet.cli.documents import demand_filled, load_pack, read_input, read_plan
+from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import StoreUrl
-from tercet.cli.exit_code import ExitCode
+from tercet.cli.inputs import demand_filled, load_pack, read_input, read_plan
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, argument
+from tercet.cli.run.case_view import report_on, rules_json, show_case, show_warnings
 from tercet.cli.run.review import Case, review_plan
 from tercet.cli.screen import Screen, print_json
 from tercet.critic.waits import Wait

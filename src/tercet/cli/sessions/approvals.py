@@ -13,14 +13,13 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from rich.text import Text
 
-from tercet.cli.documents import read_json
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.ids import GateId
+from tercet.cli.inputs import read_json
 from tercet.cli.options import argument, flag, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.messages import Heard, Voice, spoken
 from tercet.cli.sessions.next_commands import Commands
-from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values import pointer
@@ -28,6 +27,7 @@ from tercet.core import messages
 from tercet.core.events.gate import Answered
 from tercet.core.modifications import faults_at, place_of
 from tercet.core.state import OpenGate, State
+from tercet.view.terminal.text import count, listed, printable
 from tercet.view.vocabulary import ANSWERS, answer_word
 
 APPROVE_EXAMPLES = """\

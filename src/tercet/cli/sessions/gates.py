@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.ids import GateId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
 from tercet.cli.options import AsJson
@@ -16,7 +16,6 @@ from tercet.cli.sessions.next_commands import Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, speaker_by
 from tercet.cli.sessions.session_json import gate_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
-from tercet.cli.text import ago, ahead, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.gate import HandOff
 from tercet.core import events as e
@@ -29,6 +28,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.view.gate import question_text
 from tercet.view.terminal.gate import GatePage, show_page
+from tercet.view.terminal.text import ago, ahead, listed, printable
 
 MOST = 200
 

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import msgspec
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, Note
 from tercet.cli.run.runner import process_name

@@ -8,11 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.journals import journal_words
 from tercet.cli.sessions.people import Speaker, actors_words
-from tercet.cli.text import json_text, printable
-from tercet.cli.values import sample
 from tercet.contracts.loop import Phase
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import Code, RefusalKind
@@ -21,6 +19,8 @@ from tercet.core.fold.gate import has_set_values
 from tercet.core.modifications import SETTABLE
 from tercet.core.plans import read_plan
 from tercet.core.state import OpenGate, State
+from tercet.view.terminal.text import json_text, printable
+from tercet.view.terminal.values import sample
 from tercet.view.vocabulary import Standing
 
 EXIT_CODES: dict[Standing, ExitCode] = {

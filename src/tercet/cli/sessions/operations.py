@@ -11,17 +11,16 @@ from typing import Annotated, Any, TypeVar
 
 from rich.text import Text
 
+from tercet.cli import ExitCode
 from tercet.cli.amounts import read_amounts, read_duration
-from tercet.cli.documents import load_pack
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.ids import SessionId
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, argument, option
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.messages import Voice, Words, spoken
 from tercet.cli.sessions.next_commands import Commands, left_over
 from tercet.cli.sessions.people import ActorsPath, speaker_by
-from tercet.cli.text import count, listed, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values.plain import storable
@@ -32,6 +31,7 @@ from tercet.engine.subscription import Signal
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import Runtime, RuntimeOptions
+from tercet.view.terminal.text import count, listed, printable
 from tercet.view.text import amount_text
 from tercet.view.vocabulary import standing
 

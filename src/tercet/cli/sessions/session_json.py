@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tercet.cli.journals import Story
-from tercet.cli.revision_view import revisions_json, timing_json
 from tercet.cli.sessions.next_commands import Commands
+from tercet.cli.sessions.revision_view import revisions_json, timing_json
 from tercet.core import events as e
 from tercet.core.budget import budget_of
 from tercet.core.state import OpenGate, State, StepState

@@ -9,18 +9,17 @@ from typing import Annotated, Any, cast, get_args
 import msgspec
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.ids import SessionId
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
 from tercet.cli.options import AsJson, flag, option
 from tercet.cli.run.progress import Progress, Silence
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.session_view import show_ending, show_session, standing_style
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, commands_for
 from tercet.cli.sessions.people import ActorsPath, speaker_by
 from tercet.cli.sessions.session_json import as_json as session_json
-from tercet.cli.text import ago, listed, printable, took
+from tercet.cli.sessions.session_view import show_ending, show_session, standing_style
 from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.session import SessionStatus
 from tercet.core import effects as undoing
@@ -33,6 +32,7 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
+from tercet.view.terminal.text import ago, listed, printable, took
 from tercet.view.vocabulary import Standing, standing, standing_of
 
 POLL_S = 0.2

@@ -11,13 +11,12 @@ import msgspec
 import orjson
 from rich.text import Text
 
-from tercet.cli.exit_code import ExitCode
+from tercet.cli import ExitCode
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import Commands
 from tercet.cli.sessions.people import ActorsPath, speaker_by
-from tercet.cli.text import ago, printable
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
@@ -27,6 +26,7 @@ from tercet.engine.streams.stops import EmergencyStops, Stop, StopKind
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Journal
+from tercet.view.terminal.text import ago, printable
 
 _TOOL = re.compile(r"[A-Za-z0-9_\-]+\.[A-Za-z0-9_.\-/]+")
 _PACK = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from tercet.cli.quality.records import Reading
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, printable
 from tercet.contracts.control import ControlPrediction, NoiseFloor, StopReason
 from tercet.quality.control import LEAST_SAMPLE
 from tercet.view.chart import Band, Dots, Line, Mark, Panel, Point, draw
+from tercet.view.terminal.text import count, printable
 
 ROWS = 10
 MOST_COLUMNS = 64

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from rich.text import Text
 
-from tercet.cli.case_view import show_frame, show_refusals, show_verdict
-from tercet.cli.revision_view import slack_text, time_text, untimed_text
+from tercet.cli.run.case_view import show_frame, show_refusals, show_verdict
 from tercet.cli.run.proposal import LARGEST, ModelCost, Proposal
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, listed, printable, took
+from tercet.cli.sessions.revision_view import slack_text, time_text, untimed_text
 from tercet.planner.flexibility import Flexibility
 from tercet.planner.partial_order import Link, Ordering, Threat
+from tercet.view.terminal.text import count, listed, printable, took
 from tercet.view.text import amount_text
 
 MOST = 30

@@ -9,10 +9,10 @@ from rich.text import Text
 
 from tercet.cli.journals import Story
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, listed, printable, took
 from tercet.core.plans import read_plan
 from tercet.planner.schedule import Schedule, schedule
 from tercet.view.revisions import Revision, revisions
+from tercet.view.terminal.text import count, listed, printable, took
 
 MOST_REVISIONS = 6
 """An agent that decides step by step has a revision for each step: only the last ones are shown."""

@@ -7,20 +7,20 @@ from typing import Annotated, Any
 
 from rich.text import Text
 
+from tercet.cli import ExitCode
 from tercet.cli.evidence.evidence import DRAFT, head_json
 from tercet.cli.evidence.stores import StoreUrl, use_store
-from tercet.cli.exit_code import ExitCode
 from tercet.cli.journals import TENANT
 from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.text import ago, ahead, count, moment, printable
-from tercet.cli.values import value_text
 from tercet.contracts.errors import UsageError
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import Trust
 from tercet.contracts.shape import as_object
 from tercet.evidence.store import Difference, EvidenceStore, Fact, Hit, SnapshotHead
 from tercet.executor.clock import SystemClock
+from tercet.view.terminal.text import ago, ahead, count, moment, printable
+from tercet.view.terminal.values import value_text
 
 LIST_EXAMPLES = "tercet evidence list\n"
 DIFF_EXAMPLES = "tercet evidence diff 2026-04 2026-05\n"

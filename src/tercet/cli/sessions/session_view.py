@@ -9,14 +9,13 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.case_view import show_decisive
 from tercet.cli.journals import Story
-from tercet.cli.outline import outline
-from tercet.cli.revision_view import show_revisions, timing_rows
+from tercet.cli.run.case_view import show_decisive
+from tercet.cli.run.outline import outline
 from tercet.cli.run.review import addressed
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, left_over
-from tercet.cli.text import ago, count, json_text, listed, printable, took
+from tercet.cli.sessions.revision_view import show_revisions, timing_rows
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import SIMULATED
 from tercet.contracts.runs.saga import RollbackResult
@@ -34,6 +33,7 @@ from tercet.view.session import answer_lines, budget_use, compensated_steps, cou
 from tercet.view.terminal.events import STYLES, Columns, line_text
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
 from tercet.view.terminal.outputs import show_quality
+from tercet.view.terminal.text import ago, count, json_text, listed, printable, took
 from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_words, standing, step_text
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from rich.text import Text
 
-from tercet.cli.documents import STDIN
-from tercet.cli.outline import Entry, outline
+from tercet.cli.inputs import STDIN
+from tercet.cli.run.outline import Entry, outline
 from tercet.cli.run.review import Case
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, listed, printable
 from tercet.contracts.context import CompiledContext
 from tercet.contracts.evidence import parse_ref
 from tercet.contracts.mode import ApprovalMode
@@ -26,6 +25,7 @@ from tercet.contracts.values import references
 from tercet.contracts.verdict import Refusal, Verdict
 from tercet.critic.rule_report import RuleAtStep, RuleReport, RuleUse, report_rules
 from tercet.critic.waits import Wait
+from tercet.view.terminal.text import count, listed, printable
 
 MOST_FINDINGS = 6
 """How many findings besides the decisive one are shown."""

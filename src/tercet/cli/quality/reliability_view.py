@@ -9,11 +9,11 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, printable
 from tercet.contracts.outputs.exit import FEATURES, Weights
 from tercet.quality.exit.calibration import Bin, Reliability
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
 from tercet.view.chart import FAINT, INK, STYLE, draw_text
+from tercet.view.terminal.text import count, printable
 
 
 @dataclass(frozen=True, kw_only=True)

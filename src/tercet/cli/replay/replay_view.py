@@ -8,10 +8,10 @@ from typing import Any
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.text import count, json_text, printable
 from tercet.contracts.behaviour import CURRENT
 from tercet.replay.what_if import JudgedAs, Rejudged, VerdictChange, WhatIfReport
 from tercet.view.replay import Count, Difference, ReplayReport
+from tercet.view.terminal.text import count, json_text, printable
 
 MOST = 50
 """Of more runs, only those that differ are shown."""
