@@ -59,7 +59,7 @@ def kitchen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kitchen:
     monkeypatch.setenv("POST_LOG", str(folder / "post.log"))
     monkeypatch.setenv("BAKERY_DB", str(folder / "bakery.db"))
     monkeypatch.setenv("TERCET_REFUNDS_DB", str(folder / "refunds.db"))
-    monkeypatch.setattr(people, "local_user", lambda: "agt_support")
+    monkeypatch.setattr(people, "login_name", lambda: "agt_support")
     return Kitchen(folder)
 
 

@@ -41,7 +41,7 @@ class Office:
 
     def be(self, user: str) -> None:
         """Somebody sits down at the machine."""
-        self.monkeypatch.setattr(people, "local_user", lambda: user)
+        self.monkeypatch.setattr(people, "login_name", lambda: user)
 
     def run(self, *steps: dict[str, Any], words: tuple[str, ...] = ()) -> str:
         """A run of these steps by rosa; its session."""

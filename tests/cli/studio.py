@@ -25,7 +25,7 @@ class Studio:
 
     def be(self, user: str) -> None:
         """Somebody sits down at the machine."""
-        self.monkeypatch.setattr(people, "local_user", lambda: user)
+        self.monkeypatch.setattr(people, "login_name", lambda: user)
 
     def write(self, intent: str, kind: str, *words: str) -> Answer:
         """A letter of this kind, asked for by rosa."""

@@ -11,7 +11,7 @@ from shutil import rmtree
 
 import pytest
 
-from tercet.cli.failure import understand
+from tercet.cli.failure import describe_failure
 from tercet.contracts.errors import UsageError
 from tercet.packs import check_folder, scaffold
 from tercet.replay.bundle.reading import open_file
@@ -125,7 +125,7 @@ def test_a_file_that_may_not_be_read_speaks_of_permissions() -> None:
         with pytest.raises(OSError, match="denied") as denied:
             path.read_bytes()
     assert refused.value.remedy == "check its permissions"
-    failure = understand(denied.value)
+    failure = describe_failure(denied.value)
     assert (failure.code, failure.remedy) == ("unreadable", "check its permissions")
     assert str(path) in failure.message
 

@@ -42,7 +42,7 @@ def test_the_commands_that_a_run_prints_lead_to_its_end(
     show, approve, _, resume = (
         shlex.split(line)[1:] for line in told.out.splitlines() if line.startswith("    tercet")
     )
-    monkeypatch.setattr(people, "local_user", lambda: "user_finance_lead")
+    monkeypatch.setattr(people, "login_name", lambda: "user_finance_lead")
     assert tercet(*show).code == 0
     approved = tercet(*approve, "--note", "the lamp is broken")
     assert approved.code == 0
@@ -95,10 +95,10 @@ def test_the_owner_of_a_run_does_not_approve_it(tercet: Tercet, gate: str) -> No
 @pytest.mark.skipif(os.name != "posix", reason="other systems keep the user's name in the environment")
 def test_the_environment_does_not_say_who_somebody_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables that name another user do not make one: the name is the operating system's."""
-    before = people.local_user()
+    before = people.login_name()
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(variable, "user_finance_lead")
-    assert people.local_user() == before != "user_finance_lead"
+    assert people.login_name() == before != "user_finance_lead"
 
 
 def test_a_settled_call_that_did_not_happen_is_made(tercet: Tercet, kitchen: Kitchen, question: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tercet.cli.journals import journal_words, read_story
+from tercet.cli.journals import journal_words, read_session
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.plan import Plan, Step
@@ -51,7 +51,7 @@ def test_a_session_that_is_forgotten_while_it_is_read_is_told() -> None:
             plan = Plan(steps=(Step(id="a", kind="note", params={"n": 1}),))
             result = await runtime.run(Request(intent="note"), plan=plan)
         with pytest.raises(UsageError) as caught:
-            await read_story(cast("Journal", Forgetful(journal)), result.session_id)
+            await read_session(cast("Journal", Forgetful(journal)), result.session_id)
         assert caught.value.code == "unknown_session"
 
     asyncio.run(main())

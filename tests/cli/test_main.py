@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from tercet.cli import documents
+from tercet.cli import inputs
 from tercet.cli.main import COMMANDS, GROUPS
 
 from .harness import PLANS, REFUNDS, Tercet
@@ -78,7 +78,7 @@ def test_wrong_words_are_wrong_use(tercet: Tercet, words: tuple[str, ...], compl
 
 def test_a_bug_is_ours(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception that nobody expected is called a bug, without a traceback, and exits with 1."""
-    monkeypatch.setattr(documents, "load_plan", lambda source: 1 / 0)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(inputs, "load_plan", lambda source: 1 / 0)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     answer = tercet("verify", *PLAN_B)
     assert answer.code == 1
     assert "a bug in Tercet, not in what you typed (ZeroDivisionError: division by zero)" in answer.text
@@ -93,6 +93,6 @@ def test_an_interrupt_is_quiet(tercet: Tercet, monkeypatch: pytest.MonkeyPatch) 
     def interrupt(source: bytes) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(documents, "load_plan", interrupt)
+    monkeypatch.setattr(inputs, "load_plan", interrupt)
     answer = tercet("verify", *PLAN_B)
     assert (answer.code, answer.out, answer.err) == (130, "", "")

@@ -35,7 +35,7 @@ def test_two_processes_tell_one_trace(
     out, err = run.communicate(timeout=600)
     assert (run.returncode, err) == (4, "")
     told = json.loads(out)
-    monkeypatch.setattr(people, "local_user", lambda: "user_finance_lead")
+    monkeypatch.setattr(people, "login_name", lambda: "user_finance_lead")
     approved = tercet("gates", "approve", told["gates"][0]["id"], "--actors", REFUNDS)
     assert approved.code == 0, approved.text
     resumed = kitchen.start(

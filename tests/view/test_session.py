@@ -10,7 +10,7 @@ import pytest
 
 from engine.quality_desk import AUTHORED, LETTER, desk
 from engine.workshop import ADA, ASK, BOB, CLEO, Workshop, plan, step
-from tercet.cli.journals import Story
+from tercet.cli.journals import RecordedSession
 from tercet.cli.sessions.next_commands import Commands
 from tercet.cli.sessions.session_view import show_session
 from tercet.contracts.gate import Gate
@@ -31,8 +31,8 @@ def shown(run: RunData) -> str:
     """Return what `tercet sessions show` prints about a run."""
     screen = Screen()
     screen.file, screen.width = io.StringIO(), 110
-    story = Story(state=run.state, events=run.events, rollback=run.rollback)
-    show_session(screen, story, Commands(journal="memory:"), now=run.state.at, record=run.record, carrier="")
+    story = RecordedSession(state=run.state, events=run.events, rollback=run.rollback)
+    show_session(screen, story, Commands(journal="memory:"), now=run.state.at, record=run.record, holder="")
     return screen.file.getvalue()
 
 

@@ -57,7 +57,7 @@ class Failure:
         }
 
 
-def understand(error: Exception) -> Failure:
+def describe_failure(error: Exception) -> Failure:
     """The failure that an exception means."""
     complaint = getattr(error, "format_message", None)
     if callable(complaint):

@@ -16,7 +16,7 @@ DRAWING = b"<!-- drawn by Tercet -->\n"
 """What a drawing begins with, as a file."""
 
 
-def demand_place(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
+def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
     """Raises `UsageError` if a file may not be made here; `mark` is what those begin with that are made again."""
     demand_free(path, is_forced=True)  # a reader of a pipe would wait for ever
     demand_free(path, is_forced=is_forced or _begins(path, mark))
@@ -30,7 +30,7 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put a file in its place, in which `demand_place` has allowed it; a link is followed."""
+    """Put a file in its place, in which `require_writable` has allowed it; a link is followed."""
     with new_file(path.resolve(), is_forced=True) as file:
         file.write(data)
 

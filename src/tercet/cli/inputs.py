@@ -37,7 +37,7 @@ def read_plan(name: str) -> Plan:
     return load_plan(_read(name, "plan"))
 
 
-def demand_filled(plan: Plan, name: str, command: str) -> None:
+def reject_template(plan: Plan, name: str, command: str) -> None:
     """Refuses a template: its placeholders are filled from a request, and as plain text they mean nothing."""
     if fields := inputs_of(plan):
         given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
@@ -54,7 +54,7 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
         return {}
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
     if text.startswith("@"):
-        _demand_utf8(source, text[1:])
+        _require_utf8(source, text[1:])
     value = read_json(
         source.decode(errors="surrogatepass"),
         option.lstrip("-"),
@@ -89,7 +89,7 @@ def read_json(text: str, what: str, *, code: str, remedy: str) -> Any:
     return value
 
 
-def _demand_utf8(data: bytes, name: str) -> None:
+def _require_utf8(data: bytes, name: str) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:

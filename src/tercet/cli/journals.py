@@ -44,7 +44,7 @@ JournalUrl: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
+class RecordedSession:
     """A session as the journal records it: its state, and every event that led there."""
 
     state: State
@@ -65,7 +65,7 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
     Without `is_written` it may also be one that this user may only read.
     """
     if not is_new:
-        demand_file(url)
+        require_journal_file(url)
     try:
         journal = await open_journal(url, may_be_read_only=not (is_new or is_written))
     except JournalUnavailable as error:
@@ -89,7 +89,7 @@ def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written:
     return asyncio.run(use())
 
 
-def demand_file(url: str) -> None:
+def require_journal_file(url: str) -> None:
     """Raise `UsageError` if an address names a file that is not there."""
     prefix = "sqlite:///"
     if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
@@ -100,12 +100,12 @@ def demand_file(url: str) -> None:
         )
 
 
-async def read_story(journal: Journal, session: str) -> Story:
+async def read_session(journal: Journal, session: str) -> RecordedSession:
     """A session with its events; raises `UsageError` if it is not there."""
     state = await load_state(journal, TENANT, session)
     history = await load_history(journal, TENANT, session)
     rollback = await rollback_result(journal, TENANT, state)
-    return Story(state=state, events=history.events[: state.position], rollback=rollback)
+    return RecordedSession(state=state, events=history.events[: state.position], rollback=rollback)
 
 
 def journal_words(url: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Entry(NamedTuple):
         return getattr(module, self.function), getattr(module, self.examples)
 
 
-class Late(TyperCommand):
+class LazyCommand(TyperCommand):
     """A placeholder for a command until it is called: importing all of them takes longer than a small command."""
 
     def __init__(self, words: str, entry: Entry) -> None:
@@ -108,7 +108,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named; for an unknown one, an error that names the nearest."""
-        _demand_known(self, args, "")
+        _require_known(self, args, "")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -120,9 +120,9 @@ class Commands(TyperGroup):
 
 def _told(error: Exception, words: Sequence[str]) -> ExitCode:
     # Imported here, like the commands themselves: what can go wrong is known to half of the house.
-    from tercet.cli.failure import report, understand, wants_json  # noqa: PLC0415 - see above
+    from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415 - see above
 
-    failure = understand(error)
+    failure = describe_failure(error)
     report(failure, as_json=wants_json(words))
     return failure.exit_code
 
@@ -293,7 +293,7 @@ def expand_shortcut(words: list[str]) -> list[str]:
     return [*SHORTCUTS[name], *words[1:]]
 
 
-def _demand_known(group: Any, args: list[str], home: str) -> None:
+def _require_known(group: Any, args: list[str], home: str) -> None:
     """Raise `UsageError` for a command that does not exist, with the nearest that do."""
     if not args or args[0] in group.commands or args[0].startswith("-"):
         return
@@ -330,7 +330,7 @@ class Group(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named; for an unknown one, an error that names the nearest."""
-        _demand_known(self, args, self.name or "")
+        _require_known(self, args, self.name or "")
         return super().resolve_command(ctx, args)
 
 
@@ -343,7 +343,9 @@ def _ask_for_a_command(ctx: typer.Context) -> None:
 def _commands_of(group: str) -> dict[str, Any]:
     """The commands of a group by their own names; of none, the commands that stand alone."""
     split = {words: words.rpartition(" ") for words in COMMANDS}
-    return {name: Late(words, COMMANDS[words]) for words, (home, _, name) in split.items() if home == group}
+    return {
+        name: LazyCommand(words, COMMANDS[words]) for words, (home, _, name) in split.items() if home == group
+    }
 
 
 def _register_groups() -> None:

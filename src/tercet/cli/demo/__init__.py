@@ -1,4 +1,4 @@
 """`tercet demo`: one refund from a refused plan to its decision record, with real processes, a real kill and two databases.
 
-`story` plays it, `worker` is what it starts and kills, `books` reads back what is true, `narrator` tells it to people.
+`recorded` plays it, `worker` is what it starts and kills, `reader` reads back what is true, `demo_screen` tells it to people.
 """

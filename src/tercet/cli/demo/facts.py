@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tercet.cli.demo.folder import Facts, Folder, Scene
-from tercet.cli.journals import TENANT, Story, read_story, use_journal
+from tercet.cli.journals import TENANT, RecordedSession, read_session, use_journal
 from tercet.contracts.errors import UsageError
 from tercet.core import events as e
 from tercet.engine.session_reader import read_record
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _REFUNDS = "SELECT refund_id, idempotency_key, payment_id, amount_inr, status FROM refunds ORDER BY rowid"
 
 
-class Books:
+class DemoReader:
     """The journal and the payment database of one demo."""
 
     def __init__(self, folder: Folder) -> None:
@@ -32,13 +32,13 @@ class Books:
         """The session that was started last."""
         return self._read(lambda journal: journal.sessions(TENANT, limit=1))[0].session_id
 
-    def story(self, session: str) -> Story:
+    def session(self, session: str) -> RecordedSession:
         """A session with all its events."""
-        return self._read(lambda journal: read_story(journal, session))
+        return self._read(lambda journal: read_session(journal, session))
 
     def record(self, session: str) -> dict[str, Any]:
         """The decision record of a session; raises `ReplayError` if it does not come to its hash."""
-        state = self.story(session).state
+        state = self.session(session).state
         return self._read(lambda journal: read_record(journal, TENANT, state))
 
     def refunds(self) -> list[Facts]:
@@ -61,23 +61,23 @@ class Books:
 
     def refused(self, session: str) -> Scene:
         """What the critic said of a plan, and that nothing was called."""
-        story = self.story(session)
-        verdict = story.state.verdict
+        recorded = self.session(session)
+        verdict = recorded.state.verdict
         facts = {
             "session_id": session,
-            "status": story.state.status,
+            "status": recorded.state.status,
             "kind": verdict.get("kind", ""),
             "code": verdict.get("code", ""),
-            "reason": story.state.reason,
+            "reason": recorded.state.reason,
             "remedy": verdict.get("remedy", ""),
-            "calls": sum(isinstance(event, e.Intent) for event in story.events),
+            "calls": sum(isinstance(event, e.Intent) for event in recorded.events),
             "has_payment_database": self._folder.payments.exists(),
         }
         return Scene("refused", facts)
 
     def waiting(self, session: str, worker: int) -> Scene:
         """The gate that a session waits at, as its approver sees it."""
-        state = self.story(session).state
+        state = self.session(session).state
         gate = next(iter(state.gates.values()), None)
         if gate is None:
             raise UsageError(f"session {session} waits at no gate", code="no_gate", remedy=state.reason)
@@ -105,13 +105,13 @@ class Books:
 
     def own_attempt(self, gate: Facts, refusal: UsageError) -> Scene:
         """That the gate is as open as before."""
-        approvals = len(self.story(gate["session_id"]).state.gates[gate["gate"]].approvals)
-        told = {"code": refusal.code, "reason": refusal.message, "remedy": refusal.remedy or ""}
-        return Scene("own_attempt", {"actor": gate["owner"], **told, "approvals": approvals})
+        approvals = len(self.session(gate["session_id"]).state.gates[gate["gate"]].approvals)
+        facts = {"code": refusal.code, "reason": refusal.message, "remedy": refusal.remedy or ""}
+        return Scene("own_attempt", {"actor": gate["owner"], **facts, "approvals": approvals})
 
     def answered(self, session: str) -> Scene:
         """The answer that the journal has."""
-        answer = self.story(session).state.answers[-1]
+        answer = self.session(session).state.answers[-1]
         return Scene(
             "answered", {name: getattr(answer, name) for name in ("actor", "roles", "answer", "digest")}
         )
@@ -125,12 +125,12 @@ class Books:
     def recovered(self, gate: Facts, worker: int) -> Scene:
         """What the next worker made of it."""
         keys, completes = self._attempts(gate)
-        facts = {"worker": worker, "status": self.story(gate["session_id"]).state.status}
+        facts = {"worker": worker, "status": self.session(gate["session_id"]).state.status}
         return Scene("recovered", {**facts, "keys": keys, "completes": completes, "refunds": self.refunds()})
 
     def recorded(self, session: str) -> Scene:
         """The record, which was read back and comes to its hash, with whose approval it holds."""
-        record, state = self.record(session), self.story(session).state
+        record, state = self.record(session), self.session(session).state
         approval = record["approvals"][-1]
         facts = {
             "hash": state.record,
@@ -144,7 +144,7 @@ class Books:
 
     def ended(self, gate: Facts) -> Scene:
         """How a session stands in which nothing was paid: denied, or left at the gate."""
-        state = self.story(gate["session_id"]).state
+        state = self.session(gate["session_id"]).state
         facts = {
             "status": state.status,
             "reason": state.reason,
@@ -154,7 +154,7 @@ class Books:
 
     def _attempts(self, gate: Facts) -> tuple[list[str], int]:
         """The idempotency key of each attempt at the call behind a gate, and how many COMPLETEs it has."""
-        events = self.story(gate["session_id"]).events
+        events = self.session(gate["session_id"]).events
         intents = [event for event in events if isinstance(event, e.Intent) and event.tool == gate["tool"]]
         steps = {intent.step for intent in intents}
         done = sum(isinstance(event, e.Complete) and event.step in steps for event in events)

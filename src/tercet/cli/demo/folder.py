@@ -49,7 +49,7 @@ class Folder:
 
 def make_folder(wanted: Path | None) -> Folder:
     """A folder with the pack in it, new or empty before; raises `UsageError` where there cannot be one."""
-    _demand_sqlite()
+    _require_sqlite()
     source = pack_home()
     try:
         folder = Folder(root=_empty(wanted))
@@ -85,7 +85,7 @@ def pack_home() -> Path:
     raise InternalError("this installation of Tercet has no refund pack")
 
 
-def _demand_sqlite() -> None:
+def _require_sqlite() -> None:
     if find_spec("_sqlite3") is None:
         raise UsageError(
             "this Python has no SQLite",

@@ -26,12 +26,12 @@ class Worker:
     """
 
     def __init__(self, folder: Folder, *words: str) -> None:
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-P", "-m", "tercet.cli.demo.worker", str(folder.root), *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             env=_environment(folder),
             start_new_session=True,
         )
@@ -42,7 +42,7 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 stream.close()
 
@@ -53,29 +53,29 @@ class Worker:
 
     def wait_until_frozen(self) -> None:
         """Wait until it stands still at its crash point; raises what kept it from getting there."""
-        said = self._hear()
-        if said.strip() != FROZEN:
-            raise self._failure(said)
+        line = self._read_line()
+        if line.strip() != FROZEN:
+            raise self._failure(line)
 
     def wait(self) -> None:
         """Wait until it has done what it can; raises what kept it from it."""
-        said = self._hear()
+        line = self._read_line()
         if self._process.wait():
-            raise self._failure(said)
+            raise self._failure(line)
 
-    def _hear(self) -> str:
+    def _read_line(self) -> str:
         """The next line that it says; empty at its end."""
         stream = self._process.stdout
         return stream.readline().decode(errors="replace") if stream is not None else ""
 
-    def _failure(self, said: str) -> Exception:
+    def _failure(self, line: str) -> Exception:
         code = self._process.wait()
-        if said.startswith("{"):
-            told = json.loads(said)
-            return UsageError(told["message"], code=told["code"], remedy=told["remedy"])
-        self._complaints.seek(0)
-        last = self._complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
-        return InternalError(f"a worker of the demo ended with {code}: {last or 'it said nothing'}")
+        if line.startswith("{"):
+            facts = json.loads(line)
+            return UsageError(facts["message"], code=facts["code"], remedy=facts["remedy"])
+        self._stderr.seek(0)
+        last = self._stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return InternalError(f"a worker of the demo ended with {code}: {last or 'it line nothing'}")
 
 
 def _environment(folder: Folder) -> dict[str, str]:

@@ -73,7 +73,7 @@ _ANSWERS: dict[str, Answer] = {
 }
 
 
-class Narrator:
+class DemoScreen:
     """Tells scenes on a screen."""
 
     def __init__(self, screen: Screen, *, is_paced: bool) -> None:
@@ -89,7 +89,7 @@ class Narrator:
         self._row("journal", str(folder.journal))
         self._row("payments", str(folder.payments))
 
-    def tell(self, scene: Scene) -> None:
+    def show(self, scene: Scene) -> None:
         """Tell one scene."""
         tellers: dict[str, Callable[[Facts], None]] = {
             "heading": self._heading,

@@ -32,10 +32,10 @@ LEASE_MS = 3_000
 _POINT: Point = "after_answer"
 
 
-async def work(folder: Folder, what: str, which: str, *, freezes: bool) -> None:
+async def work(folder: Folder, what: str, which: str, *, is_freezing: bool) -> None:
     """Carry one session as far as it goes."""
     pack = Pack.load(folder.pack)
-    options = RuntimeOptions(lease_ms=LEASE_MS, crash=freeze if freezes else pass_by)
+    options = RuntimeOptions(lease_ms=LEASE_MS, crash=freeze if is_freezing else ignore)
     async with Runtime(pack, folder.journal_url, options=options) as runtime:
         if what == "resume":
             await runtime.resume(which)
@@ -52,7 +52,7 @@ def freeze(point: str) -> None:
         threading.Event().wait()
 
 
-def pass_by(_point: str) -> None:
+def ignore(_point: str) -> None:
     """Go on."""
 
 
@@ -74,14 +74,14 @@ def main(words: Sequence[str]) -> int:
     threading.Thread(target=end_with_parent, daemon=True).start()
     root, what, which, *more = words
     try:
-        asyncio.run(work(Folder(root=Path(root)), what, which, freezes="freeze" in more))
+        asyncio.run(work(Folder(root=Path(root)), what, which, is_freezing="freeze" in more))
     except TercetError as error:
-        say(json.dumps(described(error)))
+        say(json.dumps(error_json(error)))
         return 1
     return 0
 
 
-def described(error: TercetError) -> dict[str, Any]:
+def error_json(error: TercetError) -> dict[str, Any]:
     """An error for another process."""
     return {"code": error.code, "message": error.message, "remedy": error.remedy}
 

@@ -223,7 +223,7 @@ async def _freeze(
 ) -> tuple[SnapshotHead, dict[str, int]]:
     now = SystemClock().now()
     async with store_at(url) as store:
-        draft = await _demand_draft(store)
+        draft = await _require_draft(store)
         before = await store.newest(TENANT)
         chosen = name or f"{datetime.fromtimestamp(now / 1000, UTC):%Y%m%d-%H%M%S}"
         progress.begin_freezing(draft.facts)
@@ -234,7 +234,7 @@ async def _freeze(
         return head, {kind: kinds.count(kind) for kind in ("added", "changed", "removed") if kind in kinds}
 
 
-async def _demand_draft(store: EvidenceStore) -> SnapshotHead:
+async def _require_draft(store: EvidenceStore) -> SnapshotHead:
     try:
         draft = await store.head(TENANT, DRAFT)
     except SnapshotUnknown:

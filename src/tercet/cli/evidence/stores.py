@@ -47,7 +47,7 @@ def store_url(given: str) -> str:
 
 
 @asynccontextmanager
-async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
+async def find_library(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
     """The store that runs look for evidence in: the one that was given, else the one beside the journal, if it is there."""
     url = given or _beside(journal)
     if not given and _is_missing(url):
@@ -60,11 +60,11 @@ async def library_at(given: str, journal: str) -> AsyncGenerator[EvidenceStore |
 @asynccontextmanager
 async def open_library(given: str) -> AsyncGenerator[Library | None]:
     """The store that a run would look for evidence in; None where there is none."""
-    async with library_at(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
+    async with find_library(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
         yield None if store is None else Library(store)
 
 
-async def read_shelf(library: Library | None, spec: DecisionSpec, request: Request) -> LibraryEvidence:
+async def read_evidence(library: Library | None, spec: DecisionSpec, request: Request) -> LibraryEvidence:
     """What a run for a request would begin with, of the store that it would use."""
     if library is None:
         return NO_LIBRARY_EVIDENCE
@@ -81,7 +81,7 @@ async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[Eviden
     """The store at an address. Only `is_new` makes one where none is: readers change nothing."""
     url = store_url(given)
     if not is_new:
-        _demand_file(url)
+        _require_store_file(url)
     try:
         store = await open_evidence(url)
     except (StoreUnavailable, StoreCorrupt) as error:
@@ -106,7 +106,7 @@ def _is_missing(url: str) -> bool:
     return url.startswith(SQLITE) and not Path(url.removeprefix(SQLITE)).exists()
 
 
-def _demand_file(url: str) -> None:
+def _require_store_file(url: str) -> None:
     if _is_missing(url):
         raise UsageError(
             f"there is no evidence in {url.removeprefix(SQLITE)}",

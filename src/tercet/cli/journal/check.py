@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.journals import DEFAULT, JournalUrl, demand_file
+from tercet.cli.journals import DEFAULT, JournalUrl, require_journal_file
 from tercet.cli.options import AsJson, flag
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import UsageError
@@ -48,7 +48,7 @@ def check(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode
 
 
 async def _check(url: str, screen: Screen, *, is_quiet: bool) -> JournalReport:
-    demand_file(url)
+    require_journal_file(url)
     try:
         journal, loss = await open_to_inspect(url)
     except JournalCorrupt as error:
@@ -123,7 +123,7 @@ def accept(
     whole leaves no trace, so the same request starts a new one. Exits with 0 if the journal can be used, and with 2
     without --yes.
     """
-    demand_file(journal)
+    require_journal_file(journal)
     if not yes:
         raise UsageError(
             "accepting the loss cannot be undone",

@@ -13,7 +13,7 @@ from tercet.cli.amounts import read_duration
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, option
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_in
+from tercet.cli.sessions.sessions import damage_exit, damage_json, damaged_row, show_damage, standing_of_row
 from tercet.contracts.runs.budget import MICROCENTS_PER_CENT
 from tercet.core.state import TERMINAL
 from tercet.core.transcript import timestamp
@@ -103,7 +103,7 @@ async def _figures(
                         unreadable.append(describe_damage(row.session_id, error))
                         continue
                     number += 1
-                    unfinished[standing_in(row)] += row.status not in TERMINAL
+                    unfinished[standing_of_row(row)] += row.status not in TERMINAL
                     if status is not None and not number % 50:
                         status.update(f"reading runs: {number:,}")
     return figures_of(tally), {where: each for where, each in sorted(unfinished.items()) if each}

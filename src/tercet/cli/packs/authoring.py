@@ -121,7 +121,7 @@ def schema(
 
 def _schema(name: str) -> dict[str, Any]:
     if name not in PUBLIC_TYPES:
-        near = _near(name)
+        near = _similar(name)
         raise UsageError(
             f"unknown public type '{name}'",
             code="unknown_type",
@@ -130,7 +130,7 @@ def _schema(name: str) -> dict[str, Any]:
     return json_schema(name)
 
 
-def _near(name: str) -> list[str]:
+def _similar(name: str) -> list[str]:
     by_lower = {known.lower(): known for known in PUBLIC_TYPES}
     if name.lower() in by_lower:
         return [by_lower[name.lower()]]

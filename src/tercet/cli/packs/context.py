@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.evidence.stores import StoreUrl, open_library, read_shelf
+from tercet.cli.evidence.stores import StoreUrl, open_library, read_evidence
 from tercet.cli.ids import find_session
 from tercet.cli.inputs import load_pack, read_input
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
@@ -105,7 +105,7 @@ def context(
     """
     loaded = load_pack(pack)
     if session is not None:
-        _demand_alone(intent, input_, snapshot, safety_mode, role, tenant)
+        _reject_other_options(intent, input_, snapshot, safety_mode, role, tenant)
         view = asyncio.run(_recorded(loaded, journal, find_session(session, journal)))
     else:
         asked = loaded.decision_for(intent)
@@ -124,10 +124,10 @@ def context(
 
 async def _library_evidence(store: str, spec: DecisionSpec, request: Request) -> LibraryEvidence:
     async with open_library(store) as library:
-        return await read_shelf(library, spec, request)
+        return await read_evidence(library, spec, request)
 
 
-def _demand_alone(*others: object) -> None:
+def _reject_other_options(*others: object) -> None:
     if any(other is not None for other in others):
         raise UsageError(
             "a session has its own request, owner and snapshot",

@@ -43,7 +43,7 @@ ServerName = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class ServerTools:
     """What a server said, and how that differs from what is pinned."""
 
     server: ServerTable
@@ -118,27 +118,27 @@ def pin(
     return ExitCode.ACCEPTED if is_accepted else ExitCode.REFUSED
 
 
-def _look(pins: Pins, name: str | None) -> list[Look]:
+def _look(pins: Pins, name: str | None) -> list[ServerTools]:
     demand_sdk()
     return asyncio.run(_look_at(pins, pins.wanted(name)))
 
 
-async def _look_at(pins: Pins, servers: Sequence[ServerTable]) -> list[Look]:
+async def _look_at(pins: Pins, servers: Sequence[ServerTable]) -> list[ServerTools]:
     """Ask one server after the other, so that an error is of the first that has one."""
     from tercet.tools.mcp.link import Link  # noqa: PLC0415 - the SDK is an extra
 
-    looks: list[Look] = []
+    looks: list[ServerTools] = []
     for server in servers:
         link = await Link.opened(server.spec, pins.folder, within_ms=server.start_timeout_ms)
         await link.aclose()
         live = taken(server, link.definitions)
         looks.append(
-            Look(server=server, protocol=link.protocol, live=live, changes=pins.changes(server, live))
+            ServerTools(server=server, protocol=link.protocol, live=live, changes=pins.changes(server, live))
         )
     return looks
 
 
-def _show(screen: Screen, looks: Sequence[Look]) -> None:
+def _show(screen: Screen, looks: Sequence[ServerTools]) -> None:
     for look in looks:
         head = f"{look.server.name}: {count(len(look.live), 'tool')}, protocol {look.protocol}"
         mark = ("! ", "bold yellow") if look.changes else ("✓ ", "bold green")
@@ -153,8 +153,8 @@ def _is_accepted(servers: int) -> bool:
     return typer.confirm(f"Accept what {count(servers, 'server')} would have a planner read?", default=False)
 
 
-def _write(pins: Pins, looks: Sequence[Look]) -> None:
-    lock, now, who = pins.lock, timestamp(SystemClock().now()), people.local_user()
+def _write(pins: Pins, looks: Sequence[ServerTools]) -> None:
+    lock, now, who = pins.lock, timestamp(SystemClock().now()), people.login_name()
     for look in looks:
         lock = lock.pinned(look.server.name, look.live, by=who, at=now)
     write_lock(pins.folder, lock)

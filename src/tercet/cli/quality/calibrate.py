@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Annotated
 
 from tercet.cli import ExitCode
-from tercet.cli.files import DRAWING, demand_place, write_file
+from tercet.cli.files import DRAWING, require_writable, write_file
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import TENANT, use_journal
 from tercet.cli.options import AsJson, Force, argument, flag, option
 from tercet.cli.quality.records import (
     OUTCOMES,
     MaybeJournal,
-    found_journal,
+    find_journal,
+    load_lessons,
     read_rows,
-    recall_all,
     task_classes,
 )
 from tercet.cli.quality.reliability_view import Calibration, draw_reliability, show_calibration
 from tercet.cli.screen import Screen, respond
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.experience import Experience, enforce
 from tercet.executor.clock import SystemClock
@@ -82,12 +82,12 @@ def calibrate(
     --apply the weights are written into the journal, with your name.
     """
     if svg is not None:
-        demand_place(svg, is_forced=force, mark=DRAWING)
+        require_writable(svg, is_forced=force, mark=DRAWING)
     if save is not None:
-        demand_place(save, is_forced=force)
+        require_writable(save, is_forced=force)
     chosen = _chosen(pack, task_class, is_needed=apply or outcomes is None)
     url = _journal(journal, is_needed=apply or outcomes is None) if chosen else None
-    known = recall_all(url, [chosen])[chosen] if url and chosen else Experience(())
+    known = load_lessons(url, [chosen])[chosen] if url and chosen else Experience(())
     rows = list(read_rows(OUTCOMES, outcomes)) if outcomes is not None else []
     if outcomes is None or journal is not None:
         rows += known.outcomes
@@ -105,7 +105,7 @@ def calibrate(
     if save is not None:
         write_file(save, f"{json_text(found.weights.model_dump(mode='json'))}\n".encode())
     if apply and url and chosen:
-        by, now = speaker_by(actors).actor.id, SystemClock().now()
+        by, now = local_user_from(actors).actor.id, SystemClock().now()
         lesson = use_journal(
             url,
             lambda opened: enforce(opened, TENANT, chosen, found.weights, by=by, now=now),
@@ -139,7 +139,7 @@ def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> st
 
 def _journal(given: str | None, *, is_needed: bool) -> str | None:
     """The journal to learn from, or to write to; raises `UsageError` where one is needed and there is none."""
-    url = found_journal(given)
+    url = find_journal(given)
     if url is None and is_needed:
         raise UsageError(
             "there is no journal to learn from",

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Annotated
 
 from tercet.cli import ExitCode
-from tercet.cli.files import DRAWING, demand_place, write_file
+from tercet.cli.files import DRAWING, require_writable, write_file
 from tercet.cli.inputs import load_pack
 from tercet.cli.options import AsJson, Force, PackFolder, option
 from tercet.cli.quality.control_view import draw_controls, show_controls
 from tercet.cli.quality.records import (
     REPAIRS,
     MaybeJournal,
-    found_journal,
+    find_journal,
+    load_lessons,
     read_control,
     read_rows,
-    recall_all,
     task_classes,
 )
 from tercet.cli.screen import Screen, respond
@@ -72,10 +72,10 @@ def control(
     they suggest. Nothing is run.
     """
     if svg is not None:
-        demand_place(svg, is_forced=force, mark=DRAWING)
+        require_writable(svg, is_forced=force, mark=DRAWING)
     loaded = load_pack(pack)
     chosen = _chosen(loaded, task_class)
-    url = journal if trajectories is not None else found_journal(journal)
+    url = journal if trajectories is not None else find_journal(journal)
     rows = [
         *(read_rows(REPAIRS, trajectories) if trajectories is not None else ()),
         *(_recorded(url, (*loaded.control, *task_classes(loaded), *chosen)) if url else ()),
@@ -98,7 +98,7 @@ def control(
 
 def _recorded(url: str, classes: Sequence[str]) -> Iterator[RepairObservation]:
     """What runs have recorded of their repairs."""
-    for experience in recall_all(url, classes).values():
+    for experience in load_lessons(url, classes).values():
         yield from experience.observations
 
 

@@ -125,7 +125,7 @@ MaybeJournal: TypeAlias = Annotated[
 ]
 
 
-def found_journal(given: str | None) -> str | None:
+def find_journal(given: str | None) -> str | None:
     """The journal that is named, else the usual one; None if nothing is named and the usual one is not there."""
     url = given or os.environ.get(VARIABLE)
     if url:
@@ -133,7 +133,7 @@ def found_journal(given: str | None) -> str | None:
     return DEFAULT if Path(DEFAULT.removeprefix("sqlite:///")).exists() else None
 
 
-def recall_all(url: str, classes: Iterable[str]) -> dict[str, Experience]:
+def load_lessons(url: str, classes: Iterable[str]) -> dict[str, Experience]:
     """What the runs of each kind have taught."""
 
     async def recalled(journal: Journal) -> dict[str, Experience]:

@@ -10,7 +10,7 @@ import msgspec
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import demand_place
+from tercet.cli.files import require_writable
 from tercet.cli.ids import SessionId
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
@@ -66,7 +66,7 @@ def export(
     in the journal stay redacted; everything else is exported as recorded.
     """
     path = output or Path(f"{session}{SUFFIX}")
-    demand_place(path, is_forced=force)
+    require_writable(path, is_forced=force)
     signer = keys().private(sign) if sign is not None else None
     packs = [_content(folder) for folder in pack or ()]
     exported = use_journal(
@@ -150,7 +150,7 @@ def verify_file(
     it counts as intact only if that key has signed it. Exits with 0 if it is intact, with 3 if it is not, and with 2
     if the file is not a bundle. Nothing in it is run, unpacked or sent anywhere.
     """
-    wanted = None if key is None else _wanted(key)
+    wanted = None if key is None else _expected_key(key)
     finding = verify_bundle(file, wanted)
     return respond(
         lambda: _as_json(file, finding),
@@ -160,7 +160,7 @@ def verify_file(
     )
 
 
-def _wanted(key: str) -> str:
+def _expected_key(key: str) -> str:
     """The digits of a public key, given as it is or by the name that it has here."""
     return parse_key(key if key.startswith(PREFIX) or len(key) == 64 else keys().public(key))
 

@@ -9,13 +9,13 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import demand_place, make_folder, write_file
+from tercet.cli.files import make_folder, require_writable, write_file
 from tercet.cli.ids import complete_gate, complete_session
 from tercet.cli.inputs import read_input
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, argument, option
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
 from tercet.engine.session_reader import list_rows, load_state
 from tercet.engine.streams.experience import Feedback, add_feedback, find_feedback, read_feedback
@@ -60,7 +60,7 @@ def add(
     The record itself does not change; your name and the time are kept.
     """
     wanted = read_input(expected, "--expected") if expected is not None else {}
-    author = speaker_by(actors).actor.id
+    author = local_user_from(actors).actor.id
     now = SystemClock().now()
     made = use_journal(
         journal,
@@ -119,11 +119,11 @@ def insights(
 
 async def _insights(journal: Journal, pack: str | None) -> tuple[Insight, ...]:
     if pack is not None:
-        await _demand_pack(journal, pack)
+        await _require_pack(journal, pack)
     return cluster([each async for each in placed_feedback(journal, TENANT, pack=pack)])
 
 
-async def _demand_pack(journal: Journal, name: str) -> None:
+async def _require_pack(journal: Journal, name: str) -> None:
     """Raises `UsageError` if no run of the journal is of a pack of this name."""
     known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
     if name.partition("@")[0] not in known:
@@ -153,7 +153,7 @@ def golden(
     file = to / f"{found.session_id}{SUFFIX}"
     make_folder(to)
     for target in (file, expected_beside(file)):
-        demand_place(target, is_forced=force)
+        require_writable(target, is_forced=force)
     use_journal(journal, lambda opened: export_run(opened, TENANT, found.session_id, file, is_forced=True))
     write_file(expected_beside(file), f"{wanted.model_dump_json(indent=2)}\n".encode())
     if as_json:

@@ -10,7 +10,7 @@ from typing import Annotated
 from rich.text import Text
 
 from tercet.cli import ExitCode
-from tercet.cli.files import demand_place, make_folder
+from tercet.cli.files import make_folder, require_writable
 from tercet.cli.ids import complete_runs, is_bundle
 from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
@@ -73,7 +73,7 @@ def add(
             show_replayed(Screen(), tally)
         return ExitCode.REFUSED
     targets = [to / file_name(recording.session) for recording in found]
-    _demand_free(targets, is_forced=force)
+    _require_free(targets, is_forced=force)
     make_folder(to)
     for name, recording, target in zip(runs, found, targets, strict=True):
         if is_bundle(name):
@@ -103,7 +103,7 @@ def _show_kept(screen: Screen, targets: list[Path], reports: Sequence[ReplayRepo
             )
 
 
-def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
+def _require_free(targets: list[Path], *, is_forced: bool) -> None:
     for target in targets:
         if targets.count(target) > 1:
             raise UsageError(
@@ -112,7 +112,7 @@ def _demand_free(targets: list[Path], *, is_forced: bool) -> None:
                 remedy="name each run once: a session has one place in a set",
             )
         if target.parent.is_dir():
-            demand_place(target, is_forced=is_forced)
+            require_writable(target, is_forced=is_forced)
 
 
 def _copy(source: Path, target: Path) -> None:

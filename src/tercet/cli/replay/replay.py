@@ -14,7 +14,7 @@ from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, option
 from tercet.cli.replay.replay_view import MOST, Tally, show_replayed, show_what_if
-from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, demand_runs, open_runs
+from tercet.cli.replay.runs import Everything, Intent, RunReader, Runs, Status, open_runs, require_runs
 from tercet.cli.screen import Screen, print_json
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.packs.pack import Pack
@@ -62,7 +62,7 @@ def replay(
     what was found until then, and exits with 130. With --pack the facts stay as they were and the rules are the other pack's: each
     run is judged up to the first verdict that would be another one, and the exit code is 3 if there is any.
     """
-    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
+    require_runs(runs or (), is_all=everything, intent=intent, status=status)
     if pack is not None and installed:
         raise UsageError(
             "--installed is for judging runs as they were, and --pack for judging them otherwise",
@@ -82,7 +82,7 @@ def _replay(found: RunReader, packs: list[Pack], workers: int | None, *, as_json
     coming = replay_each(found, packs=packs, workers=workers)
     cut = gather(coming, tally.take, len(found), is_shown=not as_json)
     if as_json:
-        _demand_answer(cut)
+        _raise_for_program(cut)
         print_json(
             {
                 "outcome": "replay_different" if tally.different else "replay_equal",
@@ -98,16 +98,16 @@ def _replay(found: RunReader, packs: list[Pack], workers: int | None, *, as_json
 
 
 def _what_if(found: RunReader, pack: Pack, workers: int | None, *, as_json: bool) -> ExitCode:
-    judged: list[Rejudged] = []
+    review_in: list[Rejudged] = []
     coming = rejudge_each(found, pack, workers=workers)
-    cut = gather(coming, judged.append, len(found), is_shown=not as_json)
-    report = WhatIfReport.of(pack, judged)
+    cut = gather(coming, review_in.append, len(found), is_shown=not as_json)
+    report = WhatIfReport.of(pack, review_in)
     if as_json:
-        _demand_answer(cut)
+        _raise_for_program(cut)
         print_json({**report.model_dump(mode="json"), "interrupted": cut is not None})
-    elif judged:
+    elif review_in:
         show_what_if(Screen(), report)
-    return _ended(len(judged), len(found), cut, is_same=report.is_unchanged, as_json=as_json)
+    return _ended(len(review_in), len(found), cut, is_same=report.is_unchanged, as_json=as_json)
 
 
 Cut: TypeAlias = KeyboardInterrupt | TercetError | None
@@ -126,7 +126,7 @@ def gather(coming: Generator[FoundT], take: Callable[[FoundT], object], total: i
     return None
 
 
-def _demand_answer(cut: Cut) -> None:
+def _raise_for_program(cut: Cut) -> None:
     """A program gets one answer: what was found, or the error."""
     if isinstance(cut, TercetError):
         raise cut
@@ -137,7 +137,7 @@ def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> 
         return ExitCode.ACCEPTED if is_same else ExitCode.REFUSED
     if not as_json and total > 1:
         Screen(stderr=True).say(f"· {done:,} of {count(total, 'run')} had been judged by then")
-    _demand_answer(cut)
+    _raise_for_program(cut)
     return ExitCode.INTERRUPTED
 
 

@@ -120,12 +120,12 @@ def show_change(screen: Screen, change: VerdictChange) -> None:
     """Show a verdict that would be another one, and why."""
     step = f" {printable(change.step, 80)}" if change.step else ""
     where = f"event {change.position}, {change.event}{step}"
-    screen.put(f"{where}: {_said(change.old)} → {_said(change.new)}", first="  · ")
+    screen.put(f"{where}: {_with_sender(change.old)} → {_with_sender(change.new)}", first="  · ")
     for reason in change.new.reasons[:3]:
         screen.put(printable(reason), first="    ")
 
 
-def _said(said: JudgedAs) -> str:
+def _with_sender(said: JudgedAs) -> str:
     """A verdict in a few words: with its code, or whom it asks."""
     gates = [f"{name or 'anybody'} ×{quorum}" for name, (_, quorum) in said.details.get("needs", {}).items()]
     more = said.details.get("code") or ", ".join(gates)

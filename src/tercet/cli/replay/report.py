@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from tercet.cli.files import demand_place, write_file
+from tercet.cli.files import require_writable, write_file
 from tercet.cli.journals import DEFAULT, JournalUrl
 from tercet.cli.options import AsJson, Force, option
 from tercet.cli.replay.runs import RunName, run_at
@@ -58,7 +58,7 @@ def report(
     """
     target = None if out == STDOUT else Path(out or f"{Path(run).stem}.html")
     if target is not None:
-        _demand_place(target, is_forced=force)
+        _require_writable(target, is_forced=force)
     if as_json and target is None:
         raise UsageError(
             "standard output can hold the page or the JSON about it, not both",
@@ -104,10 +104,10 @@ async def _page(url: str, run: str) -> tuple[SessionView, bytes]:
         return view.session, render(view, safe).encode()
 
 
-def _demand_place(target: Path, *, is_forced: bool) -> None:
+def _require_writable(target: Path, *, is_forced: bool) -> None:
     from tercet.view.html.page import MARKER  # noqa: PLC0415 - as above
 
-    demand_place(target, is_forced=is_forced, mark=MARKER.encode())
+    require_writable(target, is_forced=is_forced, mark=MARKER.encode())
 
 
 def _print(page: bytes) -> None:

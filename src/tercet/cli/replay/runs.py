@@ -101,7 +101,7 @@ Status: TypeAlias = Annotated[
 Everything: TypeAlias = Annotated[bool, flag("Every run of the journal.", "--all")]
 
 
-def demand_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:
+def require_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:
     """Refuse a command that names no run, or names some and all of them, or a status that there is not."""
     if status is not None and status not in get_args(SessionStatus):
         raise UsageError(

@@ -14,9 +14,9 @@ from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Force, PackFolder, argument, option
 from tercet.cli.replay.replay import progress_over
-from tercet.cli.replay.runs import Everything, Intent, Status, demand_runs, read_runs
+from tercet.cli.replay.runs import Everything, Intent, Status, read_runs, require_runs
 from tercet.cli.screen import Screen, print_json, respond
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
 from tercet.engine.streams.experience import read_feedback
 from tercet.journal.protocol import Journal
@@ -74,7 +74,7 @@ def search(
     Candidates are scored by judging recorded runs again: nothing is called. Policy and safety are floors, and each surface
     has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
     """
-    demand_runs(runs or (), is_all=everything, intent=intent, status=status)
+    require_runs(runs or (), is_all=everything, intent=intent, status=status)
     demand_libraries()
     loaded = load_pack(pack)
     folder = out or Path(f"{loaded.name}-proposal")
@@ -132,7 +132,7 @@ def accept(
     found = read_proposal(proposal)
     load_pack(pack)  # says what is wrong with the folder, if it is none
     try:
-        done = accept_proposal(pack, found, by=speaker_by(actors).actor.id, at=datetime.now(UTC))
+        done = accept_proposal(pack, found, by=local_user_from(actors).actor.id, at=datetime.now(UTC))
     except OSError as error:
         raise UsageError(
             f"cannot change {pack}: {error.strerror or error}",

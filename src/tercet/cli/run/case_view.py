@@ -264,7 +264,7 @@ _PHRASES = {
 }
 
 
-def report_on(case: Case) -> RuleReport:
+def applied_rules(case: Case) -> RuleReport:
     """Return which rules apply to a reviewed plan."""
     return report_rules(case.context, case.compiled, case.spec, case.reviewed)
 

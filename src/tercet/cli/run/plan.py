@@ -10,7 +10,7 @@ from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import StoreUrl
 from tercet.cli.inputs import load_pack, read_input
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, flag
-from tercet.cli.run.case_view import report_on, rules_json, show_rules, show_warnings
+from tercet.cli.run.case_view import applied_rules, rules_json, show_rules, show_warnings
 from tercet.cli.run.plan_view import dot, show_proposal
 from tercet.cli.run.proposal import propose
 from tercet.cli.run.run import Models, Planner
@@ -71,11 +71,11 @@ def plan(
         store=store,
     )
     if as_json:
-        print_json({**found.as_json(), **rules_json(report_on(found.case))})
+        print_json({**found.as_json(), **rules_json(applied_rules(found.case))})
     elif as_dot:
         typer.echo(dot(found))
     else:
-        screen, report = Screen(), report_on(found.case)
+        screen, report = Screen(), applied_rules(found.case)
         show_proposal(screen, found)
         show_warnings(screen, report)
         show_rules(screen, report)

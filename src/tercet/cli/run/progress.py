@@ -21,7 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tercet.cli.screen import Screen
-from tercet.cli.sessions.session_view import show_return, show_start
+from tercet.cli.sessions.session_view import show_resumed, show_start
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.executor.clock import Clock
@@ -47,7 +47,7 @@ class Progress:
         self._running: dict[str, tuple[int, str]] = {}
         self._live: Live | None = None
         self._stack = ExitStack()
-        self.has_told = False
+        self.has_shown = False
         """Whether any event was told."""
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._running.clear()
-        with _unbroken(self.screen):
+        with _ignore_write_errors(self.screen):
             self._stack.close()
         self.screen.quiet = False  # the ending that follows says whether it can be written
 
@@ -77,25 +77,25 @@ class Progress:
 
     def tell(self, state: State, event: e.Event) -> None:
         """Show an event."""
-        with _unbroken(self.screen):
+        with _ignore_write_errors(self.screen):
             self._columns = Columns.of(state.plan, state.undo)
             self._follow(event)
             self._head(state, event)
-            if not self._is_told_otherwise(event):
+            if not self._is_shown_elsewhere(event):
                 self._show(state, event)
             self.refresh()
 
     def say(self, text: Text | str) -> None:
         """Show a line that is about no event."""
-        with _unbroken(self.screen):
+        with _ignore_write_errors(self.screen):
             self.screen.say(text)
 
-    async def keep_fresh(self) -> None:
+    async def redraw_until_cancelled(self) -> None:
         """Redraw what is under way until cancelled."""
         while self._live is not None:
             await asyncio.sleep(TICK_S)
             if self._running:
-                with _unbroken(self.screen):
+                with _ignore_write_errors(self.screen):
                     self.refresh()
 
     def refresh(self) -> None:
@@ -119,7 +119,7 @@ class Progress:
             return msgspec.structs.replace(event, reasons=())
         return event
 
-    def _is_told_otherwise(self, event: e.Event) -> bool:
+    def _is_shown_elsewhere(self, event: e.Event) -> bool:
         """Whether an event needs no line: the live area shows it, or the ending that follows says more."""
         match event:
             case e.Intent():
@@ -135,11 +135,11 @@ class Progress:
         """What stands above everything else: which session this is."""
         if isinstance(event, e.SessionStarted):
             show_start(self.screen, event)
-        elif not self.has_told:
-            show_return(self.screen, state)
-        if not self.has_told:
+        elif not self.has_shown:
+            show_resumed(self.screen, state)
+        if not self.has_shown:
             self.screen.say()
-        self.has_told = True
+        self.has_shown = True
 
     def _print(self, line: Text, at: int) -> None:
         if self._is_followed:
@@ -185,11 +185,11 @@ class Progress:
         return [self.screen.legible(line) for line in shown]
 
 
-class Silence:
+class NoProgress:
     """No progress at all, for programs."""
 
     is_live = False
-    has_told = False
+    has_shown = False
     under_way = ()
 
     def __enter__(self) -> Self:
@@ -204,12 +204,12 @@ class Silence:
     def say(self, text: Text | str) -> None:
         """Say nothing."""
 
-    async def keep_fresh(self) -> None:
+    async def redraw_until_cancelled(self) -> None:
         """Draw nothing."""
 
 
 @contextmanager
-def _unbroken(screen: Screen) -> Generator[None]:
+def _ignore_write_errors(screen: Screen) -> Generator[None]:
     """An output that cannot be written is given up; the run goes on."""
     try:
         yield

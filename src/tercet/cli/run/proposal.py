@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tercet.cli.evidence.stores import open_library
-from tercet.cli.run.review import Case, for_input, judged, setting_for
+from tercet.cli.run.review import Case, case_for_input, review_in, run_config_for
 from tercet.cli.sessions.revision_view import schedule_json
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -101,34 +101,40 @@ def propose(
 
     async def ask() -> Proposal:
         async with open_library(store) as library:
-            setting = await setting_for(
+            setting = await run_config_for(
                 pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="planner"
             )
             chosen = usual_planner(pack, request.intent, planner, models)
             if chosen in ASKING:
                 plan, cost = await _ask_models(pack, request, setting, library, chosen, models)
-                return await _looked_at(
-                    chosen, _answering(setting), plan, _standing(plan, setting), (), library, cost
+                return await _analyse(
+                    chosen,
+                    _accepting_feedback(setting),
+                    plan,
+                    _links_in_order(plan, setting),
+                    (),
+                    library,
+                    cost,
                 )
             offline = pack_planner(pack, request.intent, chosen)
             if isinstance(offline, TaskPlanner):
                 arranged = offline.arranged(setting)
-                return await _looked_at(
+                return await _analyse(
                     offline.name, setting, arranged.plan, arranged.links, arranged.added, library
                 )
             plan = await offline.propose(setting, ())
-            found = await _looked_at(offline.name, setting, plan, _standing(plan, setting), (), library)
-            return replace(found, case=for_input(found.case))
+            found = await _analyse(offline.name, setting, plan, _links_in_order(plan, setting), (), library)
+            return replace(found, case=case_for_input(found.case))
 
     return asyncio.run(ask())
 
 
-def _answering(setting: RunConfig) -> RunConfig:
+def _accepting_feedback(setting: RunConfig) -> RunConfig:
     """The setting of a planner that reads why its plan was refused."""
     return replace(setting, ctx=setting.ctx.model_copy(update={"answers_feedback": True}))
 
 
-async def _looked_at(
+async def _analyse(
     planner: str,
     setting: RunConfig,
     proposed: Plan,
@@ -137,7 +143,7 @@ async def _looked_at(
     library: Library | None,
     cost: ModelCost | None = None,
 ) -> Proposal:
-    case = await judged(setting, proposed, library, is_planned=True)
+    case = await review_in(setting, proposed, library, is_planned=True)
     plan = case.plan
     return Proposal(
         planner=planner,
@@ -151,7 +157,7 @@ async def _looked_at(
     )
 
 
-def _standing(plan: Plan, setting: RunConfig) -> tuple[Link, ...]:
+def _links_in_order(plan: Plan, setting: RunConfig) -> tuple[Link, ...]:
     """The links that a plan has as it stands, without those that it would take another order for."""
     found: Arrangement = arrange(plan, setting.surface, frozenset(setting.spec.conditions))
     missing = {(ordering.before, ordering.after) for ordering in found.added}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import uuid4
 
-from tercet.cli.evidence.stores import open_library, read_shelf
+from tercet.cli.evidence.stores import open_library, read_evidence
 from tercet.cli.sessions.people import local_actor
 from tercet.contracts.context import CompiledContext, RunContext
 from tercet.contracts.decision import DecisionSpec
@@ -75,24 +75,24 @@ def review_plan(
     async def review() -> Case:
         async with open_library(store) as library:
             # The caller sees the refusals; no planner is asked for another plan.
-            config = await setting_for(
+            config = await run_config_for(
                 pack, request, library, snapshot=snapshot, safety_mode=safety_mode, origin="caller"
             )
             if not is_template(plan):
                 has_request = request_input is not None
-                return await judged(config, plan, library, is_planned=False, has_request=has_request)
+                return await review_in(config, plan, library, is_planned=False, has_request=has_request)
             filled = fill_template(plan, request, config)
-            return for_input(await judged(config, filled, library, is_planned=True))
+            return case_for_input(await review_in(config, filled, library, is_planned=True))
 
     return asyncio.run(review())
 
 
-def for_input(case: Case) -> Case:
+def case_for_input(case: Case) -> Case:
     """Return the review of a filled template with remedies for the person who typed the input."""
-    return replace(case, verdict=addressed(case.verdict, case.compiled.evidence))
+    return replace(case, verdict=verdict_for_input(case.verdict, case.compiled.evidence))
 
 
-async def setting_for(
+async def run_config_for(
     pack: Pack,
     request: Request,
     library: Library | None,
@@ -110,11 +110,11 @@ async def setting_for(
         started_at=datetime.now(UTC),
         plan_origin=origin,
     )
-    library_evidence = await read_shelf(library, pack.decision_for(request.intent), request)
+    library_evidence = await read_evidence(library, pack.decision_for(request.intent), request)
     return build_run_config(pack, context, request, snapshot, library_evidence)
 
 
-async def judged(
+async def review_in(
     config: RunConfig, plan: Plan, library: Library | None, *, is_planned: bool, has_request: bool = True
 ) -> Case:
     """Return what the critic says of a plan in a setting, with the evidence that a run would retrieve for it; without a
@@ -144,7 +144,7 @@ async def judged(
 _MOST_NAMED = 5
 
 
-def addressed(verdict: Verdict, evidence: Iterable[str]) -> Verdict:
+def verdict_for_input(verdict: Verdict, evidence: Iterable[str]) -> Verdict:
     """Return the verdict with a remedy for the person who typed the input, who cannot pin missing evidence."""
     if verdict.code is not Code.EVIDENCE_UNRESOLVED or not verdict.refusals:
         return verdict

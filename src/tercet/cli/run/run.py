@@ -10,7 +10,7 @@ from tercet.cli import ExitCode
 from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.evidence.stores import StoreUrl
 from tercet.cli.ids import SessionId
-from tercet.cli.inputs import demand_filled, load_pack, read_input, read_plan
+from tercet.cli.inputs import load_pack, read_input, read_plan, reject_template
 from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import (
@@ -23,11 +23,18 @@ from tercet.cli.options import (
     flag,
     option,
 )
-from tercet.cli.run.progress import Progress, Silence
+from tercet.cli.run.progress import NoProgress, Progress
 from tercet.cli.run.runner import Foreground
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, recorded_folder
-from tercet.cli.sessions.people import ActAs, Dev, acting_as, actors_of, demand_local, local_actor
+from tercet.cli.sessions.people import (
+    ActAs,
+    Dev,
+    actors_of,
+    local_actor,
+    require_local_journal,
+    starting_actor,
+)
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.sessions.session_view import show_ending
 from tercet.contracts.errors import UsageError
@@ -82,7 +89,7 @@ def resume(
     folder = pack if pack is not None else _pack_of(session, journal)
     loaded = load_pack(folder)
     actor = local_actor(loaded)
-    return carry(
+    return run_session(
         loaded,
         folder,
         journal,
@@ -129,7 +136,7 @@ def migrate(
     observed = settings_of(telemetry, sample)
     loaded = load_pack(pack)
     actor = local_actor(loaded)
-    return carry(
+    return run_session(
         loaded,
         pack,
         journal,
@@ -140,7 +147,7 @@ def migrate(
     )
 
 
-def carry(
+def run_session(
     loaded: Pack,
     folder: Path,
     journal: str,
@@ -155,19 +162,19 @@ def carry(
     """Run a session in this process and show its state afterwards; `evidence` is what a request could have asked for."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
-    progress = Silence() if as_json else Progress(screen, SystemClock())
+    progress = NoProgress() if as_json else Progress(screen, SystemClock())
     foreground = Foreground(loaded, progress, commands, store=store, telemetry=telemetry)
-    story = foreground.carry(act, is_new=is_new)
-    state = story.state
+    recorded = foreground.run(act, is_new=is_new)
+    state = recorded.state
     if as_json:
-        print_json(session_json(story, commands) | foreground.telemetry_json)
+        print_json(session_json(recorded, commands) | foreground.telemetry_json)
     else:
-        if not progress.has_told:
+        if not progress.has_shown:
             sent, session = "this request was sent before, and is session", printable(state.start.session)
             screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
         screen.say()
         now = SystemClock().now()
-        show_ending(screen, state, commands, now=now, rollback=story.rollback, evidence=evidence)
+        show_ending(screen, state, commands, now=now, rollback=recorded.rollback, evidence=evidence)
     return EXIT_CODES[standing(state)]
 
 
@@ -252,23 +259,23 @@ def run(
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5
     if it failed, was escalated, rejected, cancelled or expired, or if the journal could not be written.
     """
-    demand_local(journal, is_dev=dev)
+    require_local_journal(journal, is_dev=dev)
     observed = settings_of(telemetry, sample)
     caller = str(read_traceparent(traceparent)) if traceparent else ""
     ttl_ms = None if ttl is None else read_duration(ttl)
     loaded = load_pack(pack)
     given = None if plan is None else read_plan(plan)
     if plan is not None and given is not None:
-        demand_filled(given, plan, "run")
+        reject_template(given, plan, "run")
     asked = intent or (given.intent if given else None)
     spec = loaded.decision_for(asked)
-    actor = acting_as(loaded, as_, is_dev=dev)
+    actor = starting_actor(loaded, as_, is_dev=dev)
     request = Request(
         intent=asked or (*spec.intents, spec.id)[0], input=read_input(input_), request_key=request_key
     )
     has_template = any(each.intent == request.intent for each in loaded.templates)
     is_filled = given is None and has_template and not model and planner in (None, "template")
-    return carry(
+    return run_session(
         loaded,
         pack,
         journal,

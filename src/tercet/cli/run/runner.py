@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import typer
 
 from tercet.cli import ExitCode
-from tercet.cli.evidence.stores import library_at
+from tercet.cli.evidence.stores import find_library
 from tercet.cli.journal.telemetry import open_telemetry
-from tercet.cli.journals import Story, journal_at, read_story
-from tercet.cli.run.progress import Progress, Silence, show_cursor
+from tercet.cli.journals import RecordedSession, journal_at, read_session
+from tercet.cli.run.progress import NoProgress, Progress, show_cursor
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import events as e
@@ -50,7 +50,7 @@ class Foreground:
     def __init__(
         self,
         pack: Pack,
-        progress: Progress | Silence,
+        progress: Progress | NoProgress,
         commands: Commands,
         *,
         store: str = "",
@@ -61,19 +61,19 @@ class Foreground:
         self._store = store
         self._progress = progress
         self._commands = commands
-        self._lease = Patience(progress, commands)
+        self._lease = LeaseWait(progress, commands)
         self._runtime: Runtime | None = None
         self._session = ""
         self._is_stopping = False
         self._has_waited = False
         self._undelivered: dict[str, int] = {}
 
-    def carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+    def run(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> RecordedSession:
         """Do something with a runtime, and return the state of the session afterwards."""
         loop = asyncio.new_event_loop()
-        with self._progress, _chatter_aside(self._progress), _signals(loop, self._stop, self._wait):
+        with self._progress, _redirect_tool_output(self._progress), _signals(loop, self._stop, self._wait):
             try:
-                return run_until_complete(loop, self._carry(act, is_new=is_new))
+                return run_until_complete(loop, self._run(act, is_new=is_new))
             except JournalFull as error:
                 if is_new and not self._session:
                     error.remedy = "make room on its disk, then run it again: no session was begun"
@@ -84,11 +84,11 @@ class Foreground:
         """What became of telemetry, for programs; nothing where none was asked for."""
         return {"telemetry": {"undelivered": self._undelivered}} if self._telemetry.is_on else {}
 
-    async def _carry(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> Story:
+    async def _run(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> RecordedSession:
         url = self._commands.journal
         async with (
             journal_at(url, is_new=is_new, is_written=True) as journal,
-            library_at(self._store, url) as evidence,
+            find_library(self._store, url) as evidence,
             open_telemetry(self._telemetry, self._progress.say, self._undelivered) as observers,
         ):
             # One session runs in the foreground: others are left to workers.
@@ -101,11 +101,11 @@ class Foreground:
                 evidence=evidence,
                 observers=observers,
             )
-            drawing = asyncio.ensure_future(self._progress.keep_fresh())
+            drawing = asyncio.ensure_future(self._progress.redraw_until_cancelled())
             try:
                 async with self._runtime as runtime:
                     result = await act(runtime)
-                return await read_story(journal, result.session_id)
+                return await read_session(journal, result.session_id)
             except TercetError as error:
                 if self._session:
                     # Whatever was in the way, what is in the journal is safe.
@@ -146,10 +146,10 @@ class Foreground:
             self._progress.say(f"· stopping: waits for {held}, which holds this process; {_AGAIN}")
 
 
-class Patience:
+class LeaseWait:
     """Waits for the lease of another process, and gives up when that process turns out to be alive."""
 
-    def __init__(self, progress: Progress | Silence, commands: Commands) -> None:
+    def __init__(self, progress: Progress | NoProgress, commands: Commands) -> None:
         self._progress = progress
         self._commands = commands
         self._first: LeaseHeld | None = None
@@ -177,7 +177,7 @@ def process_name(owner: str) -> str:
     return printable(f"process {number} on {host}" if number else owner, 120)
 
 
-def _chatter_aside(progress: Progress | Silence) -> AbstractContextManager[object]:
+def _redirect_tool_output(progress: Progress | NoProgress) -> AbstractContextManager[object]:
     """What tools print must not spoil what we print: it goes to stderr, or above what is live."""
     return nullcontext() if progress.is_live else redirect_stdout(sys.stderr)
 

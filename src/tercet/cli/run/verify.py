@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from tercet.cli import ExitCode
 from tercet.cli.evidence.stores import StoreUrl
-from tercet.cli.inputs import demand_filled, load_pack, read_input, read_plan
+from tercet.cli.inputs import load_pack, read_input, read_plan, reject_template
 from tercet.cli.options import AsJson, Intent, PackFolder, RequestInput, SafetyMode, SnapshotName, argument
-from tercet.cli.run.case_view import report_on, rules_json, show_case, show_warnings
+from tercet.cli.run.case_view import applied_rules, rules_json, show_case, show_warnings
 from tercet.cli.run.review import Case, review_plan
 from tercet.cli.screen import Screen, print_json
 from tercet.critic.waits import Wait
@@ -41,7 +41,7 @@ def verify(
     """
     loaded, proposed = load_pack(pack), read_plan(plan)
     if input_ is None:
-        demand_filled(proposed, plan, "plan")
+        reject_template(proposed, plan, "plan")
     case = review_plan(
         loaded,
         proposed,
@@ -56,7 +56,7 @@ def verify(
     else:
         screen = Screen()
         show_case(screen, case, name=plan)
-        show_warnings(screen, report_on(case))
+        show_warnings(screen, applied_rules(case))
     return ExitCode.ACCEPTED if case.verdict.ok else ExitCode.REFUSED
 
 
@@ -65,7 +65,7 @@ def _review_json(case: Case) -> dict[str, Any]:
         "verify": case.verdict.published().model_dump(mode="json"),
         "verdict": case.verdict.model_dump(mode="json"),
         "report": case.report.model_dump(mode="json"),
-        "warnings": rules_json(report_on(case))["warnings"],
+        "warnings": rules_json(applied_rules(case))["warnings"],
         "waits": [_wait_as_json(wait) for wait in case.waits],
     }
 

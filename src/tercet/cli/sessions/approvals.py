@@ -18,7 +18,7 @@ from tercet.cli.ids import GateId
 from tercet.cli.inputs import read_json
 from tercet.cli.options import argument, flag, option
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import Heard, Voice, spoken
+from tercet.cli.sessions.messages import Delivery, MessageOptions, takes_message_options
 from tercet.cli.sessions.next_commands import Commands
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
@@ -64,7 +64,7 @@ CHOICES: dict[str, Answered] = {
 Amount: TypeAlias = int | None
 
 
-@spoken
+@takes_message_options
 def approve(
     gate: GateId,
     *,
@@ -76,7 +76,7 @@ def approve(
             show_default=False,
         ),
     ] = "",
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Approve the call or the outputs that a gate shows.
 
@@ -86,24 +86,24 @@ def approve(
     The owner of a run cannot approve it; the gate asks for certain roles and a number of different people. An
     approval is checked again just before the call: if anything has changed, the call is not made.
     """
-    return _answer(gate, "approve", voice, digest=digest)
+    return _answer(gate, "approve", options, digest=digest)
 
 
-@spoken
+@takes_message_options
 def deny(
     gate: GateId,
     *,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Deny the call or the outputs that a gate shows.
 
     The call is never made, the outputs are never committed, and the session ends as rejected when it is resumed.
     Everyone who may approve may deny, and so may the owner of the run. One denial is enough.
     """
-    return _answer(gate, "deny", voice)
+    return _answer(gate, "deny", options)
 
 
-@spoken
+@takes_message_options
 def modify(
     gate: GateId,
     *,
@@ -118,7 +118,7 @@ def modify(
     note: Annotated[
         str, option("TEXT", "Why; it is kept with what you say.", "--note", "--reason", show_default=False)
     ] = "",
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Send a call or outputs back for changes, or set values of a call.
 
@@ -130,23 +130,23 @@ def modify(
     critic refuses the values, the call waits again as it was. Only holders of a role of the gate can set values,
     never the owner of the run. Earlier approvals of the gate are void.
     """
-    return _answer(gate, "modify", msgspec.structs.replace(voice, note=note), set_values=set_values or ())
+    return _answer(gate, "modify", msgspec.structs.replace(options, note=note), set_values=set_values or ())
 
 
-@spoken
+@takes_message_options
 def withdraw(
     gate: GateId,
     *,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Withdraw your own approval before the call has started.
 
     The gate is open again.
     """
-    return _answer(gate, "withdraw", voice)
+    return _answer(gate, "withdraw", options)
 
 
-@spoken
+@takes_message_options
 def settle(
     gate: GateId,
     *,
@@ -161,7 +161,7 @@ def settle(
     value: Annotated[
         str | None, option("JSON", "What the call brought, if it happened: later steps may refer to it.")
     ] = None,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Record whether a call of unknown outcome happened.
 
@@ -178,7 +178,7 @@ def settle(
         raise UsageError(
             "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
         )
-    return _answer(gate, "happened" if happened else "did_not_happen", voice, value=_value(value))
+    return _answer(gate, "happened" if happened else "did_not_happen", options, value=_value(value))
 
 
 def _value(text: str | None) -> Any:
@@ -192,7 +192,7 @@ def _value(text: str | None) -> Any:
     )
 
 
-@spoken
+@takes_message_options
 def decide(
     gate: GateId,
     choice: Annotated[
@@ -209,7 +209,7 @@ def decide(
         Amount, option("N", "With extend: so much more cost, in millionths of a cent.")
     ] = None,
     wall_clock_ms: Annotated[Amount, option("N", "With extend: so many milliseconds more.")] = None,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Decide how an escalated or failed run continues.
 
@@ -242,7 +242,7 @@ def decide(
             remedy=f"give one or more of {', '.join(map(_option, given))}",
         )
     value = messages.demand_extension(more) if choice == "extend" else None
-    return _answer(gate, CHOICES[choice], voice, value=value)
+    return _answer(gate, CHOICES[choice], options, value=value)
 
 
 def _option(amount: str) -> str:
@@ -252,7 +252,7 @@ def _option(amount: str) -> str:
 def _answer(
     gate: str,
     answer: Answered,
-    voice: Voice,
+    options: MessageOptions,
     *,
     value: Any = None,
     digest: str = "",
@@ -268,52 +268,52 @@ def _answer(
             gate,
             answer,
             actor,
-            note=voice.note,
+            note=options.note,
             value=value,
             digest=digest,
             listed=is_listed,
             changes=changes,
         )
 
-    heard, commands = voice.speak(messages.session_of(gate), words)
-    told = _Told(gate=gate, answer=answer, heard=heard, commands=commands)
-    if voice.as_json:
+    delivery, commands = options.send(messages.session_of(gate), words)
+    told = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
+    if options.as_json:
         print_json(told.as_json())
     else:
         told.show(Screen())
     return ExitCode.ACCEPTED
 
 
-class _Told:
+class _AnswerReport:
     """The reply to an answer."""
 
-    def __init__(self, *, gate: str, answer: Answered, heard: Heard, commands: Commands) -> None:
+    def __init__(self, *, gate: str, answer: Answered, delivery: Delivery, commands: Commands) -> None:
         self._gate = gate
         self._answer: Answered = answer
-        self._heard = heard
-        self._state = heard.state
-        mine = [a for a in heard.state.answers if (a.gate, a.actor) == (gate, heard.actor.id)]
-        self._roles = mine[-1].roles if mine else heard.actor.roles
+        self._delivery = delivery
+        self._state = delivery.state
+        mine = [a for a in delivery.state.answers if (a.gate, a.actor) == (gate, delivery.actor.id)]
+        self._roles = mine[-1].roles if mine else delivery.actor.roles
         self._word = answer_word(mine[-1]) if mine else ANSWERS[answer][0]
-        found = heard.state.gates.get(gate)
+        found = delivery.state.gates.get(gate)
         self._missing = {} if found is None else {name: _still(found, name) for name in found.unmet}
-        session = heard.state.start.session
-        is_done = bool(self._missing) or heard.state.is_over
+        session = delivery.state.start.session
+        is_done = bool(self._missing) or delivery.state.is_over
         look = [commands.show_gate(gate)] if self._missing else []
-        look = [commands.show(session)] if heard.state.is_over else look
-        self._next = look or commands.resume(heard.state)
-        self._lines = look or commands.resume_or_hint(heard.state)
+        look = [commands.show(session)] if delivery.state.is_over else look
+        self._next = look or commands.resume(delivery.state)
+        self._lines = look or commands.resume_or_hint(delivery.state)
         self._invitation = "Look at it with:" if is_done else "Go on with:"
 
     def as_json(self) -> dict[str, Any]:
-        heard = self._heard
+        delivery = self._delivery
         return {
             "gate": self._gate,
             "answer": self._answer,
-            "actor": heard.actor.id,
+            "actor": delivery.actor.id,
             "roles": list(self._roles),
-            "auth": heard.actor.auth,
-            "login": heard.actor.os_user,
+            "auth": delivery.actor.auth,
+            "login": delivery.actor.os_user,
             "session_id": self._state.start.session,
             "status": self._state.status,
             "missing": self._missing,
@@ -321,15 +321,15 @@ class _Told:
         }
 
     def show(self, screen: Screen) -> None:
-        actor = self._heard.actor
+        actor = self._delivery.actor
         roles = f" ({listed(self._roles)})" if self._roles else ""
         acting = ", simulated" if actor.auth == SIMULATED else ""
         done = f"{self._gate} is {self._word} by {printable(actor.id, 80)}{roles}{acting}"
         screen.conclude(done)
         for name, missing in self._missing.items():
             screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
-        if self._heard.carrier and not self._missing:
-            screen.say(Text(f"  {self._heard.carrier} goes on with it.", style="dim"))
+        if self._delivery.holder and not self._missing:
+            screen.say(Text(f"  {self._delivery.holder} goes on with it.", style="dim"))
             return
         screen.offer(f"  {self._invitation}", *self._lines)
 

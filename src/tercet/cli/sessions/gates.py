@@ -9,11 +9,11 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.ids import GateId
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_story, use_journal
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, read_session, use_journal
 from tercet.cli.options import AsJson
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import Commands, commands_for
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.cli.sessions.session_json import gate_json
 from tercet.cli.sessions.sessions import damage_exit, damage_json, show_damage
 from tercet.contracts.errors import UsageError
@@ -98,7 +98,7 @@ def show(
     they would be compensated. Nothing is written.
     """
     page = use_journal(journal, lambda opened: _page(opened, gate))
-    commands = commands_for(journal, speaker_by(actors), page.state)
+    commands = commands_for(journal, local_user_from(actors), page.state)
     answers = commands.answers(page.gate, page.state) if page.is_open else []
     if as_json:
         print_json(_page_json(page, answers))
@@ -115,9 +115,9 @@ def show(
 
 async def _page(journal: Journal, gate: str) -> GatePage:
     session = session_of(gate)
-    story = await read_story(journal, session)
-    state = story.state
-    opened = [event for event in story.events if isinstance(event, e.GateOpened) and event.gate == gate]
+    recorded = await read_session(journal, session)
+    state = recorded.state
+    opened = [event for event in recorded.events if isinstance(event, e.GateOpened) and event.gate == gate]
     if not opened:
         raise UsageError(
             f"session {session} has no gate {gate}",

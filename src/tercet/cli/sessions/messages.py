@@ -21,7 +21,7 @@ from tercet.cli.options import AsJson, Note
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen
 from tercet.cli.sessions.next_commands import Commands, commands_for
-from tercet.cli.sessions.people import ActAs, ActorsPath, Dev, Speaker, speaker_as
+from tercet.cli.sessions.people import ActAs, ActorsPath, Dev, LocalUser, local_user_as
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.core.messages import Message
@@ -32,20 +32,20 @@ from tercet.engine.session_reader import load_state
 from tercet.executor.clock import SystemClock
 from tercet.journal.errors import LeaseHeld
 
-Words = Callable[[State, Actor], Message]
-"""Builds the message for a session in its current state, from an actor."""
+MessageBuilder = Callable[[State, Actor], Message]
+"""Builds the message that an actor sends to a session in its current state."""
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """The session after it has read a message."""
 
     state: State
     actor: Actor
-    carrier: str = ""
-    """The process that carries the session, where one does."""
+    holder: str = ""
+    """The process that runs the session; empty if none does."""
 
 
-class Voice(msgspec.Struct, frozen=True, kw_only=True):
+class MessageOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a command that sends a message: the reason, the sender, and where the session is."""
 
     note: Note = ""
@@ -55,59 +55,61 @@ class Voice(msgspec.Struct, frozen=True, kw_only=True):
     journal: JournalUrl = DEFAULT
     as_json: AsJson = False
 
-    def speak(self, session: str, words: Words) -> tuple[Heard, Commands]:
-        """Say something, wait until it was heard, and return what came of it and what may be typed next."""
-        speaker = speaker_as(self.actors, self.as_, self.journal, is_dev=self.dev)
+    def send(self, session: str, build: MessageBuilder) -> tuple[Delivery, Commands]:
+        """Send a message, wait until the session has read it, and return the result and the next commands."""
+        user = local_user_as(self.actors, self.as_, self.journal, is_dev=self.dev)
         waiting = _Waiting(None if self.as_json else Screen())
         try:
-            heard = asyncio.run(_speak(self.journal, session, speaker, words, waiting))
+            delivery = asyncio.run(_send(self.journal, session, user, build, waiting))
         except KeyboardInterrupt:
             waiting.give_up()
             raise
-        return heard, commands_for(self.journal, speaker, heard.state)
+        return delivery, commands_for(self.journal, user, delivery.state)
 
 
-def spoken(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """Give a command the options of a `Voice`, which it takes as `voice`; an option of its own stays as it is."""
+def takes_message_options(command: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """Give a command the options of `MessageOptions`, which it takes as `options`; its own options take precedence."""
     own = dict(inspect.signature(command, eval_str=True).parameters)
-    del own["voice"]
-    types = get_type_hints(Voice, include_extras=True)
-    options = inspect.signature(Voice).parameters.items()
-    shared = {name: each.replace(annotation=types[name]) for name, each in options if name not in own}
+    del own["options"]
+    types = get_type_hints(MessageOptions, include_extras=True)
+    fields = inspect.signature(MessageOptions).parameters.items()
+    shared = {name: each.replace(annotation=types[name]) for name, each in fields if name not in own}
 
     @wraps(command)
     def run(**given: Any) -> ExitCode:
-        voice = Voice(**{name: given.pop(name) for name in shared})
-        return command(**given, voice=voice)
+        options = MessageOptions(**{name: given.pop(name) for name in shared})
+        return command(**given, options=options)
 
     vars(run)["__signature__"] = inspect.Signature([*own.values(), *shared.values()])
     run.__annotations__ = {name: each.annotation for name, each in (own | shared).items()}
     return run
 
 
-async def _speak(url: str, session: str, speaker: Speaker, words: Words, waiting: _Waiting) -> Heard:
+async def _send(
+    url: str, session: str, user: LocalUser, build: MessageBuilder, waiting: _Waiting
+) -> Delivery:
     async with journal_at(url, is_written=True) as journal:
         before = await load_state(journal, TENANT, session)
-        actor = speaker.facing(before)
-        desk = LeaseClient(journal=journal, tenant=TENANT, clock=SystemClock())
+        actor = user.actor_in(before)
+        leases = LeaseClient(journal=journal, tenant=TENANT, clock=SystemClock())
         try:
-            state = await inbox.deliver(desk, words(before, actor), waiting)
+            state = await inbox.deliver(leases, build(before, actor), waiting)
         except UsageError as error:
-            error.remedy = _remedy(error, speaker, before)
+            error.remedy = _remedy(error, user, before)
             raise
-    return Heard(state=state, actor=actor, carrier=waiting.carrier)
+    return Delivery(state=state, actor=actor, holder=waiting.holder)
 
 
 _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 
-def _remedy(error: UsageError, speaker: Speaker, state: State) -> str | None:
-    """Return what to do about a refusal: in a development session, one may act as another actor."""
+def _remedy(error: UsageError, user: LocalUser, state: State) -> str | None:
+    """Return the remedy of a refusal; in a development session it names the actors that one may act as."""
     people = state.start.people
     if error.code in _WRONG_PERSON and state.start.dev and people:
         return f"act as another actor with --dev --as NAME: {', '.join(people)}"
-    if error.code == "role_missing" and not speaker.path and not people:
-        return "say who you are with --actors and the folder of a pack, or an actors.toml; or let a person with that role answer"
+    if error.code == "role_missing" and not user.path and not people:
+        return "say who you are with --actors and a pack's folder or actors.toml, or ask a person with that role to answer"
     if error.code == "own_gate":
         return f"{error.remedy}; to try a pack out alone, start its run with --dev"
     return error.remedy
@@ -118,15 +120,15 @@ class _Waiting:
 
     def __init__(self, screen: Screen | None) -> None:
         self._screen = screen
-        self.carrier = ""
+        self.holder = ""
 
     def __call__(self, found: LeaseHeld) -> None:
-        if not self.carrier and self._screen is not None:
+        if not self.holder and self._screen is not None:
             line = f"· {process_name(found.owner)} runs this session: waiting until it has read the message"
             self._screen.say(Text(line, style="dim"))
-        self.carrier = process_name(found.owner)
+        self.holder = process_name(found.owner)
 
     def give_up(self) -> None:
-        """Report what becomes of the message when the wait is interrupted."""
-        if self.carrier and self._screen is not None:
+        """Report that the message is kept when the wait is interrupted."""
+        if self.holder and self._screen is not None:
             self._screen.say("· the message is kept: it is read when the session runs again")

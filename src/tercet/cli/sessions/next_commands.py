@@ -10,7 +10,7 @@ from typing import Any
 
 from tercet.cli import ExitCode
 from tercet.cli.journals import journal_words
-from tercet.cli.sessions.people import Speaker, actors_words
+from tercet.cli.sessions.people import LocalUser, actors_words
 from tercet.contracts.loop import Phase
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.verdict import Code, RefusalKind
@@ -38,7 +38,7 @@ EXIT_CODES: dict[Standing, ExitCode] = {
 }
 
 
-def left_over(rollback: RollbackResult | None) -> tuple[str, ...]:
+def unsettled_steps(rollback: RollbackResult | None) -> tuple[str, ...]:
     """The steps whose effects a person still has to deal with."""
     log = rollback.log if rollback is not None else ()
     return tuple(entry.step_id for entry in log if entry.is_open)
@@ -86,7 +86,7 @@ class Commands:
 
     def settle(self, session: str, step: str) -> str:
         """Record that a person has undone a step by hand."""
-        return self._said("sessions", "settle", session, step, "--note", "what you did")
+        return self._with_sender("sessions", "settle", session, step, "--note", "what you did")
 
     def show_gate(self, gate: str) -> str:
         """Look at a gate."""
@@ -98,7 +98,7 @@ class Commands:
 
     def lift(self, kind: str, name: str) -> str:
         """Lift an emergency stop."""
-        return self._said("stop", "lift", *((kind,) if kind == "tenant" else (kind, name)))
+        return self._with_sender("stop", "lift", *((kind,) if kind == "tenant" else (kind, name)))
 
     def paused(self) -> str:
         """Look for sessions that can be resumed."""
@@ -150,7 +150,7 @@ class Commands:
         is_asked = any(need.roles for need in gate.needs.values())
         is_listed = bool(self.pack) and (Path(self.pack) / "actors.toml").is_file()
         listed = ("--actors", self.pack) if is_asked and is_listed and not self.actors else ()
-        return self._said(*line, *listed)
+        return self._with_sender(*line, *listed)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
         """What a person may do about a session; nothing, if its journal is gone with this process."""
@@ -164,7 +164,7 @@ class Commands:
             return []
         session = state.start.session
         if state.is_over:
-            return [*(self.settle(session, step) for step in left_over(rollback)), self.show(session)]
+            return [*(self.settle(session, step) for step in unsettled_steps(rollback)), self.show(session)]
         asked = [
             line
             for gate in state.gates.values()
@@ -172,7 +172,7 @@ class Commands:
         ]
         return list(dict.fromkeys((*asked, *self.resume(state))))
 
-    def _said(self, *words: str) -> str:
+    def _with_sender(self, *words: str) -> str:
         """A command that records its sender."""
         return self._line(*words, *actors_words(self.actors))
 
@@ -199,10 +199,10 @@ def recorded_folder(state: State) -> str:
     return recorded if recorded and (Path(recorded) / "pack.toml").is_file() else ""
 
 
-def commands_for(url: str, speaker: Speaker, state: State) -> Commands:
+def commands_for(url: str, user: LocalUser, state: State) -> Commands:
     """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
     known = recorded_folder(state)
-    return Commands(journal=url, pack=speaker.pack or known, actors=speaker.path)
+    return Commands(journal=url, pack=user.pack or known, actors=user.path)
 
 
 # --- more of a budget ---

@@ -18,9 +18,9 @@ from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, argument, option
 from tercet.cli.screen import Screen, print_json
-from tercet.cli.sessions.messages import Voice, Words, spoken
-from tercet.cli.sessions.next_commands import Commands, left_over
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.messages import MessageBuilder, MessageOptions, takes_message_options
+from tercet.cli.sessions.next_commands import Commands, unsettled_steps
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values.plain import storable
@@ -52,11 +52,11 @@ tercet sessions prune --pack examples/refunds
 SWEEP_EXAMPLES = "tercet sessions sweep --pack examples/refunds\n"
 
 
-@spoken
+@takes_message_options
 def pause(
     session: SessionId,
     *,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Pause a session, so that it can be resumed later.
 
@@ -65,16 +65,16 @@ def pause(
     """
 
     def words(_: State, actor: Actor) -> Pause:
-        return Pause(session=session, note=storable(voice.note), **messages.by(actor))
+        return Pause(session=session, note=storable(options.note), **messages.by(actor))
 
-    return _order("pause", "is paused", session, voice, words)
+    return _order("pause", "is paused", session, options, words)
 
 
-@spoken
+@takes_message_options
 def cancel(
     session: SessionId,
     *,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Cancel a session. No further step of its plan starts.
 
@@ -83,12 +83,12 @@ def cancel(
     """
 
     def words(_: State, actor: Actor) -> Cancel:
-        return Cancel(session=session, note=storable(voice.note), **messages.by(actor))
+        return Cancel(session=session, note=storable(options.note), **messages.by(actor))
 
-    return _order("cancel", "is cancelled", session, voice, words)
+    return _order("cancel", "is cancelled", session, options, words)
 
 
-@spoken
+@takes_message_options
 def extend(
     session: SessionId,
     amounts: Annotated[
@@ -99,7 +99,7 @@ def extend(
         ),
     ],
     *,
-    voice: Voice,
+    options: MessageOptions,
 ) -> ExitCode:
     """Add to the budget of a session.
 
@@ -110,21 +110,26 @@ def extend(
     def words(state: State, actor: Actor) -> messages.Message:
         for gate in state.gates.values():
             if gate.kind == "escalation":
-                return messages.reply(gate.id, "extend", actor, note=voice.note, value=more)
-        return Extend(session=session, more=more, note=storable(voice.note), **messages.by(actor))
+                return messages.reply(gate.id, "extend", actor, note=options.note, value=more)
+        return Extend(session=session, more=more, note=storable(options.note), **messages.by(actor))
 
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
-    return _order("extend", f"may use {told} more", session, voice, words)
+    return _order("extend", f"may use {told} more", session, options, words)
 
 
-def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> ExitCode:
+def _order(order: str, done: str, session: str, options: MessageOptions, words: MessageBuilder) -> ExitCode:
     """Send an order, wait until it was read, and show what comes next."""
-    heard, commands = voice.speak(session, words)
-    state = heard.state
-    is_driven = bool(heard.carrier) and state.status != "paused" and not state.is_over
-    look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_driven else []
-    if voice.as_json:
-        answer = {"session_id": session, "order": order, "actor": heard.actor.id, "auth": heard.actor.auth}
+    delivery, commands = options.send(session, words)
+    state = delivery.state
+    is_running = bool(delivery.holder) and state.status != "paused" and not state.is_over
+    look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_running else []
+    if options.as_json:
+        answer = {
+            "session_id": session,
+            "order": order,
+            "actor": delivery.actor.id,
+            "auth": delivery.actor.auth,
+        }
         print_json(
             {
                 **answer,
@@ -135,20 +140,20 @@ def _order(order: str, done: str, session: str, voice: Voice, words: Words) -> E
         )
         return ExitCode.ACCEPTED
     screen = Screen()
-    by = f"{printable(heard.actor.id, 80)}{', simulated' if heard.actor.auth == SIMULATED else ''}"
+    by = f"{printable(delivery.actor.id, 80)}{', simulated' if delivery.actor.auth == SIMULATED else ''}"
     screen.conclude(f"{printable(session)} {done}, by {by}")
     screen.offer(
-        f"  {_what_next(state, heard.carrier if is_driven else '')}",
+        f"  {_what_next(state, delivery.holder if is_running else '')}",
         *(look or commands.resume_or_hint(state)),
     )
     return ExitCode.ACCEPTED
 
 
-def _what_next(state: State, carrier: str) -> str:
+def _what_next(state: State, holder: str) -> str:
     if state.is_over:
         return "It is over. Look at it with:"
-    if carrier:
-        return f"{carrier} continues it. Follow it with:"
+    if holder:
+        return f"{holder} continues it. Follow it with:"
     if state.ending:
         return "No process runs it: it ends when it is resumed:"
     return "Go on with:"
@@ -171,11 +176,11 @@ def settle(
     It is an effect that the run could not compensate itself; your name is recorded. `tercet sessions show` lists the
     steps with such effects.
     """
-    actor = speaker_by(actors).actor
+    actor = local_user_from(actors).actor
     result = _use_runtime(
         journal, _no_pack(), lambda runtime: runtime.settle_rollback(session, step, actor=actor, note=note)
     )
-    left = left_over(result)
+    left = unsettled_steps(result)
     commands = Commands(journal=journal)
     if as_json:
         answer = {"session_id": session, "step": step, "actor": actor.id, "auth": actor.auth}

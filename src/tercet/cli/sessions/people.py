@@ -60,7 +60,7 @@ Dev: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speaker:
+class LocalUser:
     """The person at this machine."""
 
     actor: Actor
@@ -70,7 +70,7 @@ class Speaker:
     """The actor that they act as; empty where they act as themselves."""
     is_dev: bool = False
 
-    def facing(self, state: State) -> Actor:
+    def actor_in(self, state: State) -> Actor:
         """Return who they are to a session: the owner keeps the identity that the session recorded, whatever file is named now."""
         people: dict[str, Any] = state.start.people or {}
         if self.name:
@@ -112,7 +112,7 @@ def unknown_actor(name: str, people: Iterable[str]) -> UsageError:
     )
 
 
-def acting_as(pack: Pack, name: str, *, is_dev: bool) -> Actor:
+def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
     """Return who starts a run of a pack: the person at this machine, or the actor that they act as.
 
     Raises `UsageError` for an actor whose login is another, unless they are simulated.
@@ -132,7 +132,7 @@ def acting_as(pack: Pack, name: str, *, is_dev: bool) -> Actor:
     return actor.model_copy(update={"os_user": mine.os_user, "auth": SIMULATED})
 
 
-def demand_local(url: str, *, is_dev: bool) -> None:
+def require_local_journal(url: str, *, is_dev: bool) -> None:
     """Raise `UsageError` for simulated people in a journal that other machines may share."""
     if is_dev and not url.startswith(("sqlite:", "memory:")):
         raise UsageError(
@@ -142,18 +142,18 @@ def demand_local(url: str, *, is_dev: bool) -> None:
         )
 
 
-def speaker_as(path: Path | None, name: str, url: str, *, is_dev: bool) -> Speaker:
+def local_user_as(path: Path | None, name: str, url: str, *, is_dev: bool) -> LocalUser:
     """Return the user of this machine, acting as an actor of the pack where they name one."""
-    demand_local(url, is_dev=is_dev)
-    return replace(speaker_by(path), name=name, is_dev=is_dev)
+    require_local_journal(url, is_dev=is_dev)
+    return replace(local_user_from(path), name=name, is_dev=is_dev)
 
 
-def speaker_by(path: Path | None) -> Speaker:
+def local_user_from(path: Path | None) -> LocalUser:
     """The user of this machine, by an actors file or the pack's folder that it lies in."""
     if path is None and Path(FILE).is_file():
         path = Path(FILE)
     actors = () if path is None else load_people(path)
-    return Speaker(actor=recognised(actors, local_user()), path="" if path is None else os.fspath(path))
+    return LocalUser(actor=find_actor(actors, login_name()), path="" if path is None else os.fspath(path))
 
 
 def actors_of(pack: Path) -> str:
@@ -167,7 +167,7 @@ def actors_words(path: str) -> tuple[str, ...]:
     return () if not path or is_usual or path == os.environ.get(VARIABLE) else ("--actors", path)
 
 
-def local_user() -> str:
+def login_name() -> str:
     """Return the login of the person at this machine, by the operating system.
 
     The environment is not read: LOGNAME would let anyone answer as another person.
@@ -180,10 +180,10 @@ def local_user() -> str:
 
 def local_actor(pack: Pack) -> Actor:
     """Who sits at this machine, with the roles that the pack gives them."""
-    return recognised(pack.actors, local_user())
+    return find_actor(pack.actors, login_name())
 
 
-def recognised(actors: Sequence[Actor], user: str) -> Actor:
+def find_actor(actors: Sequence[Actor], user: str) -> Actor:
     """The actor that a user of this machine is.
 
     Their login is kept with it: under whatever name they come back, it is the same person.

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.journals import Story
+from tercet.cli.journals import RecordedSession
 from tercet.cli.screen import Screen
 from tercet.core.plans import read_plan
 from tercet.planner.schedule import Schedule, schedule
@@ -18,30 +18,30 @@ MOST_REVISIONS = 6
 """An agent that decides step by step has a revision for each step: only the last ones are shown."""
 
 
-def revisions_json(story: Story) -> list[dict[str, Any]]:
+def revisions_json(recorded: RecordedSession) -> list[dict[str, Any]]:
     """Return each plan of a session compared with the one before it, as JSON."""
-    return msgspec.to_builtins(revisions(story.events))
+    return msgspec.to_builtins(revisions(recorded.events))
 
 
-def timing(story: Story) -> Schedule | None:
+def timing(recorded: RecordedSession) -> Schedule | None:
     """Return the schedule of the current plan: measured durations of ended steps, planned ones of the others."""
-    state = story.state
+    state = recorded.state
     if not state.plan:
         return None
     ended = {name: step.status for name, step in state.steps.items() if step.status in ("done", "skipped")}
-    took = {name: story.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()}
+    took = {name: recorded.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()}
     return schedule(read_plan(state.plan), {}, took)
 
 
-def timing_json(story: Story) -> dict[str, Any] | None:
+def timing_json(recorded: RecordedSession) -> dict[str, Any] | None:
     """Return the schedule of the current plan as JSON."""
-    found = timing(story)
+    found = timing(recorded)
     return None if found is None else schedule_json(found)
 
 
-def show_revisions(screen: Screen, story: Story) -> None:
+def show_revisions(screen: Screen, recorded: RecordedSession) -> None:
     """Print what changed with each later plan; nothing if there was only one."""
-    later = [each for each in revisions(story.events) if each.number > 1]
+    later = [each for each in revisions(recorded.events) if each.number > 1]
     if not later:
         return
     screen.say()
@@ -69,9 +69,9 @@ def _show_revision(screen: Screen, revision: Revision) -> None:
             screen.put(Text(listed(names, most=12), style="dim"), first=f"  {label:<10}")
 
 
-def timing_rows(story: Story) -> dict[str, str]:
+def timing_rows(recorded: RecordedSession) -> dict[str, str]:
     """Return labelled rows about the duration of the plan; none where it is unknown."""
-    found = timing(story)
+    found = timing(recorded)
     if found is None or not found.sequential_ms:
         return {}
     rows = {"time": time_text(found), "slack": slack_text(found), "": untimed_text(found)}

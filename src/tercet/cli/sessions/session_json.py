@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tercet.cli.journals import Story
+from tercet.cli.journals import RecordedSession
 from tercet.cli.sessions.next_commands import Commands
 from tercet.cli.sessions.revision_view import revisions_json, timing_json
 from tercet.core import events as e
@@ -19,11 +19,11 @@ from tercet.view.terminal.events import Columns
 from tercet.view.vocabulary import standing
 
 
-def as_json(story: Story, commands: Commands) -> dict[str, Any]:
+def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
     """A session as one JSON object."""
-    state = story.state
+    state = recorded.state
     start = state.start
-    latencies, tools, results = story.latencies, Columns.of(state.plan).tools, _results(story)
+    latencies, tools, results = recorded.latencies, Columns.of(state.plan).tools, _results(recorded)
     return {
         "session_id": start.session,
         "status": state.status,
@@ -48,8 +48,8 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "updated_at": timestamp(state.at),
         "plan": state.plan,
         "plan_hash": state.plan_hash,
-        "revisions": revisions_json(story),
-        "schedule": timing_json(story),
+        "revisions": revisions_json(recorded),
+        "schedule": timing_json(recorded),
         "steps": [
             {
                 "id": name,
@@ -68,15 +68,15 @@ def as_json(story: Story, commands: Commands) -> dict[str, Any]:
         "answers": msgspec.to_builtins(state.answers),
         "outputs": state.outputs,
         "missing": state.missing,
-        "quality": _quality(state, story.events),
+        "quality": _quality(state, recorded.events),
         "verdict": state.verdict,
         "report": state.report,
         "used": {name: getattr(state.used, name) for name in state.used.__struct_fields__},
         "budget": budget_of(state).model_dump(mode="json"),
         "extended": state.extended,
-        "rollback": story.rollback.model_dump(mode="json") if story.rollback else None,
+        "rollback": recorded.rollback.model_dump(mode="json") if recorded.rollback else None,
         "record": state.record,
-        "next": commands.commands(state, story.rollback),
+        "next": commands.commands(state, recorded.rollback),
     }
 
 
@@ -104,11 +104,11 @@ def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
     }
 
 
-def _results(story: Story) -> dict[str, Any]:
+def _results(recorded: RecordedSession) -> dict[str, Any]:
     """What each step brought, the last time that it did; a large value by its digest."""
     return {
         event.step: {"$blob": event.blob} if event.blob else event.value
-        for event in story.events
+        for event in recorded.events
         if isinstance(event, e.Complete)
     }
 

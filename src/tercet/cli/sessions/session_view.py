@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from tercet.cli.journals import Story
+from tercet.cli.journals import RecordedSession
 from tercet.cli.run.case_view import show_decisive
 from tercet.cli.run.outline import outline
-from tercet.cli.run.review import addressed
+from tercet.cli.run.review import verdict_for_input
 from tercet.cli.screen import Screen
-from tercet.cli.sessions.next_commands import Commands, left_over
+from tercet.cli.sessions.next_commands import Commands, unsettled_steps
 from tercet.cli.sessions.revision_view import show_revisions, timing_rows
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.request import SIMULATED
@@ -60,16 +60,16 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
     )
 
 
-def show_return(screen: Screen, state: State) -> None:
+def show_resumed(screen: Screen, state: State) -> None:
     """Print which session is continued, and how far it is."""
     show_rows(screen, {"session": f"{printable(state.start.session)}, {count_run(state, ()).steps_text}"})
 
 
 def show_session(
-    screen: Screen, story: Story, commands: Commands, *, now: int, record: Any, carrier: str
+    screen: Screen, recorded: RecordedSession, commands: Commands, *, now: int, record: Any, holder: str
 ) -> None:
     """Print a session whole: its frame, its plan with the state of each step, verdicts and answers, and the next commands."""
-    state = story.state
+    state = recorded.state
     start = state.start
     owner = printable(start.actor["id"], 80)
     rows = {
@@ -90,17 +90,17 @@ def show_session(
     if state.plan:
         screen.say()
         if state.is_stepwise:
-            show_turns(screen, story)
+            show_turns(screen, recorded)
         else:
-            _show_steps(screen, story)
-            show_revisions(screen, story)
-        show_quality(screen, story.events, state)
-    rows = timing_rows(story) | {label: text for label, text in _verdict_rows(story, record) if text}
+            _show_steps(screen, recorded)
+            show_revisions(screen, recorded)
+        show_quality(screen, recorded.events, state)
+    rows = timing_rows(recorded) | {label: text for label, text in _verdict_rows(recorded, record) if text}
     if rows:
         screen.say()
         show_rows(screen, rows)
     screen.say()
-    show_ending(screen, state, commands, now=now, rollback=story.rollback, is_shown=True, carrier=carrier)
+    show_ending(screen, state, commands, now=now, rollback=recorded.rollback, is_shown=True, holder=holder)
 
 
 def _snapshot(snapshot: str, library: str) -> str:
@@ -120,10 +120,10 @@ def _used(state: State) -> str:
     return ", ".join(use.text for use in shown if use.name != "tokens" or use.used or use.limit)
 
 
-def _show_steps(screen: Screen, story: Story) -> None:
-    state = story.state
+def _show_steps(screen: Screen, recorded: RecordedSession) -> None:
+    state = recorded.state
     plan = Plan.model_validate(state.plan)
-    tools, latencies = Columns.of(state.plan).tools, story.latencies
+    tools, latencies = Columns.of(state.plan).tools, recorded.latencies
     for entry in outline(graph.build(plan), None):
         if entry.step is None:
             screen.put(Text(f"… {count(entry.skipped, 'more step')}", style="dim"))
@@ -156,9 +156,9 @@ def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
     )
 
 
-def _verdict_rows(story: Story, record: Any) -> Iterator[tuple[str, str]]:
+def _verdict_rows(recorded: RecordedSession, record: Any) -> Iterator[tuple[str, str]]:
     """Yield the verdicts and answers about a session, and the numbers of its record."""
-    state, verdict = story.state, story.state.verdict
+    state, verdict = recorded.state, recorded.state.verdict
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
     yield (
         "shadow",
@@ -167,7 +167,7 @@ def _verdict_rows(story: Story, record: Any) -> Iterator[tuple[str, str]]:
     yield "answers", listed([line.text for line in answer_lines(state)], most=20)
     yield "critic", f"{printable(state.report['rationale'])} ({scores(state.report)})" if state.report else ""
     if record is not None:
-        yield "record", f"{state.record}\n{count_run(state, story.events).record_text}"
+        yield "record", f"{state.record}\n{count_run(state, recorded.events).record_text}"
 
 
 def _reasons(verdict: Mapping[str, Any]) -> str:
@@ -182,13 +182,13 @@ def show_ending(
     now: int,
     rollback: RollbackResult | None = None,
     is_shown: bool = False,
-    carrier: str = "a process has it, or none: then resume it",
+    holder: str = "a process has it, or none: then resume it",
     evidence: Sequence[str] = (),
 ) -> None:
     """Print the standing of a session and its reason, and the commands that may come next.
 
     `is_shown`: the whole session is printed above, so that the command to show it is left out.
-    `carrier`: the process that has it, while it is in progress.
+    `holder`: the process that has it, while it is in progress.
     `evidence`: the ids of the evidence that the input could have named.
     """
     where = standing(state)
@@ -215,9 +215,9 @@ def show_ending(
             for gate in state.gates.values():
                 show_gate(screen, gate, owner=state.start.actor["id"], now=now)
         case "in progress":
-            screen.say(Text.assemble(("▸ in progress: ", style), carrier))
+            screen.say(Text.assemble(("▸ in progress: ", style), holder))
     _show_rollback(screen, state, rollback)
-    if left_over(rollback) or not (is_shown and state.is_over):
+    if unsettled_steps(rollback) or not (is_shown and state.is_over):
         _show_next(screen, state, commands, rollback)
 
 
@@ -252,7 +252,7 @@ def _show_outputs(screen: Screen, state: State) -> None:
 def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None:
     verdict = Verdict.model_validate(state.verdict)
     if evidence:
-        verdict = addressed(verdict, evidence)
+        verdict = verdict_for_input(verdict, evidence)
     for refusal in verdict.refusals[:1]:
         show_decisive(screen, refusal, "  ")
     where = "" if verdict.offending_step is None else f" at step {verdict.offending_step}"
@@ -278,7 +278,7 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
         screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
         return
     invitation = _INVITATIONS.get(standing(state), "Look at it with:")
-    if left_over(rollback):
+    if unsettled_steps(rollback):
         invitation = "When you have dealt with what is left, say so:"
     screen.offer(f"  {invitation}", *lines)
 
@@ -290,9 +290,9 @@ _MOST_TURNS = 40
 """How many turns are shown, the last ones; `--json` has all of them."""
 
 
-def show_turns(screen: Screen, story: Story) -> None:
+def show_turns(screen: Screen, recorded: RecordedSession) -> None:
     """Print the agent's decision of each turn, and the verdicts of its critics."""
-    lines = [line for event in story.events for line in _turn_lines(event)]
+    lines = [line for event in recorded.events for line in _turn_lines(event)]
     hidden = max(0, len(lines) - 2 * _MOST_TURNS)
     if hidden:
         screen.say(f"· {hidden} earlier lines are left out")

@@ -11,13 +11,21 @@ from rich.text import Text
 
 from tercet.cli import ExitCode
 from tercet.cli.ids import SessionId
-from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, Story, journal_at, read_story, use_journal
+from tercet.cli.journals import (
+    DEFAULT,
+    TENANT,
+    JournalUrl,
+    RecordedSession,
+    journal_at,
+    read_session,
+    use_journal,
+)
 from tercet.cli.options import AsJson, flag, option
-from tercet.cli.run.progress import Progress, Silence
+from tercet.cli.run.progress import NoProgress, Progress
 from tercet.cli.run.runner import process_name
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import EXIT_CODES, Commands, commands_for
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.cli.sessions.session_json import as_json as session_json
 from tercet.cli.sessions.session_view import show_ending, show_session, standing_style
 from tercet.contracts.errors import UsageError
@@ -79,7 +87,7 @@ def list_sessions(
     found = use_journal(journal, lambda opened: opened.sessions(TENANT, status=recorded, limit=MOST))
     unreadable = [each for row in found if (each := damaged_row(row)) is not None]
     rows = [row for row in found if damaged_row(row) is None]
-    rows = [row for row in rows if status != ESCALATED or standing_in(row) == ESCALATED]
+    rows = [row for row in rows if status != ESCALATED or standing_of_row(row) == ESCALATED]
     if as_json:
         print_json({"sessions": [_row_json(row) for row in rows], "damaged": damage_json(unreadable)})
     else:
@@ -97,7 +105,7 @@ def damaged_row(row: SessionRow) -> DamagedSession | None:
     return DamagedSession(session_id=legible(row.session_id), reason=reason) if reason else None
 
 
-def standing_in(row: SessionRow) -> Standing:
+def standing_of_row(row: SessionRow) -> Standing:
     """Where a session stands, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
@@ -110,7 +118,7 @@ def _row_json(row: SessionRow) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "status": row.status,
-        "standing": standing_in(row),
+        "standing": standing_of_row(row),
         "reason": details.reason,
         "gates": list(details.gates),
         "ending": details.ending,
@@ -132,13 +140,13 @@ def _show_rows(screen: Screen, rows: list[SessionRow], now: int) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row, cells in zip(rows, table, strict=True):
         session, status, *others = (f"{cell:<{width}}  " for cell, width in zip(cells, widths, strict=True))
-        style = standing_style(standing_in(row)).removeprefix("bold ")
+        style = standing_style(standing_of_row(row)).removeprefix("bold ")
         line = Text.assemble((session, "bold"), (status, style), "".join(others).rstrip())
         screen.say(line)
 
 
 def _word(row: SessionRow) -> str:
-    where = standing_in(row)
+    where = standing_of_row(row)
     return where if where in (ESCALATED, "ending") else row.status
 
 
@@ -164,20 +172,20 @@ def show(
     estimate; a step off the critical path is shown with its slack. Where outputs are reviewed before they are
     committed, each phase is shown with its defects, its repairs and the limits at the exit.
     """
-    story, record, lease = use_journal(journal, lambda opened: _look(opened, session))
-    commands, now = commands_for(journal, speaker_by(actors), story.state), SystemClock().now()
+    recorded, record, lease = use_journal(journal, lambda opened: _look(opened, session))
+    commands, now = commands_for(journal, local_user_from(actors), recorded.state), SystemClock().now()
     if as_json:
         told = {"lease": _lease_json(lease, now), "decision_record": record}
-        print_json({**session_json(story, commands), **told})
+        print_json({**session_json(recorded, commands), **told})
     else:
-        carrier = _carrier(story, lease, now)
-        show_session(Screen(), story, commands, now=now, record=record, carrier=carrier)
+        holder = _lease_text(recorded, lease, now)
+        show_session(Screen(), recorded, commands, now=now, record=record, holder=holder)
 
 
-async def _look(journal: Journal, session: str) -> tuple[Story, Any, Lease | None]:
-    story = await read_story(journal, session)
-    record = await read_record(journal, TENANT, story.state) if story.state.record else None
-    return story, record, await journal.lease(TENANT, session)
+async def _look(journal: Journal, session: str) -> tuple[RecordedSession, Any, Lease | None]:
+    recorded = await read_session(journal, session)
+    record = await read_record(journal, TENANT, recorded.state) if recorded.state.record else None
+    return recorded, record, await journal.lease(TENANT, session)
 
 
 def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
@@ -186,10 +194,10 @@ def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
     return {"owner": lease.owner, "until": timestamp(lease.until), "has_ended": lease.until <= now}
 
 
-def _carrier(story: Story, lease: Lease | None, now: int) -> str:
+def _lease_text(recorded: RecordedSession, lease: Lease | None, now: int) -> str:
     """Which process has a session that is in progress, as far as its lease tells."""
     if lease is None:
-        is_answered = isinstance(story.events[-1], e.GateAnswered)
+        is_answered = isinstance(recorded.events[-1], e.GateAnswered)
         return "answered: resume it" if is_answered else "no process has it: resume it"
     process = process_name(lease.owner)
     if lease.until <= now:
@@ -218,7 +226,7 @@ def watch(
     ends; a session that is not over then exits with 4, or with 5 if it was escalated.
     """
     screen = Screen()
-    progress = Silence() if as_json else Progress(screen, SystemClock(), is_followed=True)
+    progress = NoProgress() if as_json else Progress(screen, SystemClock(), is_followed=True)
     with progress:
         state = asyncio.run(_follow(journal, session, progress, is_followed=follow, as_json=as_json))
     if not as_json:
@@ -226,7 +234,7 @@ def watch(
         show_ending(
             screen,
             state,
-            commands_for(journal, speaker_by(None), state),
+            commands_for(journal, local_user_from(None), state),
             now=SystemClock().now(),
             rollback=undoing.rollback(state),
         )
@@ -234,10 +242,10 @@ def watch(
 
 
 async def _follow(
-    url: str, session: str, progress: Progress | Silence, *, is_followed: bool, as_json: bool
+    url: str, session: str, progress: Progress | NoProgress, *, is_followed: bool, as_json: bool
 ) -> State:
     async with journal_at(url) as journal:
-        drawing = asyncio.ensure_future(progress.keep_fresh())
+        drawing = asyncio.ensure_future(progress.redraw_until_cancelled())
         try:
             state = await _read_on(journal, session, State(), progress, as_json=as_json)
             while is_followed and not state.is_over:
@@ -249,7 +257,7 @@ async def _follow(
 
 
 async def _read_on(
-    journal: Journal, session: str, state: State, progress: Progress | Silence, *, as_json: bool
+    journal: Journal, session: str, state: State, progress: Progress | NoProgress, *, as_json: bool
 ) -> State:
     """Read and show what has been appended since; the state after it."""
     for event, after in (await load_history(journal, TENANT, session, after=state)).walk():

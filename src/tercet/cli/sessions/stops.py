@@ -16,7 +16,7 @@ from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import AsJson, Note, argument
 from tercet.cli.screen import Screen, print_json
 from tercet.cli.sessions.next_commands import Commands
-from tercet.cli.sessions.people import ActorsPath, speaker_by
+from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.plain import storable
@@ -129,8 +129,8 @@ def _write(
     as_json: bool,
     is_lifted: bool = False,
 ) -> ExitCode:
-    _demand_name(kind, name)
-    by = speaker_by(actors).actor.id
+    _require_name(kind, name)
+    by = local_user_from(actors).actor.id
     stop = Stop(kind=kind, name=name, by=by, at=SystemClock().now(), note=storable(note), is_lifted=is_lifted)
     names = use_journal(url, lambda opened: _post(opened, stop), is_written=True)
     is_known = names is None or name in names
@@ -167,7 +167,7 @@ def _warn(screen: Screen, kind: StopKind, name: str, names: frozenset[str]) -> N
     screen.put(Text.assemble(("! ", "bold yellow"), f"{what}{meant}"), rest="  ")
 
 
-def _demand_name(kind: StopKind, name: str) -> None:
+def _require_name(kind: StopKind, name: str) -> None:
     """A stop under a name that nothing can have would stop nothing, and nobody would notice."""
     if kind == "tool" and not _TOOL.fullmatch(name):
         raise UsageError(
