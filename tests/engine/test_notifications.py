@@ -274,4 +274,4 @@ def test_closing_does_not_wait_for_a_long_queue(workshop: Workshop) -> None:
 
     asyncio.run(main())
     assert len(signals.failures) == 40
-    assert "the runtime was closed before it was their turn" in signals.failures
+    assert "the runtime was closed before the hook ran" in signals.failures

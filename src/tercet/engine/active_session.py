@@ -1,4 +1,4 @@
-"""A session that this process carries forward, as the parts of the engine that answer commands see it."""
+"""The session that a driver is running, as the code that answers its commands sees it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it needs the services, and some of them need a session
 
 
 class ActiveSession(Protocol):
-    """A session that this process carries forward."""
+    """A session that this process is running."""
 
     @property
     def run(self) -> Run:
@@ -25,22 +25,22 @@ class ActiveSession(Protocol):
 
     @property
     def lease(self) -> Lease:
-        """The right to write."""
+        """The lease that allows this process to write."""
         ...
 
     @property
     def ledger(self) -> Ledger:
-        """Its events."""
+        """The recorded events, and those still to be written."""
         ...
 
     @property
     def values(self) -> LargeValues:
-        """Its large values and facts."""
+        """The large values and evidence of the session."""
         ...
 
     @property
     def control(self) -> Control:
-        """How it is stopped or released."""
+        """Requests to stop or release the session."""
         ...
 
     def now(self) -> int:
@@ -52,5 +52,5 @@ class ActiveSession(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Make durable what was recorded, and notice whether an operator stopped the pack or the tenant."""
+        """Write the recorded events, and check for emergency stops of the pack or tenant."""
         ...

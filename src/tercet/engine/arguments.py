@@ -1,4 +1,4 @@
-"""What a caller hands in: taken as it is, or read from the fields of a dict; anything else is told as wrong use."""
+"""Validation of the arguments that callers pass: objects of the expected type, or dicts of their fields."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _Value = TypeVar("_Value", bound=Authored)
 
 
 def as_request(given: object) -> Request:
-    """The request that somebody hands in."""
+    """Return a caller's request as a `Request`."""
     return _read(Request, "request", given, 'Request(intent="support.refund", input={…})')
 
 
 def as_envelope(given: object) -> InvokeRequest:
-    """The envelope that somebody hands in."""
+    """Return a caller's envelope as an `InvokeRequest`."""
     return _read(InvokeRequest, "envelope", given, 'InvokeRequest(request=Request(intent="support.refund"))')
 
 
 def as_actor(given: object) -> Actor:
-    """The person that somebody hands in. A name alone is none: whoever names somebody says how sure that is."""
+    """Return a caller's actor as an `Actor`. A bare name is refused, since it does not say how it was authenticated."""
     example = f"Actor(id={given!r})" if isinstance(given, str) else 'Actor(id="ada")'
     return _read(Actor, "actor", given, example)
 
 
 def as_plan(given: object) -> Plan:
-    """The plan that somebody hands in, also in one of the two published shapes; raises `PlanError` if it is none of them."""
+    """Return a caller's plan as a `Plan`, also from one of the two published shapes; raises `PlanError` for other dicts."""
     if isinstance(given, Plan):
         return given
     if isinstance(given, Mapping):
@@ -46,7 +46,7 @@ def as_plan(given: object) -> Plan:
 
 
 def as_pack(given: object) -> Pack:
-    """The pack that somebody hands in; a path is none, since loading a pack runs its code."""
+    """Return a caller's pack. A path is refused, since loading a pack runs its code."""
     if isinstance(given, Pack):
         return given
     is_path = isinstance(given, str | os.PathLike)
@@ -54,7 +54,7 @@ def as_pack(given: object) -> Pack:
 
 
 def demand_journal(given: object) -> None:
-    """Raises `UsageError` for a path, which is no address."""
+    """Raise `UsageError` for a journal given as a path instead of an address."""
     if isinstance(given, os.PathLike):
         raise _wrong("journal", cast("object", given), f'write journal="sqlite:///{given!s}"')
 
@@ -70,7 +70,7 @@ def _read(kind: type[_Value], what: str, given: object, example: str) -> _Value:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"this is no {kind.__name__}: {field}: {first['msg'].lower()}",
+            f"invalid {kind.__name__}: {field}: {first['msg'].lower()}",
             code=f"wrong_{what}",
             remedy=f"its fields are {', '.join(kind.model_fields)}",
         ) from error
@@ -78,5 +78,5 @@ def _read(kind: type[_Value], what: str, given: object, example: str) -> _Value:
 
 def _wrong(what: str, given: object, remedy: str) -> UsageError:
     return UsageError(
-        f"{brief(given)} ({type(given).__name__}) is no {what}", code=f"wrong_{what}", remedy=remedy
+        f"invalid {what}: {brief(given)} ({type(given).__name__})", code=f"wrong_{what}", remedy=remedy
     )

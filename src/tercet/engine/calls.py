@@ -1,4 +1,4 @@
-"""The calls of one session that are under way: begun once their INTENT is durable, looked at once more just before."""
+"""Tool calls in progress in one session: each starts once its INTENT is durable, after a last check of lease and deadline."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tercet.tools import ToolContext
 from tercet.tools.tool import unheard
 
 Stopping: TypeAlias = Callable[[Stop | None], None]
-"""Told that nothing more may be called: the lease is lost, or an operator says so."""
+"""Called when no further call may start: the lease is lost (None), or an operator stopped the tool."""
 
 
 class Calls:
-    """Calls under way, by step, and those that have ended and are not recorded yet; `nudge` is called when one has ended."""
+    """The calls in progress by step, and ended calls not recorded yet; `nudge` is called whenever one ends."""
 
     def __init__(self, services: Services, held_lease: HeldLease, *, nudge: Callable[[], None]) -> None:
         self.held_lease = held_lease
@@ -41,7 +41,7 @@ class Calls:
     def begin(
         self, intent: e.Intent, start: e.SessionStarted, now: int, *, stop: Stopping, position: int = 0
     ) -> None:
-        """Make a call whose INTENT is durable, at that position of the journal; `stop` hears if nothing may be called."""
+        """Start a call whose INTENT is durable at `position`; `stop` is called if no call may start."""
 
         def tell(ended: Ended) -> None:
             self._over.append((intent, ended))
@@ -65,14 +65,14 @@ class Calls:
         self._under_way[intent.step] = (intent, attempt)
 
     def ended(self) -> Iterator[tuple[e.Intent, Ended]]:
-        """The calls that have ended since this was last asked, each once."""
+        """Drain the calls that have ended since the last drain."""
         while self._over:
             intent, ended = self._over.pop(0)
             del self._under_way[intent.step]
             yield intent, ended
 
     def abandon(self) -> list[e.Intent]:
-        """Wait for none of them any more: the calls that were left behind."""
+        """Stop waiting for every call in progress, and return their INTENTs."""
         left = [intent for intent, _ in self._under_way.values()]
         for _, attempt in self._under_way.values():
             attempt.abandon()
@@ -90,7 +90,7 @@ class Calls:
         *,
         position: int = 0,
     ) -> ToolContext:
-        """What a tool may know about a call of the session that started so."""
+        """Return the context that a tool receives for a call of the session."""
         return ToolContext(
             tenant=start.tenant,
             run_id=start.run,
@@ -128,13 +128,13 @@ class Calls:
     def _check(
         self, intent: e.Intent, began: int, stop: Stopping
     ) -> NotHappened | Awaitable[NotHappened | None] | None:
-        """Why a call is not made after all, looked at just before it."""
+        """Return why the call must not start after all; None if it may."""
         if self.held_lease.has_ended:
             return self._check_renewed(intent, began, stop)
         return self._find_refusal(intent, began, stop) or self._services.crash("before_call")
 
     async def _check_renewed(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
-        """The same where the lease has to be renewed before."""
+        """Like `_check`, after renewing an expired lease."""
         if not await self._has_renewed(stop):
             return NotHappened(error="the lease on the session has run out", code=LEASE_EXPIRED)
         if (refusal := self._find_refusal(intent, began, stop)) is not None:
@@ -145,7 +145,7 @@ class Calls:
 
     def _find_refusal(self, intent: e.Intent, began: int, stop: Stopping) -> NotHappened | None:
         if max(began, self._services.clock.now()) >= intent.deadline:
-            # It had time when its INTENT was written: the journal was away meanwhile, and there may be time for another.
+            # The deadline was ahead when the INTENT was written, but the journal was unavailable; a retry may still fit.
             return NotHappened(
                 error="its deadline passed before the call",
                 code="deadline",
@@ -157,7 +157,7 @@ class Calls:
         return None
 
     async def _has_renewed(self, stop: Stopping) -> bool:
-        """Renew a lease that has run out, which works unless another process has the session by now: then stop."""
+        """Renew an expired lease and return whether that worked; stop if another process has taken the session."""
         try:
             await self.held_lease.renew()
         except LeaseLost:

@@ -1,10 +1,10 @@
 """Checkpoints: small points at every verdict, and now and then a whole fold.
 
-A point says where the run stood, and carries a hash over the state's summary: on resume the fold must come to the same
-summary at the same position, or what was recorded is not what this code makes of it. A fold is written when the tail
-behind the last one has outgrown it, so that the bytes of folds stay within a constant factor of the bytes of events:
-with a tail of `TAIL` folds' bytes, one part in `TAIL` of them and one fold. Folds are compressed, since they hold a
-few hashes for every step.
+A point records the position of a run and a hash of its state. On resume, folding the events must give the same hash at
+that position; otherwise this code does not read the events as they were recorded. A fold stores the whole state, so that
+a resume reads only the events after it. One is written when the events since the last fold take `TAIL` times its bytes,
+so the bytes of all folds stay below 1/`TAIL` of the bytes of events plus one fold. Folds are compressed, since they hold
+a few hashes for every step.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from tercet.core.state import State, Used
 from tercet.journal.protocol import NewCheckpoint, StoredCheckpoint
 
 SMALLEST_FOLD = 32 * 1024
-"""A tail of fewer bytes is read faster than a fold is written."""
+"""Below this many bytes, reading events again is faster than writing a fold."""
 
 
 TAIL = 8
-"""How many times a fold's bytes the tail behind it may have before the next fold is written."""
+"""The next fold is written when the events since the last one take this many times its bytes."""
 _FAST = 1
 """The quickest level of compression: a fold is mostly repeated words."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """Where a run stood after a verdict. Hashes are bytes here: there is a point for every step."""
+    """The position and progress of a run after a verdict. Hashes are stored as bytes, since every step has a point."""
 
     position: int
     phase: str
@@ -55,7 +55,7 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def summary(state: State) -> bytes:
-    """The hash over what must come out the same on every fold of the same events."""
+    """Return the hash of everything that must be equal whenever the same events are folded."""
     parts = [
         state.position,
         state.phase,
@@ -71,7 +71,7 @@ def summary(state: State) -> bytes:
 
 
 def point(state: State, verdict: str) -> NewCheckpoint:
-    """The point at which a run stands."""
+    """Return a checkpoint of the position and progress of a run."""
     taken = Point(
         position=state.position,
         phase=state.phase,
@@ -91,13 +91,13 @@ def _digest(text: str) -> bytes:
 
 
 def fold(state: State) -> NewCheckpoint:
-    """The whole state."""
+    """Return a checkpoint of the whole state."""
     data = zlib.compress(msgspec.msgpack.encode(state), _FAST)
     return NewCheckpoint(kind="fold", seq=state.position, data=data)
 
 
 def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
-    """The state in a fold; one from elsewhere is unpacked to so many bytes at most."""
+    """Return the state in a fold; `most` limits the decompressed bytes of a fold from an untrusted source."""
     try:
         return _upgraded(_fold_decoder.decode(_unpacked(stored.data, most)))
     except (*_UNREADABLE, zlib.error) as error:
@@ -133,12 +133,12 @@ def _unpacked(data: bytes, most: int | None) -> bytes:
     unpacking = zlib.decompressobj()
     found = unpacking.decompress(data, most)
     if not unpacking.eof:
-        raise zlib.error(f"it ends nowhere within {most:,} bytes")
+        raise zlib.error(f"it is larger than {most:,} bytes when decompressed")
     return found
 
 
 def read_point(stored: StoredCheckpoint) -> Point:
-    """Where a run stood, as a checkpoint says."""
+    """Decode a point."""
     try:
         return _point_decoder.decode(stored.data)
     except _UNREADABLE as error:
@@ -146,7 +146,7 @@ def read_point(stored: StoredCheckpoint) -> Point:
 
 
 def compare(state: State, stored: StoredCheckpoint) -> None:
-    """Raises `ReplayError` if a state is not the one that a point was taken of."""
+    """Raise `ReplayError` if a point was not taken of this state."""
     taken = read_point(stored)
     if taken.position == state.position and taken.summary != summary(state):
         raise ReplayError(

@@ -1,5 +1,4 @@
-"""What others ask of a driver while it carries a session: to read the inbox, to stop, to release the session. And how it
-waits until one of them does, also while other people's code is at work."""
+"""Requests to a running driver (read the inbox, stop, release the session), and waits that such a request interrupts."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from tercet.journal.protocol import Journal
 ResultT = TypeVar("ResultT")
 
 LETTING_GO_S = 2.0
-"""How many seconds cancelled work has to end."""
+"""How many seconds cancelled work may take to end."""
 GRACE_MS = 2_000
-"""How long calls in flight may take to end after the process was asked to stop."""
+"""How long calls in progress may take to end after the process was asked to stop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,24 +32,24 @@ class Halt:
     simulated_by: str = ""
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
-    """How long calls under way may still take; None lets each take its own time."""
+    """How long calls in progress may still take; None for no limit."""
 
 
 class Wakeup:
-    """One waiter and any number of nudges; one that comes while nothing waits is not lost."""
+    """An event with one waiter; a wake-up that comes before the wait is kept."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Future[None] | None = None
         self._is_nudged = False
 
     def wake(self, _: object = None) -> None:
-        """There is something to do: wake the waiter, or keep it from going to rest."""
+        """Wake the waiter, or make the next wait return at once."""
         self._is_nudged = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Until a nudge, or so many seconds have passed. A bare future: this happens at every step."""
+        """Wait for a wake-up, at most this many seconds. A bare future is used, since every step waits here."""
         if not self._is_nudged:
             loop = asyncio.get_running_loop()
             self._waiting = loop.create_future()
@@ -65,24 +64,24 @@ class Wakeup:
 
 
 class Control:
-    """The requests to one driver. It knows the run, and not the driver."""
+    """The requests to one driver."""
 
     def __init__(self, journal: Journal, tenant: str, run: Run) -> None:
         self._journal = journal
         self._tenant = tenant
         self._run = run
         self.halt: Halt | None = None
-        """Set once nothing more may begin."""
+        """Set once no new work may start."""
         self.has_messages = False
         """Whether the inbox has to be read."""
         self.readers = inbox.InboxReaders()
         self.wakeup = Wakeup()
         self._interrupt = asyncio.Event()
-        """Set when a wait for a model has to be looked at: to stop, or for the inbox."""
+        """Set when a wait for a model has to check for a stop or for new messages."""
         self._grace_until: float | None = None
 
     def check_inbox(self) -> None:
-        """Look for messages to this session, or for its expiry."""
+        """Ask the driver to read its inbox and to check for expiry."""
         self.has_messages = True
         self._interrupt.set()
         self.wakeup.wake()
@@ -94,42 +93,42 @@ class Control:
         return await reader
 
     def stop(self, halt: Halt | None = None) -> None:
-        """Begin nothing more, and release the session."""
+        """Start no new work, and release the session."""
         self._interrupt.set()
         if self.halt is None or self.halt.grace_ms is None:
             wanted = halt or Halt()
-            read = 0 if self.halt is None else self.halt.inbox  # a pause is not asked for twice
+            read = 0 if self.halt is None else self.halt.inbox  # the message of a pause is not read again
             self.halt = replace(wanted, inbox=max(wanted.inbox, read))
         self.wakeup.wake()
 
     def stop_for(self, stop: Stop | None) -> None:
-        """Stop because the lease is lost, or because an operator stopped what would be called."""
+        """Stop because the lease is lost (None), or because of an emergency stop."""
         self.stop(None if stop is None else Halt(reason=stop.reason, by=stop.by, grace_ms=None))
 
     def release(self, reason: str, code: str = "") -> None:
-        """Stop in such a way that the session can be resumed."""
+        """Stop, and leave the session paused so that it can be resumed."""
         self.stop(Halt(reason=reason, code=code))
 
     @property
     def is_stopping(self) -> bool:
-        """Whether nothing more may begin."""
+        """Whether no new work may start."""
         return self.halt is not None
 
     async def interrupted(self) -> None:
-        """Return once the session is to be released, or a message wants it to pause or to end."""
+        """Return once the session has to be released, or a message asks to pause or end it."""
         while self.halt is None and not await self._is_called_off():
             await self._interrupt.wait()
             self._interrupt.clear()
 
     async def _is_called_off(self) -> bool:
-        """Whether the inbox holds a message that must not wait for a model."""
+        """Whether the inbox holds a message that must be handled before a model answers."""
         if not self.has_messages:
             return False
         unread = await inbox.read_unread(self._journal, self._tenant, self._run.state)
         return any(messages.calls_off(message.data) for message in unread)
 
     def grace_left(self, grace_ms: int | None) -> float | None:
-        """Return how many seconds calls under way still have, from when this was first asked; None where nothing limits them."""
+        """Return the seconds that calls in progress still have, counted from the first request; None for no limit."""
         if grace_ms is None:
             return None
         now = asyncio.get_running_loop().time()
@@ -138,18 +137,18 @@ class Control:
         return self._grace_until - now
 
 
-class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, and no error
+class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, not an error
     """The session was released while a planner or a model was asked."""
 
 
 async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> ResultT:
-    """What some work comes to, unless the session is let go of before: then it is given up, and `Interrupted` raised."""
+    """Return the result of some work; cancel it and raise `Interrupted` if the session is released first."""
     task = asyncio.ensure_future(work)
     interrupted = asyncio.ensure_future(control.interrupted())
     try:
         await asyncio.wait((task, interrupted), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            interrupted.result()  # that the journal cannot be read is no wish to stop
+            interrupted.result()  # raises if the journal could not be read, which is not a request to stop
             raise Interrupted
         if task.cancelled():
             raise RuntimeError("it was cancelled by its own code")
@@ -157,7 +156,7 @@ async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> Resu
     finally:
         for each in (task, interrupted):
             each.cancel()
-        # What does not let itself be cancelled is left behind: the session does not wait for it.
+        # Work that ignores its cancellation is abandoned: the session does not wait for it.
         await asyncio.wait((task, interrupted), timeout=LETTING_GO_S)
         for each in (task, interrupted):
             each.add_done_callback(_forget)

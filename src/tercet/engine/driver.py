@@ -1,9 +1,9 @@
-"""The driver: carries one session forward until it is over, or waits for a person, a time or a signal.
+"""The driver: runs one session until it ends, or until it waits for a person, a time or a signal.
 
-One turn: ask `decide` for what is due, let the world answer it, fold the events that `resolve` makes of the answer, and so
-on until nothing is due; append everything as one unit; then begin the calls whose INTENT has become durable. So COMPLETE,
+One turn: ask `decide` which commands are due, let the world answer them, and fold the events that `resolve` makes of each
+answer, until nothing is due; append all events as one unit; then start the calls whose INTENT is now durable. So COMPLETE,
 verdict, checkpoint and the next INTENT share one append, and a step costs one durable write. If the append fails, nothing
-is called. No rule is decided here.
+is called. The driver contains no rules of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OUTPUT_COMMANDS = (
     c.DrawExperience, c.DrawSamples, c.ReadOutputs, c.RunTests, c.VerifyOutputs, c.Attack, c.Critique, c.FetchEvidence, c.Repair,
 )  # fmt: skip
 _BEGINNING = frozenset({c.CheckRepeats, c.Dispatch, c.Settle, c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
-"""Commands that are not begun once the process is to stop."""
+"""Commands that are not started once the process is asked to stop."""
 _LONG = frozenset({c.Propose, c.Reflect, *_OUTPUT_COMMANDS})
 """Commands that may take long: the inbox is read after them."""
 _LOOKS_BACK = frozenset({c.Score, c.End, c.Escalate, c.Compensate})
@@ -76,11 +76,11 @@ class Driver:
         self.ledger = Ledger(services, self.run, held_lease, self.values, tail_bytes=tail_bytes)
         self.control = Control(services.journal, tenant, self.run)
         self.calls = Calls(services, held_lease, nudge=self.control.wakeup.wake)
-        # Nothing that a driver holds refers back to it: a run is freed at its end without the garbage collector.
+        # Nothing that a driver holds refers back to it, so a run is freed at its end without the garbage collector.
         self._world = World(services, self.calls)
         self._clock = services.clock
         self._changes = 0
-        """The tenant's change counter when it was last looked at."""
+        """The tenant's change counter when it was last read."""
 
     @property
     def state(self) -> State:
@@ -89,12 +89,12 @@ class Driver:
 
     @property
     def lease(self) -> Lease:
-        """The right to write."""
+        """The lease that allows this process to write."""
         return self.held_lease.lease
 
     @property
     def held_lease(self) -> HeldLease:
-        """The lease and how long it still runs; the pool renews it."""
+        """The lease with its remaining time; the pool renews it."""
         return self.calls.held_lease
 
     def now(self) -> int:
@@ -103,7 +103,7 @@ class Driver:
         return max(at, now)
 
     def begin(self, event: e.Event, *, claims: tuple[str, ...] = (), blobs: tuple[bytes, ...] = ()) -> None:
-        """Record an event with which this process begins or takes over; it is appended with the first turn."""
+        """Record the event by which this process starts or resumes the session; the first turn appends it."""
         self.ledger.record(event)
         self.ledger.unit.claims += claims
         self.ledger.unit.blobs += blobs
@@ -111,7 +111,7 @@ class Driver:
     # --- the loop ---
 
     async def advance(self) -> State:
-        """Go on until nothing is due."""
+        """Run the session until nothing more is due, and return its state."""
         control = self.control
         try:
             while True:
@@ -119,7 +119,7 @@ class Driver:
                 if self.ledger.unit.events:
                     await self._flush()
                     if self.ledger.unit.events:
-                        raise InternalError("a turn left work behind")
+                        raise InternalError("a turn ended with unwritten events")
                 if control.has_messages and not self.state.is_over:
                     continue
                 if not self.calls and (wake is None or control.halt is not None or self.state.is_over):
@@ -129,7 +129,7 @@ class Driver:
             self.calls.abandon()
 
     async def _turn(self) -> int | None:
-        """Do all that is due; return the time at which more will be, if that is known."""
+        """Carry out every command that is due; return when the next one will be, if that is known."""
         run, ledger = self.run, self.ledger
         if self.control.has_messages:
             await self._read_inbox()
@@ -165,7 +165,7 @@ class Driver:
         return None, wake
 
     def _is_all_under_way(self) -> bool:
-        """Whether every step that could be looked at is being called, so that nothing can be due."""
+        """Whether every step that could be dispatched is being called, so that nothing can be due."""
         begun = self.ledger.unit.begin
         return bool(begun) and len(self.calls) + len(begun) == len(self.run.state.frontier)
 
@@ -179,7 +179,7 @@ class Driver:
         self.ledger.take(made)
 
     async def _read_inbox(self) -> None:
-        """Record the messages of people; a pause waits until the calls under way have ended."""
+        """Record the messages in the inbox; a pause waits until the calls in progress have ended."""
         if not self.control.has_messages or self.state.is_over:
             return
         self.control.has_messages = False
@@ -201,7 +201,7 @@ class Driver:
     # --- waiting and stopping ---
 
     async def _wait(self, wake: int | None) -> None:
-        """Wait until a call ends, it is time for something, a message comes, or the process is to stop."""
+        """Wait until a call ends, `wake` is reached, a message arrives, or the process is asked to stop."""
         wakeup = self.control.wakeup
         if self.control.halt is not None:
             await self._wait_for_calls(self.control.halt)
@@ -218,7 +218,7 @@ class Driver:
         await self._record_ended()
 
     async def _wait_for_calls(self, halt: Halt) -> None:
-        """Let calls in flight end for a while; the outcome of those that do not is unknown."""
+        """Give calls in progress time to end; record the outcome of the others as unknown."""
         control = self.control
         while self.calls:
             left = control.grace_left(halt.grace_ms)
@@ -226,7 +226,7 @@ class Driver:
                 break
             await control.wakeup.wait(left)
             await self._record_ended()
-            halt = control.halt or halt  # a pause may become a stop of the process
+            halt = control.halt or halt  # the process may be stopped while the session pauses
         for intent in self.calls.abandon():
             await self._record_end(intent, Unknown(error="the process was told to stop", code=STOPPED))
 
@@ -268,13 +268,13 @@ class Driver:
     # --- the journal ---
 
     async def flush(self) -> None:
-        """Make durable what was recorded, and notice whether an operator stopped the pack or the tenant."""
+        """Write the recorded events, and check for emergency stops of the pack or tenant."""
         await self._flush()
         if (stop := self.services.stops.stopped("")) is not None:
             self.control.stop_for(stop)
 
     async def _flush(self, *, is_folded: bool = False) -> None:
-        """Write what was recorded, then begin the calls whose INTENT is now durable."""
+        """Write the recorded events, then start the calls whose INTENT is now durable."""
         ledger, control = self.ledger, self.control
         if not ledger.unit.events:
             return

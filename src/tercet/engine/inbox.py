@@ -1,6 +1,6 @@
-"""Delivering what people say: into the inbox of a session, and from there into its events.
+"""Inboxes: messages to sessions, and how they become events.
 
-Only the journal is needed here, not the pack: speaking loads no code.
+Sending a message needs the journal only, so no pack is loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tercet.journal.side_stream import append_next, name_owner, read_all
 
 
 async def post(journal: Journal, tenant: str, message: Message) -> int:
-    """Put a message into the inbox of its session, and ring; its position there."""
+    """Append a message to the inbox of its session, raise the tenant's change counter, and return its position."""
     # The inbox has no lease: after a lost connection a message is recognised by its bytes alone.
     inbox = inbox_of(message.session)
     data = messages.encode(msgspec.structs.replace(message, nonce=os.urandom(8).hex()))
@@ -40,15 +40,17 @@ async def post(journal: Journal, tenant: str, message: Message) -> int:
 
 
 async def read_unread(journal: Journal, tenant: str, state: State) -> list[Stored]:
-    """What was said to a session and has not become an event yet."""
+    """Return the messages to a session that have not become events yet."""
     return await read_all(journal, tenant, inbox_of(state.start.session), after=state.inbox)
 
 
 def apply_messages(
     state: State, unread: list[Stored], now: int, *, outside: bool
 ) -> Iterator[tuple[e.Event, State]]:
-    """Yield the event of each message with the state after it. A session that is over receives nothing more; one that this
-    process carries comes to rest before a pause becomes an event."""
+    """Yield the event of each message with the state after it, until the session is over.
+
+    A driver (not `outside`) finishes its calls before a pause becomes an event, so a pause is yielded last and unapplied.
+    """
     for message in unread:
         if state.is_over:
             return
@@ -66,10 +68,10 @@ def apply_messages(
 
 
 async def check_received(journal: Journal, tenant: str, state: State, position: int) -> State:
-    """The state, if the message at this position of the inbox became an event; raises `UsageError` if it was dropped."""
+    """Return the state if the message at this inbox position became an event; raises `UsageError` if it was dropped."""
     dropped = state.dropped
     if len(dropped) >= DROPPED_KEPT and position < dropped[0][0]:
-        # The state knows the last ones only, and so many people spoke at once that this one may have been before them.
+        # The state keeps only the latest dropped messages; this one may have been dropped before them.
         message = await load_history(journal, tenant, str(state.start.session))
         dropped = tuple(
             (d.inbox, d.code, d.reason) for d in message.events if isinstance(d, e.MessageDropped)
@@ -81,10 +83,10 @@ async def check_received(journal: Journal, tenant: str, state: State, position: 
 
 
 async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State:
-    """Say something to a session that this process does not carry: the state once it has become an event.
+    """Send a message to a session that this process does not run, and return the state once it has become an event.
 
-    Whoever carries the session reads its inbox; where nobody does, it is read here. What is wrong already is told
-    without writing anything.
+    The process that runs the session reads its inbox; if there is none, it is read here. A message that the current
+    state does not allow raises `UsageError`, and nothing is written.
     """
     state = await refresh_state(leases, message.session)
     messages.event_of(message, state, leases.clock.now())
@@ -95,7 +97,7 @@ async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State
 
 
 async def wait_until_read(leases: LeaseClient, session: str, position: int, on_held: Held) -> State:
-    """The state once the message at this position of the inbox has become an event; raises `UsageError` if it did not."""
+    """Return the state once the message at this inbox position has become an event; raises `UsageError` if it is dropped."""
     while True:
         try:
             state = await process_inbox(leases, session)
@@ -110,7 +112,7 @@ async def wait_until_read(leases: LeaseClient, session: str, position: int, on_h
 
 
 async def process_inbox(leases: LeaseClient, session: str) -> State:
-    """Read the inbox of a session that nobody carries, and what is overdue; raises `LeaseHeld` if somebody does."""
+    """Record the expiry and the messages of a session that no process runs; raises `LeaseHeld` if one does."""
     async with leases.holding(session) as lease:
         state = before = await load_state(leases.journal, leases.tenant, session)
         events: list[e.Event] = []
@@ -137,7 +139,7 @@ async def process_inbox(leases: LeaseClient, session: str) -> State:
 
 
 async def refresh_state(leases: LeaseClient, session: str) -> State:
-    """How a session stands, once what is overdue has been written down; whoever carries it does that themselves."""
+    """Return the state of a session, after recording its expiry if that is overdue and no process runs it."""
     state = await load_state(leases.journal, leases.tenant, session)
     if find_expired(state, leases.clock.now()) is not None:
         with suppress(LeaseHeld):
@@ -146,7 +148,7 @@ async def refresh_state(leases: LeaseClient, session: str) -> State:
 
 
 class InboxReaders:
-    """Those who wait until a session has durably read its inbox up to a position."""
+    """Callers that wait until a session has durably read its inbox up to a position."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, asyncio.Future[State | None]]] = []
@@ -156,7 +158,7 @@ class InboxReaders:
         return len(self._waiting)
 
     def wait(self, position: int) -> asyncio.Future[State | None]:
-        """Return a future of the state at which the inbox has been read; of None once nothing more will be read."""
+        """Return a future of the state once the inbox has been read so far; None if the session is released first."""
         reader: asyncio.Future[State | None] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             reader.set_result(None)
@@ -165,14 +167,14 @@ class InboxReaders:
         return reader
 
     def answer(self, state: State) -> None:
-        """Answer those whose position has been read."""
+        """Resolve the futures whose position has been read."""
         for position, reader in self._waiting:
             if position <= state.inbox and not reader.done():
                 reader.set_result(state)
         self._waiting = [each for each in self._waiting if not each[1].done()]
 
     def close(self) -> None:
-        """Answer all of them: nothing more will be read."""
+        """Resolve the remaining futures with None: nothing more will be read."""
         self._is_closed = True
         for _, reader in self._waiting:
             if not reader.done():

@@ -1,7 +1,7 @@
-"""Lanes as calls: each starts, or carries on, a session of its own, and returns how that ended as an envelope.
+"""Lanes as calls: each starts or resumes a session of its own, and returns its outcome as an envelope.
 
-The key of the call is the request key of the session. So a parent that died and is carried on meets the same lane, and
-what that used up is counted once, at its end.
+The key of the call is the request key of the session. So a parent that is resumed after a crash finds the same lane, and
+what the lane used is counted once, at its end.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class LaneStart:
 
     lane: Lane
     tools: tuple[str, ...]
-    """What its parent's run has of the tools that it declares."""
+    """The tools that it declares and that its parent's run has."""
     budget: RunBudget
     safety_mode: ApprovalMode
-    """That of its parent: it decides what the lane may propose."""
+    """Its parent's safety mode, which limits what the lane may propose."""
     snapshot: str | None
     parent: ToolContext
 
     def frame(self, ctx: RunContext) -> RunContext:
-        """The frame of the lane's run: its share of the iterations is in it already."""
+        """Return the run context of the lane; its share of the iterations is already in it."""
         budget = self.budget.model_copy(update={"max_iterations": ctx.run_budget.max_iterations})
         lane = LaneFrame(name=self.lane.name, tools=self.tools)
         return ctx.model_copy(update={"run_budget": budget, "lane": lane})
 
     @property
     def recorded(self) -> JsonObject:
-        """What the first event of the session says of it."""
+        """Return what the session's first event records about the lane."""
         return {
             "name": self.lane.name,
             "parent": self.parent.session_id,
@@ -62,10 +62,10 @@ class LaneStart:
 
 
 class LaneHost(Protocol):
-    """What a lane needs of the runtime that carries its parent."""
+    """What a lane needs from the runtime of its parent."""
 
     def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
-        """Return what a lane of a session that this process carries is started with."""
+        """Return what a lane is started with; this process runs its parent."""
         ...
 
     async def find_lane(self, request: Request, owner: Actor) -> str | None:
@@ -73,11 +73,11 @@ class LaneHost(Protocol):
         ...
 
     async def start_lane(self, request: Request, start: LaneStart) -> None:
-        """Start a session and carry it as far as it goes."""
+        """Start a session and run it as far as it goes."""
         ...
 
     async def drive_lane(self, session: str) -> None:
-        """Carry a session on as far as it goes, once no other process has it."""
+        """Resume a session and run it as far as it goes, once no other process holds its lease."""
         ...
 
     async def state(self, session_id: str) -> State:
@@ -89,7 +89,7 @@ class LaneHost(Protocol):
         ...
 
     def is_stopping(self, session: str) -> bool:
-        """Whether the process, or an operator, lets a session come to a halt."""
+        """Whether the process or an operator is stopping a session."""
         ...
 
 
@@ -133,14 +133,14 @@ class _LaneCall:
         return dump_envelope(envelope_of(state, code=TIMEOUT if is_late else ""))
 
     def _time_left(self, context: ToolContext) -> int:
-        """How long the lane may take: what it declares, or what is left until its parent stops waiting."""
+        """Return how long the lane may take: its own limit, or the time until its parent stops waiting."""
         if context.deadline is None:
             return self._lane.timeout_ms
         waits = int(context.deadline.timestamp() * 1000) - self._clock.now()
         return max(1, min(self._lane.timeout_ms, waits - min(GRACE_MS, waits // 2)))
 
     async def _carry(self, request: Request, owner: Actor, context: ToolContext, left: int) -> bool:
-        """Start the lane, or carry it on, until it comes to rest; return whether it had to be ended for its time."""
+        """Start or resume the lane and run it as far as it goes; return whether it had to be cancelled for its time."""
         carrying = asyncio.ensure_future(self._start(request, owner, context, left))
         alarm = asyncio.ensure_future(self._clock.sleep(left))
         try:
@@ -171,8 +171,8 @@ class _LaneCall:
             raise NotDone(error.message, code=error.code, is_retriable=False) from error
 
     async def _end(self, session: str, state: State, owner: Actor, context: ToolContext) -> State:
-        """End a lane that came to rest before it was over: it waits for nobody. One that the process lets go of goes on
-        together with its parent."""
+        """Cancel a lane that stopped before its end, since a lane waits for no one; one that the process released
+        is resumed with its parent."""
         if self._host.is_stopping(context.session_id):
             raise NotDone(f"lane {self._lane.name} was let go of: {state.reason}", code=EMERGENCY_STOP)
         with suppress(UsageError):

@@ -7,7 +7,7 @@ half of its length has passed. A lease that stays the same counts as ended
 - after half of its length on the watcher's monotonic clock, if its end has passed on the watcher's wall clock, or
 - after its whole length, whatever the wall clock says.
 
-The journal hands the stream over only if its lease is still the one that was watched.
+The journal grants the lease only if the current one is still the one that was watched.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tercet.journal.errors import LeaseHeld, LeaseLost
 from tercet.journal.protocol import FirstLease, Journal, Lease
 
 LEASE_MS = 10_000
-"""How long a lease runs where nobody says otherwise."""
+"""The default length of a lease."""
 POLL_MS = 100
-"""How often somebody who waits for a lease asks for it again."""
+"""How often a process that waits for a lease asks for it again."""
 TICK_MS = 500
-"""How often, at least, a process looks whether its leases have to be renewed."""
+"""The longest time between two checks whether leases have to be renewed."""
 _FOREVER_MS = 2**50
 _MOST_SIGHTINGS = 10_000
 
@@ -46,7 +46,7 @@ def _name() -> str:
 
 
 def tick_ms(lease_ms: int) -> int:
-    """Return how often leases of this length are looked at: often enough that each is renewed before half has passed."""
+    """Return how often to check leases of this length, so that each is renewed before half of it has passed."""
     return max(1, min(TICK_MS, lease_ms // 8))
 
 
@@ -65,7 +65,7 @@ class _Sighting:
 
 
 class HeldLease:
-    """A lease as its holder counts it: on the monotonic clock, from before the journal was asked for it.
+    """A lease that this process holds, timed on the monotonic clock from before the journal was asked for it.
 
     The lease on a new session is held once the session's first append has acquired it.
     """
@@ -119,7 +119,7 @@ class HeldLease:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseClient:
-    """What it takes to hold a session for a while."""
+    """Acquires leases on the sessions of one tenant, and watches those of other processes."""
 
     journal: Journal
     tenant: str
@@ -132,7 +132,7 @@ class LeaseClient:
     _sightings: dict[str, _Sighting] = field(default_factory=dict[str, _Sighting])
 
     async def acquire(self, stream: str) -> HeldLease:
-        """The lease on a stream, in a name of its own: two tasks of one process contend like any two processes.
+        """Acquire the lease on a stream under a new owner name, so that two tasks of one process contend like two processes.
 
         Raises `LeaseHeld` if another process may be alive that has it; its `wait_ms` says when to ask again.
         """

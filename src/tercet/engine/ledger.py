@@ -1,8 +1,7 @@
-"""The ledger of a session: its state, what has been recorded and not written yet, and the append that writes it.
+"""The ledger of a session: its state, the events that are recorded but not written yet, and the append that writes them.
 
-What is recorded between two writes is one unit: all of it becomes durable, or nothing. Events, the checkpoint behind
-them, blobs, claims and the session's row go together, so that a verdict whose checkpoint cannot be written was never
-given.
+All events between two writes are one unit: either all become durable or none. Events, checkpoint, blobs, claims and the
+session's row are written together, so a verdict is never durable without its checkpoint.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from tercet.journal.errors import JournalError
 from tercet.journal.protocol import Append, NewCheckpoint, SessionRow
 
 ROW_MS = 1_000
-"""How far a session's row may lag behind while nothing but its steps get on."""
+"""How far a session's row may lag behind while only its steps make progress."""
 
 
 class Unit:
-    """What one append will hold, and the calls that may begin once it is durable."""
+    """The contents of one append, and the calls that may start once it is durable."""
 
     __slots__ = ("begin", "blobs", "checkpoints", "claims", "events", "verdict")
 
@@ -45,13 +44,13 @@ class Unit:
         self.begin: list[tuple[int, e.Intent]] = []
         """The calls with the positions of their INTENT."""
         self.verdict = ""
-        """What was decided last: such a unit ends in a checkpoint."""
+        """The last verdict in the unit; such a unit ends in a checkpoint."""
         self.checkpoints: tuple[NewCheckpoint, ...] = ()
         """The checkpoints that were written with it."""
 
 
 class Ledger:
-    """One session as it stands, and what of that is still to be written."""
+    """The state of one session, with the events still to be written."""
 
     def __init__(
         self, services: Services, run: Run, held_lease: HeldLease, values: LargeValues, *, tail_bytes: int = 0
@@ -61,7 +60,7 @@ class Ledger:
         self.log: list[e.Event] = []
         """The events that this process has written."""
         self.bell = 0
-        """What the journal's bell said with the last append."""
+        """The tenant's change counter at the last append."""
         self._around = services
         self._journal = services.journal
         self._values = values
@@ -73,16 +72,16 @@ class Ledger:
         )
         self._by = shorten_session(self._stream)
         self._before_last = run.state
-        """The state before the last event: what a fold holds, so that the event can carry its hash."""
+        """The state before the last event: a fold holds this state, so that the event can include its hash."""
         self._tail_bytes = self.weight = tail_bytes
-        """`weight` is how many bytes of events this process has read or written."""
+        """`weight` counts the bytes of events that this process has read or written."""
         self._fold_bytes = 0
         self._listed: tuple[tuple[Any, ...], int] = ((), 0)
-        """What the session's row says, and since when."""
+        """What the session's row shows, and since when."""
 
     @property
     def state(self) -> State:
-        """The state of the run, with what is still to be written."""
+        """The state of the run, including events still to be written."""
         return self.run.state
 
     @property
@@ -91,7 +90,7 @@ class Ledger:
         return self._values.bytes + self.weight > HEAVY
 
     def take(self, made: Made) -> None:
-        """Record the events that a command came to, with the bytes beside them."""
+        """Record the events of a command, with their blobs."""
         for event in made.events:
             self.record(event)
         if made.blobs:
@@ -102,7 +101,9 @@ class Ledger:
         `IllegalEvent`."""
         run, unit = self.run, self.unit
         before = run.state
-        if event.at < before.at:  # it was begun before what was recorded meanwhile, such as a model's answer
+        if (
+            event.at < before.at
+        ):  # it started before an event that was recorded meanwhile, such as a model's answer
             event = msgspec.structs.replace(event, at=before.at)
         after = run.fold(event)
         self._before_last = before
@@ -112,11 +113,11 @@ class Ledger:
         if after.phase is not before.phase:
             unit.verdict = str(after.phase)
         if (label := TABLE[type(event)].label) is not None:
-            # A checkpoint at the end of this unit; of several only the last one says anything that the others do not.
+            # One checkpoint at the end of the unit is enough, whichever of its events asked for one.
             unit.verdict = label(event, after)
 
     def _claim(self, intent: e.Intent) -> None:
-        """Claim the action of a call, which begins once the unit is durable."""
+        """Claim the action of a call, which starts once the unit is durable."""
         unit = self.unit
         unit.claims.append(intent.key)
         position = self.run.state.position
@@ -125,7 +126,7 @@ class Ledger:
         unit.begin.append((position, intent))
 
     async def write(self, *, is_folded: bool = False) -> Unit:
-        """Append what has been recorded, and return the unit that is durable now."""
+        """Append the recorded events, and return the unit that is now durable."""
         unit, self.unit = self.unit, Unit()
         if self._values.is_heavy:
             encoded = await self._values.work(partial(self._encode_unit, unit, is_folded=is_folded))
@@ -162,7 +163,7 @@ class Ledger:
         return unit
 
     def _encode_unit(self, unit: Unit, *, is_folded: bool) -> tuple[bytes, ...]:
-        """The bytes of a unit's events; its checkpoints are made with them."""
+        """Return the bytes of a unit's events, and make its checkpoints."""
         encoded = [codec.encode(event) for event in unit.events]
         size = sum(map(len, encoded))
         self._tail_bytes += size
@@ -175,7 +176,7 @@ class Ledger:
         return tuple(encoded)
 
     def _folds(self, *, is_folded: bool) -> tuple[NewCheckpoint, ...]:
-        """A fold, where the tail behind the last one has outgrown it or one is asked for."""
+        """Return a fold if one is requested or the events since the last one have outgrown it."""
         outgrown = max(checkpoint.SMALLEST_FOLD, checkpoint.TAIL * self._fold_bytes)
         if not self._before_last.position or (not is_folded and self._tail_bytes <= outgrown):
             return ()
@@ -184,7 +185,7 @@ class Ledger:
         return (folded,)
 
     def _row(self) -> SessionRow | None:
-        """The row for lists, where it says anything new: within a second, that a run got on is not worth a write."""
+        """Return the session's row if it changed; progress of steps alone is written at most once a second."""
         state, (standing, since) = self.state, self._listed
         now = (state.status, state.ending, state.gates, state.reason)
         if now == standing and state.at - since < ROW_MS:
@@ -193,7 +194,7 @@ class Ledger:
         return row_of(state)
 
     async def events(self) -> list[e.Event]:
-        """Every event of the session, from the journal where this process has not written them all."""
+        """Return every event of the session; those that this process did not write are read from the journal."""
         unwritten = self.unit.events
         if len(self.log) + len(unwritten) == self.state.position:
             return [*self.log, *unwritten]
@@ -206,7 +207,7 @@ class Ledger:
         return [*events[: self.state.position - len(unwritten)], *unwritten]
 
     async def events_with_results(self) -> list[e.Event]:
-        """The same, with the large results among them loaded."""
+        """Return every event of the session, with large results loaded."""
         events = await self.events()
         await self._values.load(event.blob for event in events if type(event) is e.Complete)
         return events

@@ -1,4 +1,4 @@
-"""The sessions of a journal, and the gates that wait for people: lists to look at, made by whoever asks."""
+"""Lists of the sessions in a journal and of the gates that wait for an answer."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class ListedSession:
     session_id: str
     status: str
     reason: str
-    """Why it waits, stopped or ended, as far as a list shows it."""
+    """Why it waits, stopped or ended, shortened for lists."""
     gates: tuple[str, ...]
     """The gates that wait for an answer."""
     ending: str
-    """How it will be over, where that is decided and not yet carried out."""
+    """The status it will end with, if that is decided but not carried out yet."""
     intent: str
     owner: str
     pack: str
@@ -43,7 +43,7 @@ class ListedSession:
 
     @classmethod
     def of(cls, row: SessionRow) -> ListedSession:
-        """The same, of a row of the journal."""
+        """Return the listed session for a row of the journal."""
         details = details_of(row)
         names = ("session_id", "status", "intent", "owner", "pack", "pack_hash", "snapshot", "next_step")
         return cls(
@@ -65,33 +65,33 @@ class PendingGate:
     kind: GateKind
     asks: str
     answers: tuple[str, ...]
-    """What may be said to it."""
+    """The possible answers."""
     names: tuple[str, ...]
-    """The gates of the pack that it stands for."""
+    """The gates of the pack that it represents."""
     roles: tuple[str, ...]
-    """Those of which somebody must hold one to approve; none where anybody may."""
+    """An approver must hold one of these roles; empty if anyone may approve."""
     quorum: int
-    """How many different people must approve, for the name that asks for most."""
+    """How many different people must approve: the largest quorum among its names."""
     approved_by: tuple[str, ...]
     owner: str
-    """Who started the run, and cannot approve it."""
+    """The person who started the run, and cannot approve it."""
     step: str
     tool: str | None
     params: dict[str, Any]
     digest: str
     """The hash that an approval is bound to."""
     calls: dict[str, str]
-    """Every call that an approval lets through: the digests by step."""
+    """The digests of every call that an approval covers, by step."""
     shown: dict[str, Any]
-    """All that the approver is shown, such as the parameters, their sources and the verdict."""
+    """Everything the approver is shown, such as parameters, their sources and the verdict."""
     opened_at: datetime
     expires_at: datetime | None
     recent: tuple[RecentCall, ...] = ()
-    """Recent calls of the tenant like the one that is asked about, identical ones first. No answer binds to them."""
+    """Recent similar calls of the tenant, identical ones first. The digest does not cover them."""
 
     @classmethod
     def of(cls, state: State, gate: OpenGate, recent: tuple[RecentCall, ...] = ()) -> PendingGate:
-        """The same, of a gate of a session."""
+        """Return the pending gate for an open gate of a session."""
         return cls(
             id=gate.id,
             session_id=str(state.start.session),
@@ -118,7 +118,7 @@ class PendingGate:
 async def open_gates(
     journal: Journal, tenant: str, most: int, *, unreadable: list[DamagedSession] | None = None
 ) -> list[tuple[State, OpenGate]]:
-    """Return the gates that wait for an answer, each with its session: at most so many.
+    """Return at most `most` gates that wait for an answer, each with the state of its session.
 
     A session that cannot be read goes into `unreadable`; without that list, its error is raised.
     """
@@ -126,7 +126,7 @@ async def open_gates(
     for status in _UNFINISHED:
         async for row in list_rows(journal, tenant, status=status):
             try:
-                # Only sessions whose rows name a gate are read whole.
+                # Only sessions whose row names a gate are loaded.
                 has_gates = bool(details_of(row).gates)
                 state = await load_state(journal, tenant, row.session_id) if has_gates else State()
             except Exception as error:

@@ -32,7 +32,7 @@ INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 
 def message_of(session: str, opened: e.GateOpened) -> dict[str, Any]:
-    """Return what a hook is sent about a gate."""
+    """Return the payload that a hook receives about a gate."""
     needs = {name: {"roles": list(need.roles), "quorum": need.quorum} for name, need in opened.needs.items()}
     return {
         "gate": opened.gate,
@@ -57,7 +57,7 @@ class Notifier:
     """Sends the notifications of one process."""
 
     def __init__(self, notify_of: Callable[[str], Notify | None], signal: Signal) -> None:
-        """`notify_of` returns what the pack with a hash wants sent, and `signal` receives faults."""
+        """`notify_of` returns the hooks of the pack with a hash; `signal` receives failures."""
         self._notify_of = notify_of
         self._signal = signal
         self._threads: ThreadPoolExecutor | None = None
@@ -65,7 +65,7 @@ class Notifier:
         self._longest_ms = 0
 
     def notify(self, state: State, event: e.Event) -> None:
-        """Begin to send what a pack wants sent of a gate that opened; returns at once."""
+        """Start the hooks of a pack for a gate that opened; returns at once."""
         if not isinstance(event, e.GateOpened):
             return
         if (notify := self._notify_of(state.start.pack_hash)) is not None:
@@ -74,7 +74,7 @@ class Notifier:
     def _begin(self, notify: Notify, session: str, opened: e.GateOpened) -> None:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tercet-notify")
-        # The two ways are tried one after the other.
+        # Program and webhook are tried one after the other.
         self._longest_ms = max(self._longest_ms, 2 * notify.timeout_ms)
         data = canonical(message_of(session, opened))
         sending = asyncio.get_running_loop().run_in_executor(self._threads, _send, notify, data)
@@ -82,12 +82,12 @@ class Notifier:
         sending.add_done_callback(lambda done: self._sent(opened, done))
 
     async def close(self) -> None:
-        """Wait for the hooks, as long as one of them may take; those whose turn has not come by then are given up."""
+        """Wait for running hooks, at most one hook timeout; those still queued are cancelled."""
         await self._wait()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
-            await self._wait()  # for those under way, and until those that were given up are signalled
+            await self._wait()  # for running hooks, and for the signals of cancelled ones
 
     async def _wait(self) -> None:
         if self._sending:
@@ -101,13 +101,13 @@ class Notifier:
 
 def _faults(done: asyncio.Future[list[str]]) -> list[str]:
     if done.cancelled():
-        return ["the runtime was closed before it was their turn"]
+        return ["the runtime was closed before the hook ran"]
     error = done.exception()
     return done.result() if error is None else [f"{type(error).__name__}: {error}"]
 
 
 def _send(notify: Notify, data: bytes) -> list[str]:
-    """Run the program and call the webhook; return what went wrong."""
+    """Run the program and call the webhook; return the errors."""
     seconds = notify.timeout_ms / 1000
     return [*_run(notify.command, data, seconds), *_post(notify.webhook, data, seconds)]
 
@@ -118,14 +118,14 @@ def _run(command: tuple[str, ...], data: bytes, seconds: float) -> Iterator[str]
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     quiet = subprocess.DEVNULL
     try:
-        # The pack names the program, as it names the code of its tools; no shell reads the words.
+        # The pack names the program, as it names the code of its tools; no shell is involved.
         with subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=env, start_new_session=True
         ) as program:
             try:
                 program.communicate(data, timeout=seconds)
             except subprocess.TimeoutExpired:
-                # Its children too: it has a process group of its own.
+                # This ends its children too: it runs in its own process group.
                 with suppress(ProcessLookupError):
                     os.killpg(program.pid, signal.SIGKILL)
                 yield f"{command[0]} did not end within {seconds:g} s"

@@ -1,4 +1,4 @@
-"""The answers and commands that people give to a session, and the roles that a pack's list of people gives them."""
+"""Answers and commands of people to sessions, and the roles that a pack's list of people gives them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class People(ABC):
 
     @abstractmethod
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
-        """Return the roles that an actor holds now; None for one who is not listed."""
+        """Return the roles that an actor holds now; None if the actor is not listed."""
 
     @abstractmethod
     def known(self, actor: Actor) -> Actor:
-        """Return an actor with the roles that count."""
+        """Return an actor with the roles that the pack's list gives."""
 
     @abstractmethod
     async def state(self, session_id: str) -> State:
@@ -73,7 +73,7 @@ class People(ABC):
         return await self._reply(gate_id, answer, actor, note=note, value=value)
 
     async def _reply(self, gate_id: str, answer: Answered, actor: Actor, **said: Any) -> RunResult:
-        """Say what `messages.reply` makes of an answer, by somebody with the roles that they hold."""
+        """Send the reply to a gate, with the roles that the actor holds now."""
         person = self.known(actor)
         is_listed = self.roles(person.id) is not None
         return await self.say(messages.reply(gate_id, answer, person, listed=is_listed, **said))
@@ -104,27 +104,27 @@ class People(ABC):
 
 
 class Roster:
-    """A pack's list of people. Where there is one, others hold no role, unless their caller is trusted to say so."""
+    """A pack's list of people and their roles. If there is one, unlisted actors hold no role unless the caller is trusted."""
 
     def __init__(self, actors: Iterable[Actor], *, trusts_caller: bool = False) -> None:
         self.people = people_of(actors)
         self._is_open = trusts_caller or not self.people
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
-        """The roles that somebody holds; None for somebody who is not on the list."""
+        """Return the roles that an actor holds; None if the actor is not listed."""
         found = self.people.get(storable(actor_id))
         return None if found is None else tuple(found["roles"])
 
     def known(self, actor: Actor) -> Actor:
-        """Somebody with the roles that they hold."""
+        """Return an actor with the roles that the list gives."""
         held = self.roles(actor.id)
         return actor if held is None and self._is_open else actor.model_copy(update={"roles": held or ()})
 
     def objection(self, approval: Answer, wanted: tuple[str, ...]) -> str:
-        """Why an approval does not count by now where one of these roles is asked for; empty if it does."""
+        """Return why an approval no longer counts for one of these roles; empty if it does."""
         held = self.roles(approval.actor)
         if held is None:
-            # Whoever was on the list and is not any more holds nothing; of others only their answers are known.
+            # An approver who was removed from the list holds no role; for unlisted ones, the recorded answer counts.
             held = approval.roles if self._is_open and not approval.listed else ()
         elif approval.login and approval.login != self.people[approval.actor]["login"]:
             return f"is not the login {approval.login}, from which that came, by the list of people"

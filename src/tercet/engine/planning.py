@@ -1,4 +1,4 @@
-"""Planners: what a run asks for its next plan, and agents that decide step by step."""
+"""Planners, which propose the next plan of a run, and agents that decide step by step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ResultT = TypeVar("_ResultT")
 
 
 class Planner(Protocol):
-    """Proposes plans; touches nothing. May raise `PlanningError` if it has none to propose."""
+    """Proposes plans without side effects. May raise `PlanningError` if it has none to propose."""
 
     name: str
 
@@ -47,7 +47,7 @@ class Planner(Protocol):
 
 @runtime_checkable
 class Replanner(Protocol):
-    """A planner that wants to know which steps earlier plans failed at, one entry for each plan of this run."""
+    """A planner that is given the steps at which earlier plans failed, one entry for each plan of this run."""
 
     async def replan(
         self, config: RunConfig, feedback: tuple[str, ...], setbacks: tuple[tuple[str, ...], ...]
@@ -60,8 +60,8 @@ class Replanner(Protocol):
 class Stepper(Protocol):
     """An agent that decides one turn at a time, in the place of a planner.
 
-    Each plan that it proposes is one turn: it is asked by `propose` as any planner is, or by `inquire` if it asks language
-    models.
+    Each plan that it proposes is one turn, requested with `propose` like any planner's, or with `inquire` if it asks
+    language models.
     """
 
     name: str
@@ -72,16 +72,16 @@ class Stepper(Protocol):
         ...
 
     async def begin(self, config: RunConfig, turns: Sequence[Turn]) -> None:
-        """Take in the turns so far: none for a new run. Called once in each process, before anything else."""
+        """Load the turns so far (none for a new run). Called once in each process, before any other method."""
         ...
 
     async def reflect(self, turn: Turn, sofar: Sofar) -> Reflection:
-        """Take in the results of a turn, have it judged, and say what follows."""
+        """Process the results of a turn, have critics judge it, and return how the run continues."""
         ...
 
 
 class RecalledStepper(Stepper, Protocol):
-    """An agent whose recorded turns are judged again. Promised: its critics are pure, and it decides nothing."""
+    """An agent whose recorded turns are judged again. Its critics must be pure, and it makes no decisions."""
 
     async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Always raises `PlanningError`."""
@@ -124,7 +124,7 @@ def answer_failure(planner: AnyPlanner | None, error: Exception, run: Run, at: i
 
 
 def is_of_pack(planner: AnyPlanner | None, state: State) -> bool:
-    """Return whether the session's own pack plans, by its templates or methods, so that the pack alone can plan the same."""
+    """Return whether the plans come from the pack's templates or methods, so that the pack alone can reproduce them."""
     # Exactly these: a subclass, or a planner with the same name, may propose anything.
     is_pure = type(planner) in (TemplatePlanner, TaskPlanner)
     return is_pure and getattr(planner, "pack_hash", "") == state.start.pack_hash
@@ -132,19 +132,19 @@ def is_of_pack(planner: AnyPlanner | None, state: State) -> bool:
 
 @dataclass
 class Planning:
-    """The planner of one session, or the plan that its caller brought."""
+    """The planner of one session, or the plan that its caller supplied."""
 
     planner: AnyPlanner | None
     plan: Plan | None
     limit_for: Callable[[RoleName], RoleLimit]
     has_begun: bool = False
-    """Whether an agent has taken in the turns of its run in this process."""
+    """Whether an agent has loaded the turns of its run in this process."""
 
     # `isinstance` with a protocol is slow, and a caller's plan comes without a planner.
 
     @property
     def is_fallible(self) -> bool:
-        """Whether the planner may fail where another try succeeds, as models and agents do."""
+        """Whether a failed attempt may succeed when retried, as with models and agents."""
         return self.planner is not None and isinstance(self.planner, Inquirer | Stepper)
 
     @property
@@ -153,7 +153,7 @@ class Planning:
         return self.planner is not None and isinstance(self.planner, Stepper)
 
     def known_plan(self, state: State, at: int) -> Planned | Now | None:
-        """Return the answer to `Propose` where no planner has to be asked; None where one has to."""
+        """Return the answer to `Propose` if no planner has to be asked; None otherwise."""
         if state.change is not None:
             return Now(at=at)
         if self.plan is not None:
@@ -182,13 +182,13 @@ class Planning:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
                 code=_TIMED_OUT,
-                remedy="raise limits.planner.timeout_ms in the pack, or take another planner",
+                remedy="raise limits.planner.timeout_ms in the pack, or use another planner",
             ) from error
 
     # --- agents ---
 
     async def begin(self, run: Run, events: Sequence[e.Event]) -> None:
-        """Let the agent take in the turns of its run, once in this process."""
+        """Let the agent load the turns of its run, once in this process."""
         if isinstance(self.planner, Stepper) and not self.has_begun:
             self.has_begun = True
             await self.planner.begin(run.config, turns_of(events, run.blobs))
@@ -196,8 +196,8 @@ class Planning:
     async def reflect(
         self, run: Run, events: Sequence[e.Event], at: int, session: ActiveSession | None = None
     ) -> Reflected:
-        """Ask the agent and its critics about the turn that has ended; raises `UsageError` if the agent is missing, and
-        `Interrupted`. Without a session nothing interrupts them, and they have no time limit."""
+        """Ask the agent and its critics about the turn that has ended. Raises `UsageError` if the agent is missing, and
+        `Interrupted`. Without a session there is no interruption and no time limit."""
         state = run.state
         if not isinstance(self.planner, Stepper):
             raise UsageError(
@@ -218,7 +218,7 @@ class Planning:
             said = await (reflecting if session is None else self._reflect_in_time(session, reflecting))
         except (Interrupted, JournalError):
             raise
-        except Exception as error:  # noqa: BLE001 - an agent is other people's code; its failure is a person's to look at
+        except Exception as error:  # noqa: BLE001 - user code; a person decides about its failure
             said = _broken(f"the agent raised {type(error).__name__}: {error}")
         return Reflected(at=at, reflection=said)
 
@@ -239,7 +239,7 @@ def _broken(reason: str) -> Reflection:
 
 
 def _on_retry(state: State, run_config: RunConfig, plan: ExecutionPlan) -> StepOutcome:
-    """What a critic's `retry` of a turn amounts to: `replan` where an effect has happened, `escalate` where no try is left."""
+    """Return the outcome for a critic's `retry`: `replan` if an effect has happened, `escalate` if no retry is left."""
     budget = run_config.ctx.run_budget
     happened = [name for name, step in state.steps.items() if step.key and step.key in state.keys]
     has_effects = any(name in plan.calls and not plan.calls[name].leaves_nothing for name in happened)

@@ -1,7 +1,7 @@
-"""The drivers of one process, and the one task that tends them all.
+"""The drivers of one process, and the task that maintains them all.
 
-It renews their leases, hears what is said to runs that write nothing at the moment, and notices when their time is over.
-One task and not one for each run: most runs are over before their lease would have to be renewed.
+The task renews their leases, and checks for messages and expiry of runs that write nothing at the moment. There is one
+task instead of one for each run, since most runs end before their lease has to be renewed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tercet.journal.protocol import Journal
 
 
 class DriverPool:
-    """Carries drivers forward and looks after them meanwhile."""
+    """Runs drivers and maintains their leases and inboxes."""
 
     def __init__(
         self,
@@ -51,35 +51,37 @@ class DriverPool:
         return iter(tuple(self._drivers.values()))
 
     def get(self, session: str) -> Driver | None:
-        """The driver that carries a session in this process."""
+        """Return the driver that runs a session in this process; None if there is none."""
         return self._drivers.get(session)
 
     async def drive(self, driver: Driver) -> State:
-        """Carry a session as far as it goes, and let go of it."""
+        """Run a session as far as it goes, and release it."""
         session = driver.lease.stream
         self._drivers[session] = driver
         is_reachable = True
         try:
-            # A stop is heard at the first append, its end is not: nothing would be appended.
+            # The first append reports a new stop, but while a stop is active nothing is appended, so its end is read here.
             await self._board.refresh(None if self._board.active() else 0)
             if self._tending is None or self._tending.done():
                 self._tending = asyncio.create_task(self._tend())
             return await driver.advance()
         except JournalUnavailable:
-            is_reachable = False  # patience has ended: let the lease run out
+            is_reachable = False  # let the lease expire
             raise
         finally:
             driver.control.readers.close()
-            if self._drivers.get(session) is driver:  # and not the one that has taken it over
+            if self._drivers.get(session) is driver:  # and not a driver that has taken the session over
                 del self._drivers[session]
             if (
                 is_reachable and not driver.state.is_over
             ):  # no process needs the lease on a session that is over
-                with suppress(JournalError):  # it runs out by itself; the result of the run must be reported
+                with suppress(
+                    JournalError
+                ):  # the lease expires by itself; the result of the run must be returned
                     await self._journal.release(driver.lease)
 
     def close(self) -> None:
-        """Stop tending drivers."""
+        """Stop the maintenance task."""
         if self._tending is not None:
             self._tending.cancel()
 
@@ -88,12 +90,12 @@ class DriverPool:
             await self._clock.sleep(tick_ms(self._lease_ms))
             tended = (*(self._renew(driver) for driver in self), self._listen())
             for fault in await asyncio.gather(*tended, return_exceptions=True):
-                # Whatever goes wrong for one of them, or here, the others need their leases.
+                # A failure for one driver must not keep the others from renewing their leases.
                 if isinstance(fault, Exception):
                     self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
 
     async def _renew(self, driver: Driver) -> None:
-        """Renew a lease when it is time to."""
+        """Renew a driver's lease if that is due."""
         if not driver.held_lease.is_due:
             return
         try:
@@ -101,14 +103,14 @@ class DriverPool:
         except LeaseLost:
             driver.control.stop()
         except JournalError:
-            return  # asked again soon; a lease that runs out meanwhile holds every call back, and an append says more
+            return  # retried soon; while the lease is expired no call starts, and the next append raises the error
 
     async def _listen(self) -> None:
         try:
             bell = await self._journal.bell(self._tenant)
             await self._board.refresh(bell)
         except JournalError:
-            return  # the next append will report more
+            return  # the next append raises the error
         for driver in self:
             if bell != self._heard or find_expired(driver.state, driver.now()) is not None:
                 driver.control.check_inbox()

@@ -1,7 +1,7 @@
 """The review of a plan without a session, with the evidence that a run of the plan would have.
 
-Searches and pins by id are answered by the same store and snapshot as in a run. A look-up by a tool is not made. Where a run
-would make it, its place is taken by a fact without content, and the look-up is reported as deferred.
+Searches and pins by id are answered by the same store and snapshot as in a run. Tools are not called: where a run would
+look up evidence with one, a fact without content is used instead, and the look-up is reported as deferred.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tercet.planner.template import is_template
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """A plan as it would come to review, and what it would be reviewed in."""
+    """A plan as a run would review it, and the configuration of the review."""
 
     plan: Plan
-    """With a stand-in for each fact that a tool would look up."""
+    """The plan with a placeholder for each fact that a tool would look up."""
     real: Plan
-    """The same without the stand-ins."""
+    """The plan without placeholders."""
     config: RunConfig
     deferred: tuple[str, ...] = ()
     """The look-ups that a run would make first."""
@@ -48,7 +48,7 @@ class Preview:
 def verify_plan(
     pack: Pack, plan: Plan, request: Request | None = None, context: RunContext | None = None
 ) -> Verdict:
-    """Return the verdict on a caller's plan, or on what a template comes to for the request, without an evidence store."""
+    """Return the verdict on a caller's plan, or on a template filled for the request, without an evidence store."""
     now = datetime.now(UTC)
     asked = request_for(pack, plan.intent) if request is None else request
     ctx = context or pack.run_context(started_at=now, plan_origin="caller")
@@ -59,7 +59,7 @@ def verify_plan(
     reviewing = review_plan(
         proposed, config, None, now_ms, is_planned=is_planned, has_request=request is not None
     )
-    try:  # nothing in it waits, since no store is asked: so this works inside of an event loop too
+    try:  # without a store nothing is awaited, so this also works inside an event loop
         reviewing.send(None)
     except StopIteration as done:
         return done.value[1]
@@ -96,7 +96,7 @@ async def review_plan(
 async def preview_retrieval(
     plan: Plan, config: RunConfig, library: Library | None, now: int, *, is_planned: bool
 ) -> Preview:
-    """Retrieve what a plan names and asks for; queries are asked for planned plans only, since a caller's never changes."""
+    """Retrieve the evidence that a plan pins and, for planned plans, queries; a caller's plan never changes."""
     deferred: dict[str, str] = {}
     standing_in: set[str] = set()
 
@@ -134,7 +134,7 @@ def _without_refs(plan: Plan, refs: Container[str]) -> Plan:
 
 
 def _without_relations(spec: DecisionSpec, classes: frozenset[str]) -> DecisionSpec:
-    """The decision without the relations to evidence whose content is not known before the run."""
+    """Return the decision without relations to evidence whose content is not known before the run."""
 
     def is_known(name: str | None) -> bool:
         return name is None or not any(is_of_class(name, each) for each in classes)

@@ -1,6 +1,6 @@
-"""How far a session is, in the published shapes: progress envelopes, and the row of a session with its checkpoints.
+"""The progress of a session in its published shapes: progress envelopes, and the session row with its checkpoints.
 
-Both are views of the journal, so they also work for a session that another process carries.
+Both are views of the journal, so they also work for a session that another process runs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tercet.journal.protocol import Journal, NewCheckpoint, StoredCheckpoint
 
 POLL_MS = 250
 _JUDGING = (Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR)
-"""The phases that judge and repair outputs: no step is under way, so the phase is shown in its place."""
+"""The phases that judge and repair outputs: no step is running, so the phase is shown instead."""
 _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 
 
 def envelope(state: State, now: int, number: int | None = None) -> ProgressEnvelope:
-    """Return how far a session is, numbered by its position unless another number is given."""
+    """Return the progress of a session, numbered by its position unless `number` is given."""
     start = state.start
     planned = [step for step in state.steps.values() if not step.compensates]
     session = str(start.session)
@@ -52,7 +52,7 @@ def _current(state: State) -> str | None:
 
 
 def remaining(state: State, now: int) -> BudgetRemaining:
-    """Return what is left of a session's budget, extensions included."""
+    """Return the remaining budget of a session, including extensions."""
     running = max(0, now - state.active_since) if state.active_since else 0
     limits = budget.limits_of(budget.budget_of(state))
     left = budget.remaining(budget.add(state.used, wall_clock=running), limits)

@@ -1,4 +1,4 @@
-"""What lists of sessions show: a view of the state, written with the events that change it."""
+"""Session rows: what lists of sessions show of a state, written together with its events."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import SessionRow
 
 PAGE = 100
-"""How many rows are asked for at first."""
+"""The number of rows in the first request."""
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a list shows besides: why a session waits or stopped, and the gates that wait for an answer."""
+    """Further details in a row: why a session waits or stopped, and the gates that wait for an answer."""
 
     reason: str = ""
     gates: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ _decode = msgspec.msgpack.Decoder(Details).decode
 
 
 def details_of(row: SessionRow) -> Details:
-    """What a row shows besides. Raises `JournalCorrupt` for bytes that do not say it."""
+    """Decode the details of a row. Raises `JournalCorrupt` if they cannot be decoded."""
     try:
         return _decode(row.details) if row.details else Details()
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
@@ -35,7 +35,7 @@ def details_of(row: SessionRow) -> Details:
 
 
 def row_of(state: State) -> SessionRow:
-    """What lists of sessions show."""
+    """Return the row of a session."""
     start = state.start
     return SessionRow(
         session_id=start.session,
@@ -62,7 +62,7 @@ def _details(state: State) -> bytes:
 
 
 async def each_once(page: Callable[[int], Awaitable[Sequence[SessionRow]]]) -> AsyncIterator[SessionRow]:
-    """Every row of a list that is asked for so many rows, once; those that stay must not hide the ones behind them."""
+    """Yield every row of a list once, asking for ever more rows: rows that stay in the list must not hide later ones."""
     seen: set[str] = set()
     limit = PAGE
     while True:

@@ -1,4 +1,4 @@
-"""What a driver needs of the world, each of it an argument: nothing is looked up, and anything can be replaced."""
+"""The dependencies of a driver. All of them are injected, so each can be replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tercet.tools.tool import Lines
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What a driver needs of the world, each of it an argument."""
+    """The dependencies of a driver."""
 
     journal: Journal
     clock: Clock
@@ -30,25 +30,25 @@ class Services:
     breakers: Breakers
     tools: dict[str, Tool]
     lines: Lines
-    """The ways to what tools reach outside of this process."""
+    """The connections of tools to systems outside this process."""
     planning: Planning
-    """The planner of the session, or the plan that its caller brought."""
+    """The planner of the session, or the plan that its caller supplied."""
     draw: Callable[[], float]
-    """Draws from [0, 1): the jitter of retries."""
+    """Returns a random number from [0, 1) for the jitter of retries."""
     stops: EmergencyStops
     critics: Sequence[Model] = ()
-    """The language models that judge outputs: the one to ask, and those that take its place."""
+    """The language models that judge outputs: the preferred one, then its fallbacks."""
     repairers: Sequence[Model] = ()
-    """The language models that mend them."""
+    """The language models that repair outputs, in the same order."""
     library: Library | None = None
-    """Where plans may look for evidence."""
+    """The evidence store that plans may query."""
     objection: Objection = lambda _, __: ""
-    """Why an approval does not count by now."""
+    """Returns why an approval no longer counts; empty if it does."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
     subscription: Subscription
-    """Where the driver publishes everything that became durable together."""
+    """Receives the events of every durable append."""
     lanes: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
-    """The lanes of the pack, by the names that steps call them by."""
+    """The lanes of the pack, by the tool names that steps use for them."""
     shared: SharedWork
-    """What the runs of this process have worked out of equal plans."""
+    """Reviews and execution plans that runs of this process share for equal plans."""

@@ -124,7 +124,7 @@ async def load_history(
         raise UsageError(
             f"there is no session {session}",
             code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
+            remedy="tercet sessions list shows the existing ones",
         )
     if not before.is_started and isinstance(started := codec.decode(stored[0].data), e.SessionStarted):
         _demand_name(tenant, session, started)
@@ -150,7 +150,7 @@ async def list_rows(
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
     """Return the decision record of a session that is over; raises `ReplayError` if it does not have the recorded hash.
 
-    It is stored without its transcript, which the events hold already: so the results of a long run are not stored twice.
+    It is stored without its transcript, which the events already contain, so that large results are not stored twice.
     """
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
     events = (await load_history(journal, tenant, state.start.session)).events
