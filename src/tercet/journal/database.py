@@ -226,6 +226,11 @@ class DatabaseJournal(LeaseActs):
         rows = await self._find("list_due", tenant, more=(now_ms, max(limit, 0)))
         return [_session(row) for row in rows]
 
+    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows of sessions in progress that no process holds, those changed longest ago first."""
+        rows = await self._reader.rows("list_resumable", now_ms, max(limit, 0))
+        return [_session(row) for row in rows]
+
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:

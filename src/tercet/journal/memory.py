@@ -207,6 +207,17 @@ class MemoryJournal(LeaseActs):
         ]
         return [row for *_, row in sorted(found, key=lambda each: each[:2])][: max(limit, 0)]
 
+    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows of sessions in progress that no process holds, those changed longest ago first."""
+        self._check()
+        found = [
+            (row.updated_at, *key, row)
+            for key, row in self._rows.items()
+            if row.status == "in_progress"
+            and ((state := self._stream(*key).state).owner is None or state.until <= now_ms)
+        ]
+        return [row for *_, row in sorted(found, key=lambda each: each[:3])][: max(limit, 0)]
+
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:

@@ -240,6 +240,12 @@ class Journal(Protocol):
         """Rows whose time has come (`due_at <= now_ms`), the earliest first. However many wait, it reads only these."""
         ...
 
+    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Rows of every tenant with the status `in_progress` that no process holds: their lease was released, or ended by
+        `now_ms`. Those that were changed longest ago come first. However many others there are, it reads only these and
+        the ones that are held."""
+        ...
+
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:

@@ -28,6 +28,28 @@ async def what_is_due_comes_earliest_first(journal: Journal, tenant: str) -> Non
     expect("the whole row", first, session_row(tenant, "e", due_at=10))
 
 
+async def what_nobody_holds_comes_oldest_first(journal: Journal, tenant: str) -> None:
+    """Sessions in progress are listed once their lease is released or has ended; held and waiting ones are not."""
+    for name, status, updated_at in (
+        ("a", "in_progress", 30), ("b", "in_progress", 10), ("c", "awaiting_gate", 5), ("d", "in_progress", 20),
+    ):  # fmt: skip
+        await _put(journal, session_row(tenant, name, status=status, updated_at=updated_at))
+    held = await journal.acquire(tenant, "d", owner="ann", now_ms=50, ttl_ms=10)
+
+    async def resumable(now_ms: int) -> list[str]:
+        rows = await journal.resumable(now_ms=now_ms, limit=10_000)
+        return [row.session_id for row in rows if row.tenant == tenant]
+
+    expect("what nobody holds", await resumable(59), ["b", "a"])
+    expect("once the lease has ended", await resumable(60), ["b", "d", "a"])
+    await journal.release(held)
+    expect("once it is released", await resumable(0), ["b", "d", "a"])
+    over = session_row(tenant, "b", status="completed", updated_at=11)
+    await journal.append(unit(tenant, 1, b"2", stream="b", row=over))
+    expect("what is left", await resumable(0), ["d", "a"])
+    expect("as many as are asked for", len(await journal.resumable(now_ms=0, limit=1)), 1)
+
+
 async def what_has_ended_comes_oldest_first(journal: Journal, tenant: str) -> None:
     """Rows are listed by their last change, before a time and with one of the statuses."""
     for name, status, updated_at in (
@@ -169,6 +191,7 @@ async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Leas
 CASES = (
     *with_new_tenant(
         what_is_due_comes_earliest_first,
+        what_nobody_holds_comes_oldest_first,
         what_has_ended_comes_oldest_first,
         the_holder_of_a_lease_is_shown,
         a_forgotten_stream_is_gone,

@@ -181,6 +181,14 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  WHERE tenant = ? AND due_at <= ?
  ORDER BY due_at, session_id LIMIT ?
 
+-- name: list_resumable
+SELECT r.session_id, r.tenant, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner, r.started_at, r.updated_at,
+       r.next_step, r.details, r.due_at
+  FROM sessions AS r
+  JOIN streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
+ WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= ?)
+ ORDER BY r.updated_at, r.tenant, r.session_id LIMIT ?
+
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
        due_at

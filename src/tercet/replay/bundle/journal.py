@@ -157,6 +157,11 @@ class BundleJournal:
         del tenant, now_ms, limit
         return []
 
+    async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
+        """Return nothing: a bundle has no sessions to carry."""
+        del now_ms, limit
+        return []
+
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100
     ) -> list[SessionRow]:
