@@ -33,6 +33,8 @@ class Halt:
     inbox: int = 0
     grace_ms: int | None = GRACE_MS
     """How long calls in progress may still take; None for no limit."""
+    is_pause: bool = True
+    """False: the session is not paused, so that another worker goes on with it at once."""
 
 
 class Wakeup:
@@ -100,6 +102,10 @@ class Control:
             read = 0 if self.halt is None else self.halt.inbox  # the message of a pause is not read again
             self.halt = replace(wanted, inbox=max(wanted.inbox, read))
         self.wakeup.wake()
+
+    def hand_over(self) -> None:
+        """Begin nothing more, and leave the session to another worker; one that is being paused is paused."""
+        self.stop(Halt(is_pause=False) if self.halt is None else replace(self.halt, grace_ms=GRACE_MS))
 
     def stop_for(self, stop: Stop | None) -> None:
         """Stop because the lease is lost (None), or because of an emergency stop."""

@@ -231,7 +231,8 @@ class Driver:
             await self._record_end(intent, Unknown(error="the process was told to stop", code=STOPPED))
 
     async def _pause(self, halt: Halt) -> State:
-        if not self.state.is_over and self.state.status == "in_progress" and not self.state.ending:
+        is_running = self.state.status == "in_progress" and not self.state.ending
+        if halt.is_pause and is_running:
             self.record(
                 c.Pause(
                     reason=halt.reason,

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tercet.contracts.request import Actor
+from tercet.contracts.request import SIMULATED, Actor
 from tercet.contracts.values.plain import storable
 from tercet.core import messages
 from tercet.core.events.gate import Answered
@@ -118,7 +118,12 @@ class Roster:
     def known(self, actor: Actor) -> Actor:
         """Return an actor with the roles that the list gives."""
         held = self.roles(actor.id)
-        return actor if held is None and self._is_open else actor.model_copy(update={"roles": held or ()})
+        if held is None and self._is_open:
+            return actor
+        # A credential gives no role that the list does not give, and may give fewer.
+        is_credential = actor.auth not in ("local", SIMULATED)
+        roles = tuple(role for role in held or () if not is_credential or role in actor.roles)
+        return actor.model_copy(update={"roles": roles})
 
     def objection(self, approval: Answer, wanted: tuple[str, ...]) -> str:
         """Return why an approval no longer counts for one of these roles; empty if it does."""

@@ -58,6 +58,8 @@ class WatchdogHost:
     """The rules of the pack with this hash; None where it is not here."""
     is_driven: Callable[[str], bool]
     """Whether this process carries a session already."""
+    is_queued: Callable[[SessionRow], bool]
+    """Whether a worker of this process will carry a session on."""
     resume: Callable[[str], Awaitable[object]]
     """Take a session over and go on with it; raises `LeaseHeld` if somebody else has it."""
     is_stopped: Callable[[], Awaitable[bool]]
@@ -116,7 +118,7 @@ class Watchdog:
             lambda limit: leases.journal.due(leases.tenant, now_ms=self._now(), limit=limit)
         ):
             session = row.session_id
-            if self._host.is_driven(session) or session in self._resuming:
+            if self._host.is_driven(session) or session in self._resuming or self._host.is_queued(row):
                 continue
             try:
                 await self._attend(row, found)

@@ -211,12 +211,17 @@ class MemoryJournal(LeaseActs):
         """Rows of sessions in progress that no process holds, those changed longest ago first."""
         self._check()
         found = [
-            (row.updated_at, *key, row)
+            row
             for key, row in self._rows.items()
             if row.status == "in_progress"
             and ((state := self._stream(*key).state).owner is None or state.until <= now_ms)
         ]
-        return [row for *_, row in sorted(found, key=lambda each: each[:3])][: max(limit, 0)]
+        found.sort(key=lambda row: (row.updated_at, row.tenant, row.session_id))
+        by_tenant: dict[str, list[SessionRow]] = {}
+        for row in found:
+            by_tenant.setdefault(row.tenant, []).append(row)
+        wanted = {id(row) for rows in by_tenant.values() for row in rows[: max(limit, 0)]}
+        return [row for row in found if id(row) in wanted]
 
     async def ended(
         self, tenant: str, *, before_ms: int, statuses: tuple[str, ...], limit: int = 100

@@ -241,9 +241,9 @@ class Journal(Protocol):
         ...
 
     async def resumable(self, *, now_ms: int, limit: int = 100) -> list[SessionRow]:
-        """Rows of every tenant with the status `in_progress` that no process holds: their lease was released, or ended by
-        `now_ms`. Those that were changed longest ago come first. However many others there are, it reads only these and
-        the ones that are held."""
+        """Rows with the status `in_progress` that no process holds, at most `limit` of each tenant: their lease was
+        released, or ended by `now_ms`. Those that were changed longest ago come first. However many sessions have another
+        status, it reads none of them."""
         ...
 
     async def ended(

@@ -190,7 +190,8 @@ class OpenRuntime(People):
             leases=self._leases,
             rules=self._rules_of,
             is_driven=self._pool.__contains__,
-            resume=self._carry_unwatched,
+            is_queued=self._options.is_queued,
+            resume=self.carry_on,
             is_stopped=self._is_stopped,
             stop=self._let_go,
             signal=self._subscription.signal,
@@ -202,8 +203,8 @@ class OpenRuntime(People):
         return found.session if found is not None else None
 
     @abstractmethod
-    async def _carry_unwatched(self, session_id: str) -> RunResult:
-        """Take a session over for the watchdog."""
+    async def carry_on(self, session_id: str) -> RunResult:
+        """Carry on a session that no process has."""
 
     async def _is_stopped(self) -> bool:
         """Whether an emergency stop keeps every tool of this runtime from being called."""
@@ -219,6 +220,11 @@ class OpenRuntime(People):
         """Let every session of this process come to a halt from which it can be resumed."""
         for driver in self._pool:
             driver.control.stop()
+
+    def hand_over(self) -> None:
+        """Let every session of this process come to rest, and leave them to the next worker."""
+        for driver in self._pool:
+            driver.control.hand_over()
 
     def roles(self, actor_id: str) -> tuple[str, ...] | None:
         """Return the roles that the pack's list of people gives an actor; None for one who is not listed."""

@@ -15,6 +15,7 @@ from tercet.engine.subscription import Signal
 from tercet.evidence.retrieval import Retriever
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
+from tercet.journal.protocol import SessionRow
 from tercet.models.opening import open_model
 
 
@@ -40,6 +41,10 @@ class RuntimeOptions:
     """Searches the evidence store; by words where none is given."""
     open_model: OpenModel = open_model
     """Opens language models by their names."""
+    is_front: bool = False
+    """Whether runs that callers start, resume or migrate are only recorded here, and left to a worker."""
+    is_queued: Callable[[SessionRow], bool] = lambda _: False
+    """Whether a worker of this process will carry a session on, so that the watchdog leaves it alone."""
     clock: Clock | None = None
     ids: Callable[[], str] = _new_id
     """Makes the ids of sessions and runs."""

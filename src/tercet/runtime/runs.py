@@ -188,6 +188,8 @@ class Runtime(Operations):
             if (given := planning.known_plan(driver.state, now)) is not None:
                 # In one append with the start: only the caller knows it, so a session without it could not go on.
                 driver.record(c.Propose(), given)
+            if self._options.is_front and parent is None:
+                driver.control.hand_over()
             return await self._carry_new(driver, owed, request, body, owner)
         raise AssertionError  # nothing that is owed swallows an exception
 
@@ -312,7 +314,8 @@ class Runtime(Operations):
         if not await self._can_continue(session, state):
             return await self._result(state)
         try:
-            return await self._resume(session, None if isinstance(planner, str) else planner, held=_refuse)
+            given = None if isinstance(planner, str) else planner
+            return await self._resume(session, given, held=_refuse, is_left=self._options.is_front)
         except (UsageError, LeaseHeld):  # another process has it, or it needs another pack or planner
             return await self._result(await self.state(session))
 
@@ -324,8 +327,8 @@ class Runtime(Operations):
 
     # --- continuing ---
 
-    async def _carry_unwatched(self, session_id: str) -> RunResult:
-        """Take a session over for the watchdog, which does not wait for a lease that is held."""
+    async def carry_on(self, session_id: str) -> RunResult:
+        """Carry on a session that no process has, as workers do; raises `LeaseHeld` at once if one has it."""
         return await self._resume(session_id, held=_refuse)
 
     async def resume(
@@ -352,15 +355,19 @@ class Runtime(Operations):
             )
         if extend is not None:
             await self.extend(session_id, extend, actor=actor or anonymous())
-        return await self._resume(session_id, planner, held=self._options.held)
+        return await self._resume(
+            session_id, planner, held=self._options.held, is_left=self._options.is_front
+        )
 
-    async def _resume(self, session_id: str, planner: AnyPlanner | None = None, *, held: Held) -> RunResult:
+    async def _resume(
+        self, session_id: str, planner: AnyPlanner | None = None, *, held: Held, is_left: bool = False
+    ) -> RunResult:
         restored = await restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             return await self._result(restored.state)
         pack, config = await self._pinned(restored.state)
         if not is_outdated(config.ctx.behaviour):
-            return await self._carry_on(pack, config, restored, planner, held=held)
+            return await self._carry_on(pack, config, restored, planner, held=held, is_left=is_left)
         library_evidence = await sessions.load_library_evidence(self.journal, restored.state)
         ctx, request = sessions.frame_of(restored.state)
         snapshot = config.compiled.snapshot or None
@@ -395,6 +402,7 @@ class Runtime(Operations):
             planner,
             held=self._options.held,
             moved=_Move(by=storable(as_actor(actor).id), library_evidence=library_evidence),
+            is_left=self._options.is_front,
         )
 
     async def _carry_on(
@@ -406,6 +414,7 @@ class Runtime(Operations):
         *,
         held: Held,
         moved: _Move | None = None,
+        is_left: bool = False,
     ) -> RunResult:
         session = str(restored.state.start.session)
         if restored.state.phase not in (Phase.COMMIT, Phase.FAIL):
@@ -427,6 +436,8 @@ class Runtime(Operations):
             event = sessions.make_migration_event(pack, config, driver.state, moved.by, frozen)
             driver.begin(event, blobs=sessions.kept_blobs(pack, frozen))
         driver.control.check_inbox()
+        if is_left:
+            driver.control.hand_over()
         return await self._carry(driver)
 
     async def _taken_over(

@@ -288,12 +288,17 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  ORDER BY due_at, session_id LIMIT $3
 
 -- name: list_resumable
-SELECT r.session_id, r.tenant, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner, r.started_at, r.updated_at,
-       r.next_step, r.details, r.due_at
-  FROM tercet.sessions AS r
-  JOIN tercet.streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
- WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= $1)
- ORDER BY r.updated_at, r.tenant, r.session_id LIMIT $2
+WITH unheld AS (
+    SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
+      FROM tercet.sessions AS r
+      JOIN tercet.streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
+     WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= $1)
+)
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM unheld
+ WHERE place <= $2
+ ORDER BY updated_at, tenant, session_id
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,

@@ -182,12 +182,17 @@ SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, sta
  ORDER BY due_at, session_id LIMIT ?
 
 -- name: list_resumable
-SELECT r.session_id, r.tenant, r.status, r.pack, r.pack_hash, r.snapshot, r.intent, r.owner, r.started_at, r.updated_at,
-       r.next_step, r.details, r.due_at
-  FROM sessions AS r
-  JOIN streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
- WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= ?)
- ORDER BY r.updated_at, r.tenant, r.session_id LIMIT ?
+WITH unheld AS (
+    SELECT r.*, row_number() OVER (PARTITION BY r.tenant ORDER BY r.updated_at, r.session_id) AS place
+      FROM sessions AS r
+      JOIN streams AS s ON s.tenant = r.tenant AND s.stream = r.session_id
+     WHERE r.status = 'in_progress' AND (s.owner IS NULL OR s.until <= ?1)
+)
+SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
+       due_at
+  FROM unheld
+ WHERE place <= ?2
+ ORDER BY updated_at, tenant, session_id
 
 -- name: list_ended
 SELECT session_id, tenant, status, pack, pack_hash, snapshot, intent, owner, started_at, updated_at, next_step, details,
