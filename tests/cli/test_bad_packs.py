@@ -53,6 +53,34 @@ def test_a_broken_pack_is_wrong_use(tercet: Tercet, pack: Path, case: str) -> No
     assert file in tercet("check", pack).text
 
 
+@pytest.mark.req("R230")
+def test_a_pack_with_errors_is_not_run(tercet: Tercet, pack: Path) -> None:
+    """`run` refuses a pack that loads but that `check` calls wrong, with the same problems, and starts no session."""
+    file = pack / "pack.toml"
+    file.write_text(file.read_text().replace("[budget]\n", "[budget]\nmax_replans = 9\n"))
+    (found,) = [
+        each for each in tercet("check", pack, "--json").json["problems"] if each["severity"] == "error"
+    ]
+    assert found["code"] == "replans_unexplained"
+    journal = f"sqlite:///{pack}/runs.db"
+    refused = tercet("run", pack, "--plan", PLAN_B, "--journal", journal, "--json")
+    assert (refused.code, refused.json["error"]["code"]) == (2, "pack_invalid")
+    assert refused.json["error"]["problems"] == [found]
+    assert not (pack / "runs.db").exists()
+
+
+def test_a_pack_with_an_unusable_gate_is_not_run(tercet: Tercet, pack: Path) -> None:
+    """What only `check` finds keeps a pack from being run too."""
+    (pack / "actors.toml").write_text("")
+    errors = [
+        each for each in tercet("check", pack, "--json").json["problems"] if each["severity"] == "error"
+    ]
+    assert errors
+    refused = tercet("run", pack, "--plan", PLAN_B, "--shadow", "--json")
+    assert (refused.code, refused.json["error"]["problems"]) == (2, errors)
+    assert errors[0]["remedy"] in " ".join(tercet("run", pack, "--plan", PLAN_B, "--shadow").text.split())
+
+
 @pytest.mark.parametrize("words", [("check",), ("verify",)], ids=["check", "verify"])
 @pytest.mark.parametrize("place", ["nowhere", "empty", "plan.json"])
 def test_what_is_no_pack_is_wrong_use(

@@ -122,6 +122,7 @@ def desk(tercet: Tercet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     (pack / "tools.py").write_text(TOOLS, encoding="utf-8")
     (pack / "methods.toml").write_text(METHODS, encoding="utf-8")
     (pack / "gates.toml").write_text('[[gate]]\nname = "GATE_BOSS"\nroles = ["boss"]\n', encoding="utf-8")
+    (pack / "actors.toml").write_text('[[actor]]\nid = "bo"\nroles = ["boss"]\n', encoding="utf-8")
     intents = json.dumps([f"desk.{name}" for name in (*TEMPLATES, "tasks")])
     (pack / "decisions.toml").write_text(
         f'[[decision]]\nid = "desk"\nrisk_tier = "low"\nintents = {intents}\n', encoding="utf-8"

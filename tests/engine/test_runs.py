@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tercet.contracts.errors import NotDone, UsageError
+from tercet.contracts.errors import NotDone, PackError, UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.contracts.verdict import VerifyRefused
@@ -237,6 +237,20 @@ def test_a_planner_without_any_plan_ends_the_run_with_a_record(workshop: Worksho
             assert (await runtime.resume(result.session_id)).status == "failed"
 
     workshop.run(main())
+
+
+@pytest.mark.req("R230")
+@pytest.mark.parametrize("budget", [{"max_replans": 3}, {"max_replans": 9, "replans_rationale": "  "}])
+async def test_more_replans_than_usual_need_a_rationale(workshop: Workshop, budget: dict[str, Any]) -> None:
+    """A pack that allows more than two re-plans and does not say why starts no run."""
+    workshop.tool("do.it")
+    planner = Script(*map(refused, range(10)))
+    async with workshop.runtime(workshop.pack(budget=budget)) as runtime:
+        with pytest.raises(PackError, match="re-plans are allowed, over the usual 2") as refusal:
+            await runtime.run(ASK, planner=planner)
+        assert [problem.code for problem in refusal.value.problems] == ["replans_unexplained"]
+        assert await runtime.sessions() == []
+    assert planner.told == []
 
 
 @pytest.mark.req("R230")

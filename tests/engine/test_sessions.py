@@ -76,6 +76,42 @@ def test_a_session_is_there_before_anybody_works_for_it(workshop: Workshop, url:
     assert seen == [("ada", workshop.pack().hash)]
 
 
+@pytest.mark.req("R248")
+@pytest.mark.parametrize("by", ["template", "caller"])
+def test_no_tool_is_asked_before_the_session_is_durable(workshop: Workshop, url: str, by: str) -> None:
+    """A template is planned once the row is there; a caller's plan comes with the row, before any tool is called."""
+    asking = step(
+        "a", requires_evidence=("order",), evidence_queries=({"classification": "order", "tool": "shop.order", "params": {}},)
+    )  # fmt: skip
+    appended: list[list[str]] = []
+    appends_at_calls: list[int] = []
+
+    async def count(*_: Any) -> dict[str, int]:
+        appends_at_calls.append(len(appended))
+        return {"n": 1}
+
+    workshop.tool("do.it", count)
+    workshop.tool("shop.order", count, attests=("order",), mode="read_only")
+    pack = workshop.pack(templates=(plan(asking),), decision={"untrusted_evidence": ("order",)})
+
+    async def main() -> None:
+        async with workshop.journal(url) as journal:
+
+            async def note(point: str) -> None:
+                if point == "after_append":
+                    [row] = await journal.sessions("default")
+                    appended.append(names(await events(journal, row.session_id)))
+
+            async with workshop.runtime(pack, journal, crash=note) as runtime:
+                await runtime.run(ASK, plan=plan(step("a")) if by == "caller" else None, actor=ADA)
+
+    workshop.run(main())
+    assert appended[0][:2] == ["session_started", "plan_proposed"][: 1 if by == "template" else 2]
+    assert (len(appended[0]) == 1) is (by == "template")
+    assert len(appends_at_calls) == (2 if by == "template" else 1)
+    assert all(appends_at_calls)
+
+
 # --- pause ---
 
 

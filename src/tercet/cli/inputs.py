@@ -7,13 +7,13 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.plan import Plan
 from tercet.contracts.plan_formats import MAX_BYTES, load_plan
 from tercet.contracts.problem import Problem
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.plain import not_plain
-from tercet.packs import Pack, check_folder
+from tercet.packs import Pack, check, check_folder
 from tercet.planner.template import inputs_of
 from tercet.tools.strict_json import read_strictly
 
@@ -24,6 +24,14 @@ def load_pack(folder: Path) -> Pack:
     """The pack in a folder; what its Python files print while they are loaded goes to stderr."""
     with redirect_stdout(sys.stderr):
         return Pack.load(folder)
+
+
+def load_checked_pack(folder: Path) -> Pack:
+    """The pack in a folder; raises `PackError` for every error that `tercet check` finds in it."""
+    pack = load_pack(folder)
+    if errors := [problem for problem in check(pack) if problem.severity == "error"]:
+        raise PackError(errors)
+    return pack
 
 
 def check_pack(folder: Path) -> tuple[Problem, ...]:

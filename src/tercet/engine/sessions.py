@@ -10,7 +10,7 @@ import msgspec
 from tercet.context import compile as compile_context
 from tercet.contracts.behaviour import CURRENT, demand_known, is_outdated
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import UsageError
+from tercet.contracts.errors import PackError, UsageError
 from tercet.contracts.evidence import Evidence
 from tercet.contracts.lane import LaneFrame
 from tercet.contracts.loop import Phase
@@ -29,6 +29,7 @@ from tercet.engine.planning import PLANNER_MISSING, AnyPlanner
 from tercet.engine.session_reader import load_state
 from tercet.engine.streams.nesting import ALONE, Place
 from tercet.journal.protocol import Journal
+from tercet.packs.checks.decisions import replans_have_a_reason
 from tercet.packs.pack import Pack
 from tercet.packs.people import people_of
 
@@ -89,6 +90,12 @@ def demand_development(pack: Pack, owner: Actor, *, is_dev: bool) -> None:
             code="simulation_refused",
             remedy="start it with --dev, or from their own login",
         )
+
+
+def demand_explained_replans(pack: Pack) -> None:
+    """Raise `PackError` where a pack allows more re-plans than usual and does not say why."""
+    if problems := tuple(replans_have_a_reason(pack.parts)):
+        raise PackError(problems)
 
 
 def demand_extras(config: RunConfig) -> None:

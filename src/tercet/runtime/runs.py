@@ -119,6 +119,7 @@ class Runtime(Operations):
         any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
         """
         demand_life(ttl_ms)
+        sessions.demand_explained_replans(self.pack)
         request, plan = as_request(request), None if plan is None else as_plan(plan)
         above = () if parent is None else nesting.owners_above(parent)
         asker = as_actor(actor) if actor is not None else above[0] if above else anonymous()

@@ -10,7 +10,7 @@ from tercet.cli import ExitCode
 from tercet.cli.amounts import read_amounts, read_duration
 from tercet.cli.evidence.stores import StoreUrl
 from tercet.cli.ids import SessionId
-from tercet.cli.inputs import load_pack, read_input, read_plan, reject_template
+from tercet.cli.inputs import load_checked_pack, load_pack, read_input, read_plan, reject_template
 from tercet.cli.journal.telemetry import SampleRate, TelemetryWords, settings_of
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, use_journal
 from tercet.cli.options import (
@@ -134,7 +134,7 @@ def migrate(
     completed steps are not repeated. Exits as `tercet run` does.
     """
     observed = settings_of(telemetry, sample)
-    loaded = load_pack(pack)
+    loaded = load_checked_pack(pack)
     actor = local_actor(loaded)
     return run_session(
         loaded,
@@ -253,7 +253,7 @@ def run(
 
     The critic reviews the plan before any tool is called, and the results afterwards. Every step is written to the
     journal before and after it happens, so a run that stops for any reason continues where it was with `tercet
-    sessions resume`. A call that needs an approval opens a gate; the run then exits with 4 and waits for an answer by
+    sessions resume`. A pack with errors that `tercet check` finds is not run. A call that needs an approval opens a gate; the run then exits with 4 and waits for an answer by
     `tercet gates`. Ctrl-C and SIGTERM pause the run; a second one ends the process at once.
 
     Exits with 0 if the run completed, 3 if the critic refused its plan, 4 if it waits at a gate or was paused, and 5
@@ -263,7 +263,7 @@ def run(
     observed = settings_of(telemetry, sample)
     caller = str(read_traceparent(traceparent)) if traceparent else ""
     ttl_ms = None if ttl is None else read_duration(ttl)
-    loaded = load_pack(pack)
+    loaded = load_checked_pack(pack)
     given = None if plan is None else read_plan(plan)
     if plan is not None and given is not None:
         reject_template(given, plan, "run")
