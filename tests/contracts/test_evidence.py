@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tercet.contracts.context import EvidenceManifestEntry
-from tercet.contracts.evidence import Evidence, EvidenceBundle, EvidenceRef, Snapshot, meets, parse_ref
+from tercet.contracts.evidence import Evidence, EvidenceRef, meets, parse_ref
 from tercet.contracts.mode import Trust
 
 REF = "kg:refund_window:rw_881#snapshot_kg_2026_05_09_T0930"
@@ -119,14 +118,3 @@ def test_the_manifest_entry_of_a_fact() -> None:
     entry = EvidenceManifestEntry.of(fact)
     assert (entry.id, entry.classification, entry.content) == (REF, "refund_window", {"amount": 5})
     assert (entry.trust, entry.source, entry.hash) == (Trust.TRUSTED, "erp", fact.hash)
-
-
-@pytest.mark.req("R34")
-def test_bundles_and_snapshots_hold_evidence() -> None:
-    """A snapshot is a frozen set of facts, and a bundle is what the sub-tasks stand on; both print and load."""
-    fact = Evidence(id=REF, expires_at=datetime(2027, 1, 1, tzinfo=UTC))
-    for held in (
-        Snapshot(id="k1", created_at=datetime(2026, 1, 1, tzinfo=UTC), evidence=(fact,)),
-        EvidenceBundle(snapshot="k1", evidence=(fact,)),
-    ):
-        assert type(held).model_validate_json(held.model_dump_json()) == held

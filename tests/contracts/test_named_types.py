@@ -8,15 +8,10 @@ from tercet.contracts.schema import PUBLIC_TYPES
 
 NAMED_BY_THE_TEXTS = {
     "R22": "Plan DecisionRecord ToolCall ToolResult BackgroundSession",
-    "R32": "TaskSpec ExecutionContext Plan SubTask EvidenceBundle ExecutionOutputs VerificationVerdict "
-    "CritiqueDiagnosis AgentResult PhaseContract",
-    "R34": "TaskSpec LoopConfig ExecutionContext Plan SubTask EvidenceBundle ExecutionOutputs VerificationVerdict "
-    "CritiqueDiagnosis AgentResult",
+    "R34": "Request RunBudget Threshold CompiledContext RunContext Plan Step Evidence TranscriptEntry "
+    "VerificationVerdict CritiqueDiagnosis AgentResult",
     "R35": "ValidationResult ValidationIssue",
-    "R36": "InvocationPolicy",
     "R37": "CircuitState",
-    "R38": "ToolError",
-    "R39": "LoopCheckpoint",
     "R41": "TestResult TestFailure",
     "R42": "CritiqueDiagnosis Defect",
     "R43": "RootCauseClass",
@@ -29,7 +24,6 @@ NAMED_BY_THE_TEXTS = {
     "R50": "RollbackEntry RollbackResult RollbackStatus",
     "R51": "ApprovalRequest",
     "R52": "AgentResult FailureReport HaltRecord",
-    "R54": "ActionStatus",
     "R56": "InvokeRequest",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import jsonschema_rs
 import pytest
@@ -24,7 +24,7 @@ from tercet.contracts.policy import Policy
 from tercet.contracts.problem import Problem
 from tercet.contracts.runs import budget, invocation, record, run, saga
 from tercet.contracts.runs import session as sessions
-from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, Finding, Scorecard
+from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding, Scorecard
 from tercet.contracts.schema import PUBLIC_TYPES, json_schema
 from tercet.contracts.shape import TYPE_VERSION, as_list, as_object
 from tercet.contracts.tasks import TaskLibrary
@@ -118,7 +118,7 @@ VERDICT = verdicts.Verdict(
 CARD = Scorecard(
     scores={
         name: Evaluation(status="warn", score=0.5, findings=(Finding(code="c", message="m"),), version="1")
-        for name in EVALUATORS
+        for name in get_args(EvaluatorName)
     }
 )
 REPORT = verdicts.CriticReport(
@@ -145,10 +145,9 @@ PROVENANCE = record.Provenance(task_id="t", plan_hash=PLAN.hash, repair_history=
 AUDIT = record.AuditRecord(all_tool_traces=(ENTRY,), all_repair_logs=(LOG,))
 
 SAMPLES: list[BaseModel] = [
+    invocation.Backoff(),
     ToolTerms(compensate=UNDO, untrusted=("a",)),
     requests.InvokeRequest(request=REQUEST),
-    evidence.Snapshot(id="k1", created_at=NOW, evidence=(FACT,)),
-    evidence.EvidenceBundle(snapshot="k1", evidence=(FACT,)),
     evidence.Citation(evidence=REF, content_hash=FACT.hash, document="a.md", chunk=1, start=0, end=9),
     gate.ApprovalRequest(
         output={},
@@ -226,11 +225,6 @@ SAMPLES: list[BaseModel] = [
     gate.HandOff(
         plan={}, transcript=({},), verdicts=(), reason="r", budget_remaining={}, options=("abandon",)
     ),
-    loop.LoopConfig(thresholds=(decision.Threshold(name="policy"),)),
-    loop.TaskSpec(task_id="t", intent="i", decision_key="d"),
-    loop.ExecutionContext(run=FRAME, compiled=COMPILED),
-    *loop.decompose(PLAN),
-    loop.ExecutionOutputs(outputs={"n": 1}, transcript=(ENTRY,)),
     loop.VerificationVerdict(
         passed=True,
         schema_valid=True,
@@ -267,7 +261,6 @@ SAMPLES: list[BaseModel] = [
     rubric.TestLevel(name="unit", scope="s", trigger="code_action", criterion="all_pass"),
     rubric.EdgeOutcome(case=rubric.EdgeCase(input={"n": 0}), error="e"),
     rubric.Probe(name="p", kind="leakage", text="t", canary="C-77"),
-    *loop.phase_contracts(),
     quality.TestResult(passed=1, failed=1, errors=(quality.TestFailure(name="t"),)),
     quality.TestReport(passed=1, failed=0, skipped=1, passed_tests=("t",)),
     quality.StackTraceAnalysis(failing_function="f", line_number=1, error_type="E"),
@@ -316,9 +309,6 @@ SAMPLES: list[BaseModel] = [
         ),
         requires_manual_intervention=True,
     ),
-    invocation.ToolError(code="circuit_open", tool="x.y"),
-    invocation.InvocationPolicy(timeout_ms=1),
-    invocation.LoopCheckpoint(loop_id="l", k=0, phase=loop.Phase.ACT, timestamp=NOW),
     Problem(code="c", message="m"),
     buckets.ContextRules(tokens=buckets.TokenLimits(tools=100)),
     buckets.BucketUse(bucket="tools", used=4, limit=None),

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from tercet.contracts.evidence import Evidence
-from tercet.contracts.loop import LOOP_PROTOCOL, PhaseContract
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Compensation, Plan, Step
 from tercet.contracts.runs.record import DecisionRecord
@@ -80,12 +79,13 @@ def test_a_type_that_somebody_writes_refuses_unknown_fields(name: str) -> None:
 
 @pytest.mark.req("R33")
 def test_types_carry_a_version() -> None:
-    """Schemas, verdicts, records and the loop protocol say which version they are of."""
+    """Schemas, verdicts and records say which version they are of, and one of another version is refused."""
     assert TYPE_VERSION == 1
     assert all(json_schema(name)["$id"].endswith(f":{name}:{TYPE_VERSION}") for name in ("Plan", "Verdict"))
     assert Verdict(stage="run", outcome="accept", reasons=()).version == TYPE_VERSION
     assert DecisionRecord.model_fields["version"].default == TYPE_VERSION
-    assert PhaseContract.model_fields["protocol"].default == LOOP_PROTOCOL == "1.0"
+    with pytest.raises(ValidationError, match="version"):
+        Verdict.model_validate({"version": 2, "stage": "run", "outcome": "accept", "reasons": []})
 
 
 def test_a_copy_of_what_somebody_wrote_is_checked() -> None:

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tercet.contracts.runs.scorecard import EVALUATORS, FLOORS
+from tercet.contracts.runs.scorecard import FLOORS, EvaluatorName
 from tercet.contracts.verdict import (
     KIND_OF,
     Code,
@@ -177,7 +177,7 @@ def test_codes_and_their_kinds(kind: str, codes: str) -> None:
 def test_a_score() -> None:
     """It says whether the floors hold, and has one evaluation for each of the five evaluators."""
     assert_prints_back(ScoreVerdict, SCORED)
-    assert tuple(SCORECARD["scores"]) == EVALUATORS
+    assert tuple(SCORECARD["scores"]) == get_args(EvaluatorName)
     assert FLOORS == ("policy", "safety")
     with pytest.raises(ValidationError):
         ScoreVerdict.model_validate({"ok": True, "scorecard": {"scores": {"beauty": {}}}})

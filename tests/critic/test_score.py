@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.runs.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
-from tercet.contracts.runs.scorecard import EVALUATORS, FLOORS, Evaluation, EvaluatorName
+from tercet.contracts.runs.scorecard import FLOORS, Evaluation, EvaluatorName
 from tercet.critic.consolidate import consolidate
 from tercet.critic.judge import judge
 from tercet.critic.score import measure, print_envelope, score
@@ -122,7 +122,7 @@ def test_the_worked_refund_is_completed() -> None:
     assert verified.ok
     scored = score(run)
     assert scored.ok
-    assert set(scored.scorecard.scores) == set(EVALUATORS)
+    assert set(scored.scorecard.scores) == set(get_args(EvaluatorName))
     for evaluation in scored.scorecard.scores.values():
         assert evaluation.status == "pass"
         assert evaluation.score >= 0.9
@@ -159,7 +159,7 @@ BROKEN: dict[EvaluatorName, Run] = {
 
 
 @pytest.mark.req("R176")
-@pytest.mark.parametrize("name", EVALUATORS)
+@pytest.mark.parametrize("name", get_args(EvaluatorName))
 def test_policy_and_safety_are_floors_and_the_others_are_not(name: EvaluatorName) -> None:
     """A run with one failed evaluator is not ok exactly where that one is policy or safety."""
     scored = score(BROKEN[name])
@@ -658,7 +658,7 @@ def test_the_envelope_has_its_published_shape() -> None:
 )
 def test_whatever_was_recorded_can_be_scored(run: Run) -> None:
     """An evaluator is a total function: a strange record gets a bad score and no exception."""
-    assert set(score(run).scorecard.scores) == set(EVALUATORS)
+    assert set(score(run).scorecard.scores) == set(get_args(EvaluatorName))
 
 
 def test_findings_are_bounded() -> None:

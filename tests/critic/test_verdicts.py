@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ from tercet.contracts.plan import Plan, Step
 from tercet.contracts.policy import Policy
 from tercet.contracts.runs.budget import BudgetUse
 from tercet.contracts.runs.run import Outcome, ToolResult
-from tercet.contracts.runs.scorecard import EVALUATORS, Evaluation, EvaluatorName, Finding, Scorecard
+from tercet.contracts.runs.scorecard import Evaluation, EvaluatorName, Finding, Scorecard
 from tercet.contracts.verdict import (
     KIND_OF,
     Code,
@@ -137,7 +137,7 @@ def test_a_refusal_without_a_step_prints_none() -> None:
 def scored(**statuses: tuple[str, list[str]]) -> ScoreVerdict:
     """A scorecard on which these evaluators fail or warn with these findings, and the others pass."""
     scores: dict[EvaluatorName, Evaluation] = {}
-    for name in EVALUATORS:
+    for name in get_args(EvaluatorName):
         status, messages = statuses.get(name, ("pass", []))
         scores[name] = Evaluation.model_validate(
             {

@@ -355,7 +355,7 @@ async def test_the_loop_guard_waits_for_calls_in_flight(workshop: Workshop) -> N
         assert (await runtime.resume(result.session_id)).status == "completed"
 
 
-@pytest.mark.req("R123")
+@pytest.mark.req("R38", "R123")
 async def test_an_open_circuit_refuses_without_a_call(workshop: Workshop, url: str) -> None:
     """After five failures in a row no run calls the tool, until the cooldown is over and one call goes well."""
     workshop.tool("read.it", failing(THRESHOLD, OSError("down")), mode="read_only")
@@ -367,6 +367,7 @@ async def test_an_open_circuit_refuses_without_a_call(workshop: Workshop, url: s
             second = await runtime.run(ASK, plan=alone)
             assert len(workshop.calls) == THRESHOLD
             assert "circuit of read.it is open" in second.reason
+            assert (await runtime.state(second.session_id)).steps["a"].code == "circuit_open"
         async with workshop.runtime(workshop.pack(), journal) as runtime:
             assert (await runtime.run(ASK, plan=alone)).status == "paused"
             assert len(workshop.calls) == THRESHOLD

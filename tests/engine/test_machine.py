@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import msgspec
 import pytest
@@ -36,20 +37,8 @@ def fold(events: Iterable[e.Event], state: State | None = None) -> State:
 
 def label(event: e.Event) -> str:
     """An event as the diagram names it."""
-    tag = str(type(event).__struct_config__.tag)
-    match event:
-        case e.PlanReviewed():
-            return f"{tag}: {event.verdict['outcome']}"
-        case e.StepJudged() | e.RunReported() | e.PlanningFailed():
-            return f"{tag}: {event.outcome}"
-        case e.GateAnswered():
-            return f"{tag}: {event.answer}"
-        case e.TurnJudged():
-            return f"{tag}: {event.action}"
-        case e.OutputsVerified() | e.OutputsCritiqued():
-            return f"{tag}: {event.next}"
-        case _:
-            return tag
+    outcome = TABLE[type(event)].outcome(event)
+    return f"{type(event).__struct_config__.tag}{outcome and ': '}{outcome}"
 
 
 def wander(
@@ -190,9 +179,10 @@ def test_nothing_happens_after_the_end() -> None:
                 fold_event(state, event)
 
 
-def test_the_diagram_shows_every_move_and_no_other() -> None:
-    """What `fold_event` does to the phase, tried out over every reachable phase and event, is what is drawn."""
-    moves = {
+@cache
+def moves_made() -> set[tuple[Phase, str, Phase]]:
+    """What `fold_event` does to the phase, tried out over every reachable phase and event."""
+    return {
         (state.phase, label(event), after.phase)
         for states in REACHED.values()
         for state in states
@@ -200,7 +190,75 @@ def test_the_diagram_shows_every_move_and_no_other() -> None:
         for event in possible(state, state.at + 1)
         if (after := fold_event(state, event)).phase is not state.phase
     }
-    assert moves == set(list_moves())
+
+
+def test_the_diagram_shows_every_move_and_no_other() -> None:
+    """What is drawn is what `fold_event` does."""
+    assert moves_made() == set(list_moves())
+
+
+@pytest.mark.req("R29")
+def test_a_run_starts_with_planning_and_ends_in_three_ways() -> None:
+    """COMMIT and FAIL end the session, HALT leaves it to whoever resumes it or answers its gate."""
+    assert " ".join(Phase) == "PLAN DECOMPOSE RETRIEVE REVIEW ACT VERIFY CRITIQUE REPAIR COMMIT FAIL HALT"
+    assert State().phase is Phase.PLAN
+    assert TABLE[e.SessionEnded].phases == {Phase.COMMIT, Phase.FAIL}
+    outside = ("session_", "gate_answered", "given_up")
+    assert all(event.startswith(outside) for before, event, _ in moves_made() if before is Phase.HALT)
+
+
+SYMBOLS = {
+    "phase completion": "PLAN plan_proposed DECOMPOSE, DECOMPOSE decomposed RETRIEVE, ACT outputs_produced VERIFY, "
+    "CRITIQUE outputs_critiqued:repair REPAIR, REPAIR outputs_repaired VERIFY",
+    "error": "PLAN planning_failed:fail FAIL, ACT step_judged:replan PLAN, ACT step_judged:escalate HALT",
+    "timeout": "ACT session_expired FAIL",
+    "budget exceeded": "REPAIR given_up FAIL, VERIFY run_reported:escalate HALT, VERIFY run_reported:fail FAIL",
+    "quality gate passed": "VERIFY run_reported:accept COMMIT",
+    "quality gate failed": "VERIFY outputs_verified:critique CRITIQUE, VERIFY outputs_verified:repair REPAIR",
+}
+
+
+@pytest.mark.req("R30", "R31")
+@pytest.mark.parametrize("symbol", SYMBOLS)
+def test_the_published_events_and_arcs_are_moves_of_the_machine(symbol: str) -> None:
+    """Each symbol of the chapter's alphabet is one or more events here, and each leads where the chapter says."""
+    for arc in SYMBOLS[symbol].split(", "):
+        before, event, after = arc.split()
+        assert (Phase(before), event.replace(":", ": "), Phase(after)) in moves_made()
+
+
+@pytest.mark.req("R31")
+def test_a_move_that_the_table_does_not_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine itself reads the table: a fold that leads elsewhere is an error, and changes nothing."""
+
+    def astray(state: State, _: e.Event) -> State:
+        return msgspec.structs.replace(state, phase=Phase.COMMIT)
+
+    monkeypatch.setitem(TABLE, e.Decomposed, TABLE[e.Decomposed]._replace(fold=astray))
+    with pytest.raises(IllegalEvent, match=r"decomposed .* it does not lead to COMMIT"):
+        fold([started(), proposed(0), e.Decomposed(at=1_000, steps=3)])
+
+
+@pytest.mark.req("R54")
+def test_a_step_is_pending_dispatched_and_then_completed_or_failed() -> None:
+    """Dispatched is called in_flight here, and completed done; a failed step is tried again from pending."""
+    pending = acting()
+    dispatched = fold_event(pending, intent("a", pending.steps["a"], 1_000))
+    completed = fold_event(dispatched, e.Complete(at=1_000, step="a", attempt=1))
+    failed = fold_event(
+        dispatched, e.Abort(at=1_000, step="a", attempt=1, outcome="not_done", error="no", code="no")
+    )
+    retried = fold(
+        [
+            e.StepJudged(at=1_000, step="a", attempt=1, outcome="retry"),
+            e.RetryScheduled(at=1_000, step="a", attempt=1, not_before=2_000),
+        ],
+        failed,
+    )
+    states = (pending, dispatched, completed, failed, retried)
+    assert [state.steps["a"].status for state in states] == [
+        "pending", "in_flight", "done", "failed", "pending",
+    ]  # fmt: skip
 
 
 def test_a_delivery_begins_only_with_the_text_that_was_accepted() -> None:

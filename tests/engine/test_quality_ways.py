@@ -41,7 +41,7 @@ CURT_TONE: dict[str, Any] = {
 }
 
 
-@pytest.mark.req("R165", "R208")
+@pytest.mark.req("R31", "R165", "R208")
 def test_a_broken_schema_is_repaired_without_a_critique(workshop: Workshop, url: str) -> None:
     """VERIFY leads to REPAIR at once, and only what came of that is criticised."""
     pack = desk(workshop, {"letter": GOOD, "language": "EN"})
@@ -66,7 +66,7 @@ def test_a_broken_schema_is_repaired_without_a_critique(workshop: Workshop, url:
     assert [entry["root_cause"] for entry in repaired.log] == ["SCHEMA_VIOLATION"]
 
 
-@pytest.mark.req("R208")
+@pytest.mark.req("R31", "R208")
 def test_what_was_repaired_is_verified_again(workshop: Workshop, url: str) -> None:
     """The phases go VERIFY, CRITIQUE, REPAIR, VERIFY, CRITIQUE, and the run is committed out of VERIFY."""
     done = carry(workshop, desk(workshop, {"letter": LEAKY}), url)
@@ -162,7 +162,7 @@ def test_the_ladder_goes_on_after_the_strongest_model(workshop: Workshop) -> Non
     assert done.result.status == "paused"
 
 
-@pytest.mark.req("R224", "R246")
+@pytest.mark.req("R55", "R224", "R246")
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_a_run_repairs_no_more_often_than_its_budget_says(workshop: Workshop, url: str, most: int) -> None:
     """A critic that is never content, and a model that always writes something else: the bound holds, and a person is told."""

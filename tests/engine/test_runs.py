@@ -44,7 +44,7 @@ def refused(number: int) -> Plan:
     return plan(step(f"s{number}", "no.such"))
 
 
-@pytest.mark.req("R106", "R108", "R130", "R146")
+@pytest.mark.req("R23", "R106", "R108", "R130", "R146")
 def test_a_run_goes_through_its_phases(workshop: Workshop, url: str) -> None:
     """Plan, review, execute, score, consolidate, finalize: each leaves its event, in this order."""
     workshop.tool("do.it")

@@ -79,7 +79,7 @@ class Restless:
         return plan(step(f"s{self.count}", "do.nothing"))
 
 
-@pytest.mark.req("R220", "R225")
+@pytest.mark.req("R55", "R220", "R225")
 async def test_a_run_that_goes_round_for_ever_gives_up(workshop: Workshop) -> None:
     """It ends failed within its iterations, whatever the re-plan budget says, and says why."""
     workshop.tool("do.it")

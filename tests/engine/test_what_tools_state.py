@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from tercet.contracts.errors import GatewayError, NotDone, Unusable
+from tercet.contracts.runs.budget import RunBudget
+from tercet.contracts.runs.invocation import Backoff
 from tercet.core import events as e
+from tercet.core.attempt import delay_ms
 from tercet.tools import ToolContext
+from tercet.tools.reconcile import Absent
 
 from .workshop import ADA, ASK, Behave, Workshop, events, plan, step
 
@@ -36,11 +40,45 @@ def run(workshop: Workshop) -> tuple[str, list[e.Event]]:
     return workshop.run(main())
 
 
+@pytest.mark.req("R38")
 def test_what_would_fail_again_is_not_tried_again(workshop: Workshop) -> None:
-    """A tool that says so is called once, though the step has retries left."""
-    workshop.tool("do.it", one_after_the_other(NotDone("no such customer", is_retriable=False)))
-    run(workshop)
+    """A tool that says so is called once, though the step has retries left; its own code is recorded."""
+    error = NotDone("no such customer", code="unknown_customer", is_retriable=False)
+    workshop.tool("do.it", one_after_the_other(error))
+    _, found = run(workshop)
     assert workshop.calls == [("a", 1)]
+    [aborted] = [event for event in found if isinstance(event, e.Abort)]
+    assert (aborted.code, aborted.retriable) == ("unknown_customer", False)
+
+
+@pytest.mark.req("R38")
+def test_a_call_that_a_look_up_does_not_find_has_run_out_of_retries(workshop: Workshop) -> None:
+    """A lost call is looked up and tried again until its retries are spent; then the step is refused with that code."""
+    lost = GatewayError("lost", code="connection_lost")
+
+    async def absent(**_: Any) -> Absent:
+        return Absent()
+
+    workshop.tool("do.it", one_after_the_other(*[lost] * 9), reconcile=absent)
+    _, found = run(workshop)
+    assert [event.code for event in found if isinstance(event, e.StepRefused)] == ["retries_exhausted"]
+    assert len(workshop.calls) == 1 + RunBudget().max_step_retries
+
+
+@pytest.mark.req("R36")
+def test_a_call_is_made_on_the_terms_of_its_tool_and_budget(workshop: Workshop) -> None:
+    """Every attempt has the tool's timeout, one key and the state of the breaker; retries wait longer each time, and end."""
+    workshop.tool("do.it", one_after_the_other(*[NotDone("busy")] * 9), timeout_ms=700)
+    _, found = run(workshop)
+    intents = [event for event in found if isinstance(event, e.Intent)]
+    assert [(event.attempt, event.deadline - event.at, event.breaker) for event in intents] == [
+        (1 + retry, 700, "CLOSED") for retry in range(1 + RunBudget().max_step_retries)
+    ]
+    assert len({event.key for event in intents}) == 1
+    waits = [event.not_before - event.at for event in found if isinstance(event, e.RetryScheduled)]
+    assert (
+        waits == [delay_ms(Backoff(), retry, lambda: 0.5) for retry in range(len(waits))] == [150, 250, 450]
+    )
 
 
 def test_a_tool_is_not_called_before_the_time_it_asked_for(workshop: Workshop) -> None:

@@ -101,18 +101,3 @@ class Citation(Shape):
     def hash(self) -> str:
         """The content address of this citation."""
         return digest(self)
-
-
-class Snapshot(Shape):
-    """A frozen set of evidence."""
-
-    id: str
-    created_at: AwareDatetime | None = None
-    evidence: tuple[Evidence, ...] = ()
-
-
-class EvidenceBundle(Shape):
-    """The evidence that RETRIEVE passes to ACT for the sub-tasks."""
-
-    snapshot: str
-    evidence: tuple[Evidence, ...] = ()

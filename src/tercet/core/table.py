@@ -7,6 +7,7 @@ which blobs an event names. Adding an event means adding a struct, its fold, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from tercet.contracts.loop import Phase
@@ -26,8 +27,10 @@ class Row(NamedTuple):
     """Where it may happen."""
     fold: Callable[[State, Any], State | Changes]
     """How it changes the state."""
+    outcome: Callable[[Any], str] = lambda _: ""
+    """What was decided, for an event that leads on from it."""
     moves: Mapping[str, tuple[Move, ...]] = {}
-    """Where it leads, by its outcome; the empty outcome for an event that has none. Not listed: it stays in its phase."""
+    """Where it leads, by its outcome; the empty outcome for an event that has none. `fold_event` refuses any other move."""
     fact: str = ""
     """Why only the outside world can make it; empty for an event that replay derives again."""
     is_verdict: bool = False
@@ -38,6 +41,10 @@ class Row(NamedTuple):
     """Whether in FAIL it may happen to compensations only."""
     label: Callable[[Any, State], str] | None = None
     """The label of the checkpoint that is written with it; None where it needs none."""
+
+    def allows(self, event: e.Event, before: Phase, after: Phase) -> bool:
+        """Return whether an event of this type may lead from one phase to another."""
+        return (before, after) in self.moves.get(self.outcome(event), ())
 
 
 def _p(*phases: Phase) -> frozenset[Phase]:
@@ -59,7 +66,7 @@ def _phase(_: e.Event, state: State) -> str:
     return str(state.phase)
 
 
-def _outcome(event: e.PlanReviewed, _: State) -> str:
+def _outcome(event: e.PlanReviewed, _: State | None = None) -> str:
     return str(event.verdict.get("outcome", ""))
 
 
@@ -97,7 +104,10 @@ TABLE: dict[type[e.Event], Row] = {
     ),
     e.PlanProposed: Row(_p(P.PLAN), plan.plan_proposed, moves={"": _m(P.PLAN, P.DECOMPOSE)}),
     e.PlanningFailed: Row(
-        _p(P.PLAN), plan.planning_failed, moves={"fail": _m(P.PLAN, P.FAIL), "escalate": _m(P.PLAN, P.HALT)}
+        _p(P.PLAN),
+        plan.planning_failed,
+        outcome=attrgetter("outcome"),
+        moves={"fail": _m(P.PLAN, P.FAIL), "escalate": _m(P.PLAN, P.HALT)},
     ),
     e.Decomposed: Row(_p(P.DECOMPOSE), plan.decomposed, moves={"": _m(P.DECOMPOSE, P.RETRIEVE)}),
     e.EvidenceRetrieved: Row(
@@ -106,6 +116,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.PlanReviewed: Row(
         _p(P.REVIEW),
         plan.plan_reviewed,
+        outcome=_outcome,
         moves={
             "ok": _m(P.REVIEW, (P.ACT, P.COMMIT)),  # a rehearsal ends with the review
             "replan": _m(P.REVIEW, P.PLAN),
@@ -124,6 +135,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.StepJudged: Row(
         _p(P.ACT, P.FAIL),
         step.step_judged,
+        outcome=attrgetter("outcome"),
         moves={"replan": _m(P.ACT, P.PLAN), "escalate": _m(P.ACT, P.HALT)},
         is_verdict=True,
         compensates=True,
@@ -134,6 +146,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.GateAnswered: Row(
         _p(P.ACT, P.VERIFY, P.HALT, P.FAIL),
         gate.gate_answered,
+        outcome=attrgetter("answer"),
         moves={
             "deny": _m((P.ACT, P.VERIFY, P.HALT), P.FAIL),
             "approve": _m(P.VERIFY, P.COMMIT),
@@ -148,6 +161,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.RunReported: Row(
         _p(P.VERIFY, P.ACT),  # in ACT when all deliveries have ended
         session.run_reported,
+        outcome=attrgetter("outcome"),
         moves={
             "accept": _m((P.VERIFY, P.ACT), P.COMMIT),
             "fail": _m(P.VERIFY, P.FAIL),
@@ -182,6 +196,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.TurnJudged: Row(
         _p(P.PLAN, P.ACT),
         plan.turn_judged,
+        outcome=attrgetter("action"),
         moves={
             "continue": _m(P.ACT, P.PLAN),
             "retry": _m(P.ACT, P.PLAN),
@@ -204,6 +219,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.OutputsVerified: Row(
         _p(P.VERIFY),
         quality.outputs_verified,
+        outcome=attrgetter("next"),
         moves={"critique": _m(P.VERIFY, P.CRITIQUE), "repair": _m(P.VERIFY, P.REPAIR)},
         is_verdict=True,
         label=_phase,
@@ -214,6 +230,7 @@ TABLE: dict[type[e.Event], Row] = {
     e.OutputsCritiqued: Row(
         _p(P.CRITIQUE),
         quality.outputs_critiqued,
+        outcome=attrgetter("next"),
         moves={"repair": _m(P.CRITIQUE, P.REPAIR), "exit": _m(P.CRITIQUE, P.VERIFY)},
         is_verdict=True,
         label=_phase,

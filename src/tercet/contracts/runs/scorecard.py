@@ -7,7 +7,6 @@ from typing import Literal
 from tercet.contracts.shape import Absent, Published, Score, Shape
 
 EvaluatorName = Literal["policy", "utility", "latency", "safety", "cost"]
-EVALUATORS: tuple[EvaluatorName, ...] = ("policy", "utility", "latency", "safety", "cost")
 FLOORS: tuple[EvaluatorName, ...] = ("policy", "safety")
 """The evaluators whose failure refuses a run, whatever the others say."""
 

@@ -49,6 +49,8 @@ def fold_event(state: State, event: e.Event) -> State:
         if phase is _ACT and state.status == "in_progress" and not state.gates:
             return _advanced(state, moved, now)
         moved = replace(state, **moved)
+    if moved.phase is not phase and not row.allows(event, phase, moved.phase):
+        raise illegal(state, event, f"it does not lead to {moved.phase}")
     is_outside: bool = getattr(event, "outside", False)
     status = _status(state, moved)
     if status != state.status and status not in TRANSITIONS[state.status]:

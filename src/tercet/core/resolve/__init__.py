@@ -15,7 +15,7 @@ from tercet.core.resolve import calls, ending, gates, lanes, planning, sessions
 from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 
-_RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
+RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Propose: planning.propose,
     c.Decompose: planning.decompose,
     c.Retrieve: planning.retrieve,
@@ -60,4 +60,4 @@ _RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
 
 def resolve(run: Run, command: c.Command, answer: Answer) -> Made:
     """Return the events that follow from a command and the answer to it, with the bytes stored beside them."""
-    return _RESOLVERS[type(command)](run, command, answer)
+    return RESOLVERS[type(command)](run, command, answer)
