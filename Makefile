@@ -18,7 +18,7 @@ PYTEST  = $(RUN) pytest -n auto --maxprocesses 8 --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-random check crash requirements outputs bench bench-critic pictures api size fmt clean
+.PHONY: help setup demo test test-quick test-random check crash requirements mutants outputs bench bench-critic pictures api size fmt clean
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -48,8 +48,11 @@ check: $(READY) ## lint, formatting, types and layers
 crash: $(READY) ## kill real workers at every crash point, on SQLite and on PostgreSQL (several minutes)
 	@PYTHONPATH=tests $(RUN) acceptance
 
-requirements: $(READY) ## run the tests and list the requirement lines that none of them proves
+requirements: $(READY) ## run the tests and list the requirement lines that are not proved, with the reasons
 	@$(PYTEST) -q --no-header -r N --requirements-open
+
+mutants: $(READY) ## break the code of each requirement line whose result is not fresh, and record which test notices
+	@PYTHONPATH=tests $(RUN) mutants $(LINES) $(if $(MINUTES),--minutes $(MINUTES))
 
 outputs: $(READY) ## judge the sealed letters and claims, and print how often that is right
 	@PYTHONPATH=tests $(RUN) quality.sealed

@@ -4,7 +4,8 @@ A test claims lines with `@pytest.mark.req("R82", "R83")`.
 The claims travel in the report's user properties, so the count is the same with and without pytest-xdist:
 tests run in a worker, and only the process that prints the summary adds the reports up.
 
-A line is proved when a test that claims it passed and no test that claims it failed.
+A line is proved when tests that claim it passed, none that claims it failed, and one of those that passed is known to
+fail when the code of the line is broken: `make mutants` has recorded it, and neither code nor test has changed since.
 Skipped tests and expected failures prove nothing; an error in set-up or teardown is a failure.
 """
 
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from mutants.proofs import gap, read_results, read_table
 
 PAGE = Path("docs", "requirements.md")
 MARK = "req"
@@ -57,8 +60,9 @@ def read_page(page: Path) -> dict[str, Requirement]:
 class Ledger:
     """Who claims which line, and how each test ended."""
 
-    def __init__(self, lines: dict[str, Requirement]) -> None:
+    def __init__(self, lines: dict[str, Requirement], root: Path) -> None:
         self.lines = lines
+        self._root = root
         self._claimants: dict[str, set[str]] = {number: set() for number in lines}
         self._passed: set[str] = set()
         self._failed: set[str] = set()
@@ -76,23 +80,27 @@ class Ledger:
         elif report.when == "call":
             self._passed.add(report.nodeid)
 
-    def covered(self) -> dict[str, list[str]]:
-        """The proved lines, each with the tests that prove it."""
-        proofs = {
-            number: sorted((tests & self._passed) - self._idle)
-            for number, tests in self._claimants.items()
-            if not tests & self._failed
-        }
-        return {number: tests for number, tests in proofs.items() if tests}
+    def gaps(self) -> dict[str, str]:
+        """The lines that are not proved, each with the reason."""
+        table, results = read_table(self._root), read_results(self._root)
+        reasons: dict[str, str] = {}
+        for number in self.lines:
+            passed = {test.split("[")[0] for test in self.passed(number)}
+            reason = self._untested(number) or gap(
+                self._root, table.get(number, []), results.get(number, []), passed
+            )
+            if reason is not None:
+                reasons[number] = reason
+        return reasons
 
-    def open(self) -> list[Requirement]:
-        """The lines that no test proves."""
-        covered = self.covered()
-        return [line for number, line in self.lines.items() if number not in covered]
+    def passed(self, number: str) -> list[str]:
+        """The passed tests that claim this line."""
+        return sorted((self._claimants[number] & self._passed) - self._idle)
 
-    def failing(self, number: str) -> list[str]:
-        """The failed tests that claim this line."""
-        return sorted(self._claimants[number] & self._failed)
+    def _untested(self, number: str) -> str | None:
+        if failing := sorted(self._claimants[number] & self._failed):
+            return f"failing: {', '.join(failing)}"
+        return None if self.passed(number) else "no marked test passed"
 
 
 class RequirementMarks:
@@ -138,47 +146,46 @@ class RequirementMarks:
         target: str | None = session.config.getoption("requirements_report")
         if target is None or hasattr(session.config, "workerinput"):
             return
-        content = {
-            "covered": self.ledger.covered(),
-            "open": [line.number for line in self.ledger.open()],
-        }
+        gaps = self.ledger.gaps()
+        proved = {number: self.ledger.passed(number) for number in self.ledger.lines if number not in gaps}
+        content = {"proved": proved, "open": gaps}
         path = session.config.invocation_params.dir / target
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
-        """Print how many lines are proved, and on request those that are not."""
+        """Print how many lines are proved, and on request the others with the reasons."""
         if config.getoption("collectonly"):
             return
         terminalreporter.ensure_newline()
+        gaps = self.ledger.gaps()
         listed = bool(config.getoption("requirements_open"))
         if listed:
-            for line in open_lines(self.ledger):
+            for line in open_lines(self.ledger.lines, gaps):
                 terminalreporter.write_line(line)
-        hint = "" if listed else " (make requirements lists the open ones)"
-        count = f"{len(self.ledger.covered())} of {len(self.ledger.lines)}"
-        terminalreporter.write_line(f"requirements: {count} have a passing test{hint}")
+        hint = "" if listed else " (make requirements lists the others)"
+        count = f"{len(self.ledger.lines) - len(gaps)} of {len(self.ledger.lines)}"
+        terminalreporter.write_line(f"requirements: proved {count}{hint}")
 
 
-def open_lines(ledger: Ledger) -> Generator[str]:
-    """Say what is open, section by section."""
+def open_lines(lines: dict[str, Requirement], gaps: dict[str, str]) -> Generator[str]:
+    """Say what is not proved and why, section by section."""
     section = ""
-    for line in ledger.open():
-        if line.section != section:
-            section = line.section
+    for number, reason in gaps.items():
+        if lines[number].section != section:
+            section = lines[number].section
             yield f"\n{section}"
-        failing = ledger.failing(line.number)
-        yield f"  {line.number:<5} {line.text}" + (f" (failing: {', '.join(failing)})" if failing else "")
+        yield f"  {number:<5} {lines[number].text} ({reason})"
     yield ""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the two options."""
     group = parser.getgroup("requirements", "the lines of docs/requirements.md")
-    group.addoption("--requirements-open", action="store_true", help="list the lines that no test proves")
+    group.addoption("--requirements-open", action="store_true", help="list the lines that are not proved")
     group.addoption(
-        "--requirements-report", metavar="FILE", default=None, help="write covered and open lines as JSON"
+        "--requirements-report", metavar="FILE", default=None, help="write proved and open lines as JSON"
     )
 
 
@@ -187,5 +194,5 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{MARK}(*numbers): the lines of {PAGE.as_posix()} that the test proves"
     )
-    ledger = Ledger(read_page(config.rootpath / PAGE))
+    ledger = Ledger(read_page(config.rootpath / PAGE), config.rootpath)
     config.pluginmanager.register(RequirementMarks(ledger), "requirement-marks")
