@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tercet.contracts.request import Actor, Request
     from tercet.contracts.runs.budget import RunBudget
     from tercet.contracts.runs.record import DecisionRecord
-    from tercet.contracts.verdict import CriticReport, Verdict
+    from tercet.contracts.verdict import CriticReport, ValidationResult, Verdict
     from tercet.critic.consolidate import consolidate
     from tercet.critic.pluggable.critic import Critic
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
-    from tercet.critic.verify import verify
+    from tercet.critic.verify import validate, verify
     from tercet.critics.engine import Engine
     from tercet.critics.hooks import Agent
     from tercet.critics.result import EngineResult
@@ -71,10 +71,12 @@ _HOME = {
     "Tool": "tercet.tools.tool",
     "ToolContext": "tercet.tools.tool",
     "Unknown": "tercet.tools.reconcile",
+    "ValidationResult": "tercet.contracts.verdict",
     "Verdict": "tercet.contracts.verdict",
     "consolidate": "tercet.critic.consolidate",
     "score": "tercet.critic.score",
     "tool": "tercet.tools.decorator",
+    "validate": "tercet.critic.verify",
     "verify": "tercet.critic.verify",
 }
 
@@ -110,10 +112,12 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Unknown",
+    "ValidationResult",
     "Verdict",
     "consolidate",
     "score",
     "tool",
+    "validate",
     "verify",
 ]
 

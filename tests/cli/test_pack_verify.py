@@ -50,6 +50,30 @@ def test_it_is_the_verdict_of_the_command_and_of_a_run(pack: Pack, path: Path, t
     assert {reading.code} <= {"mode_exceeded", inside.code}
 
 
+@pytest.mark.req("R35", "R102", "R103")
+def test_issues_are_the_same_from_the_pack_and_from_the_command(
+    pack: Pack, tmp_path: Path, tercet: Tercet
+) -> None:
+    """A plan that exceeds its tokens is valid with a warning and refused; a cyclic one has one critical issue."""
+    proposed = json.loads((PLANS / "plan_b.json").read_text(encoding="utf-8"))
+    costly = {**proposed, "steps": [{**step, "estimated_tokens": 9_000} for step in proposed["steps"]]}
+    ring = {"steps": [{"id": "a", "tool": "no.such", "depends_on": ["a"]}]}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for name, asked in {"as it is": proposed, "costly": costly, "ring": ring}.items():
+        path = tmp_path / "plan.json"
+        path.write_text(json.dumps(asked), encoding="utf-8")
+        result = pack.validate(asked, request=REQUEST)
+        said = tercet("verify", REFUNDS, path, "--json", "--input", json.dumps(INPUT))
+        assert said.json["validation"] == result.model_dump(mode="json")
+        found[name] = [(issue.severity, issue.code) for issue in result.issues if issue.severity != "ERROR"]
+        assert (result.valid, said.code) == {
+            "as it is": (True, 0), "costly": (True, 3), "ring": (False, 3)
+        }[name]  # fmt: skip
+    assert found["costly"] == [("WARNING", "token_budget_exceeded")]
+    assert found["ring"] == [("CRITICAL", "cyclic_dependency_detected")]
+    assert len(pack.validate(ring).issues) == 1
+
+
 def test_without_a_request_relations_to_it_are_not_checked(pack: Pack, tercet: Tercet) -> None:
     """As on the command line without --input: the plan passes, and the verdict lists what was not checked."""
     proposed = json.loads((PLANS / "plan_b.json").read_text(encoding="utf-8"))

@@ -85,7 +85,7 @@ def test_an_irreversible_step_before_a_gate_is_a_warning(tercet: Tercet, tmp_pat
 def test_json_has_its_parts(tercet: Tercet) -> None:
     """The published shape, the full verdict and the report stand side by side and agree."""
     told = tercet("verify", REFUNDS, PLANS / "plan_a.json", "--json").json
-    assert list(told) == ["verify", "verdict", "report", "warnings", "waits"]
+    assert list(told) == ["verify", "verdict", "validation", "report", "warnings", "waits"]
     assert told["warnings"] == []
     assert told["waits"] == []
     assert told["verdict"]["outcome"] == "reject"

@@ -162,19 +162,32 @@ def _effect(call: EffectiveStep) -> StepEffect:
     return unchecked(StepEffect, fields)
 
 
-def validate(ctx: RunContext, compiled: CompiledContext, spec: DecisionSpec, plan: Plan) -> ValidationResult:
-    """Return the feasibility matrix as a list of issues. Valid exactly if `verify` says ok."""
-    verdict = verify(ctx, compiled, spec, plan)
-    # Checked separately: a verdict keeps a limited number of refusals, and this one might be cut off.
-    cyclic = tuple(graph_is_acyclic(Review(ctx, compiled, spec, plan)))
-    issues = [_issue(refusal) for refusal in cyclic or verdict.refusals]
-    issues += [
-        ValidationIssue(
-            severity="WARNING", code="decided_at_dispatch", message=f"{rule} is decided at dispatch"
-        )
-        for rule in verdict.deferred
+def validate(
+    ctx: RunContext,
+    compiled: CompiledContext,
+    spec: DecisionSpec,
+    plan: Plan,
+    *,
+    verdict: Verdict | None = None,
+) -> ValidationResult:
+    """Return the feasibility of a plan as issues with the published codes and severities.
+
+    A cyclic plan has that one issue. Exceeded token and latency budgets are warnings here, and `verify` refuses them.
+    `verdict` is what `verify` said of this plan, to avoid another review.
+    """
+    if cyclic := tuple(graph_is_acyclic(Review(ctx, compiled, spec, plan))):
+        return ValidationResult(valid=False, issues=tuple(map(_issue, cyclic)))
+    verdict = verdict or verify(ctx, compiled, spec, plan)
+    issues = [
+        *map(_issue, verdict.refusals),
+        *(
+            ValidationIssue(
+                severity="WARNING", code="decided_at_dispatch", message=f"{rule} is decided at dispatch"
+            )
+            for rule in verdict.deferred
+        ),
     ]
-    return ValidationResult(valid=verdict.ok, issues=tuple(issues))
+    return ValidationResult(valid=all(issue.severity == "WARNING" for issue in issues), issues=tuple(issues))
 
 
 def _refusals(review: Review) -> Iterator[Refusal]:
@@ -200,13 +213,13 @@ _PUBLISHED: dict[Code, tuple[Severity, str]] = {
     Code.CYCLIC_DEPENDENCY: ("CRITICAL", "cyclic_dependency_detected"),
     Code.TOOL_NOT_SURFACED: ("ERROR", "tool_unavailable"),
     Code.UNMET_PRECONDITION: ("ERROR", "unmet_preconditions"),
-    Code.TOKENS_EXCEEDED: ("ERROR", "token_budget_exceeded"),
-    Code.LATENCY_EXCEEDED: ("ERROR", "latency_budget_exceeded"),
+    Code.TOKENS_EXCEEDED: ("WARNING", "token_budget_exceeded"),
+    Code.LATENCY_EXCEEDED: ("WARNING", "latency_budget_exceeded"),
     Code.AUTHORIZATION_REQUIRED: ("BLOCKED", "authorization_required"),
     Code.GATE_MISSING: ("BLOCKED", "gate_missing"),
     Code.MODE_EXCEEDED: ("BLOCKED", "mode_exceeded"),
 }
-"""The published names of issues. Budgets are errors: a plan that exceeds one does not run."""
+"""The published severities and codes of issues; any other refusal is an error under its own code."""
 
 
 def _issue(refusal: Refusal) -> ValidationIssue:

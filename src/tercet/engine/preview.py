@@ -17,11 +17,11 @@ from tercet.contracts.plan import EvidenceQuery, Plan
 from tercet.contracts.relations import is_of_class
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.verdict import Verdict
+from tercet.contracts.verdict import ValidationResult, Verdict
 from tercet.core.config import RunConfig
 from tercet.core.retrieval import steps_asking, with_refs
 from tercet.core.state import Used
-from tercet.critic.verify import verify
+from tercet.critic.verify import validate, verify
 from tercet.engine.evidence import lookups as looking_up
 from tercet.engine.evidence.library import Library
 from tercet.engine.evidence.retrieval import Spent, retrieve
@@ -49,6 +49,21 @@ def verify_plan(
     pack: Pack, plan: Plan, request: Request | None = None, context: RunContext | None = None
 ) -> Verdict:
     """Return the verdict on a caller's plan, or on a template filled for the request, without an evidence store."""
+    return _review(pack, plan, request, context)[1]
+
+
+def validate_plan(
+    pack: Pack, plan: Plan, request: Request | None = None, context: RunContext | None = None
+) -> ValidationResult:
+    """Return the feasibility of the same plan as issues."""
+    found, verdict = _review(pack, plan, request, context)
+    config = found.config
+    return validate(config.ctx, config.compiled, config.spec, found.plan, verdict=verdict)
+
+
+def _review(
+    pack: Pack, plan: Plan, request: Request | None, context: RunContext | None
+) -> tuple[Preview, Verdict]:
     now = datetime.now(UTC)
     asked = request_for(pack, plan.intent) if request is None else request
     ctx = context or pack.run_context(started_at=now, plan_origin="caller")
@@ -62,7 +77,7 @@ def verify_plan(
     try:  # without a store nothing is awaited, so this also works inside an event loop
         reviewing.send(None)
     except StopIteration as done:
-        return done.value[1]
+        return done.value
     raise InternalError("a review without a store waited for something")
 
 

@@ -28,7 +28,7 @@ from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tool import ToolSpec
 from tercet.contracts.tuning import TuningRules
 from tercet.contracts.values.canonical import canonical, hash_bytes
-from tercet.contracts.verdict import Verdict
+from tercet.contracts.verdict import ValidationResult, Verdict
 from tercet.packs.checks.expressions import LOADING_CHECKS
 from tercet.packs.checks.gates import os_users_are_distinct
 from tercet.packs.checks.limits import controls_are_stable
@@ -234,6 +234,19 @@ class Pack(Header):
 
         asked = None if request is None else arguments.as_request(request)
         return preview.verify_plan(self, arguments.as_plan(plan), asked, context)
+
+    def validate(  # pyright: ignore[reportIncompatibleMethodOverride] - Pydantic's own is deprecated
+        self,
+        plan: Plan | Mapping[str, Any],
+        *,
+        request: Request | Mapping[str, Any] | None = None,
+        context: RunContext | None = None,
+    ) -> ValidationResult:
+        """Return the feasibility of a plan as issues, each with its severity and remedy; takes what `verify` takes."""
+        from tercet.engine import arguments, preview  # noqa: PLC0415 - as in `verify`
+
+        asked = None if request is None else arguments.as_request(request)
+        return preview.validate_plan(self, arguments.as_plan(plan), asked, context)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pack):

@@ -21,9 +21,10 @@ from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
 from tercet.contracts.request import Request
 from tercet.contracts.shape import JsonObject
-from tercet.contracts.verdict import Code, CriticReport, Verdict
+from tercet.contracts.verdict import Code, CriticReport, ValidationResult, Verdict
 from tercet.core.config import RunConfig
 from tercet.critic.consolidate import consolidate
+from tercet.critic.verify import validate
 from tercet.critic.waits import Wait, find_waits
 from tercet.engine import preview
 from tercet.engine.evidence.library import Library
@@ -53,6 +54,11 @@ class Case:
     def waits(self) -> tuple[Wait, ...]:
         """Every approval that the plan waits for, or may wait for."""
         return find_waits(self.context, self.compiled, self.spec, self.reviewed, self.verdict)
+
+    @property
+    def validation(self) -> ValidationResult:
+        """The feasibility of the plan as issues."""
+        return validate(self.context, self.compiled, self.spec, self.reviewed, verdict=self.verdict)
 
 
 def review_plan(

@@ -36,6 +36,7 @@ def verify(
 
     A template is filled from --input first. A plan that may run is shown with every approval that it waits for, or
     may wait for. A step that cannot be undone and may run before another one is denied is reported as a warning.
+    With --json, `validation` lists every issue with its severity.
 
     Exits with 0 if the plan may run and with 3 if the critic refuses it. No tool is called.
     """
@@ -64,6 +65,7 @@ def _review_json(case: Case) -> dict[str, Any]:
     return {
         "verify": case.verdict.published().model_dump(mode="json"),
         "verdict": case.verdict.model_dump(mode="json"),
+        "validation": case.validation.model_dump(mode="json"),
         "report": case.report.model_dump(mode="json"),
         "warnings": rules_json(applied_rules(case))["warnings"],
         "waits": [_wait_as_json(wait) for wait in case.waits],
