@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tercet.contracts.outputs.exit import Weights
-from tercet.engine.streams.experience import RECENT, Experience, Lesson, enforce, recall, teach
+from tercet.engine.streams.experience import RECENT, Experience, Lesson, activate_weights, recall, teach
 from tercet.journal.opening import open_journal
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
 
@@ -178,7 +178,7 @@ def test_weights_stay_in_force_however_many_runs_follow() -> None:
         async with open_journal("memory:") as journal:
             for number, sample in enumerate((30, 40)):
                 weights = Weights(bias=1.0, weights={}, centers={}, sample=sample)
-                await enforce(journal, TENANT, "letter", weights, by="ada", now=1_000 + number)
+                await activate_weights(journal, TENANT, "letter", weights, by="ada", now=1_000 + number)
             for number in range(RECENT + 1):
                 await teach(journal, TENANT, "letter", Lesson(session=f"ses_{number}", pattern={"a": 1.0}))
             return await recall(journal, TENANT, "letter")

@@ -11,7 +11,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.request import Request
 from tercet.core import events as e
 from tercet.engine.evidence.library import MOST_COUNTED, MOST_FACTS, Library
-from tercet.engine.sessions import read_kept
+from tercet.engine.sessions import decode_evidence
 from tercet.evidence.store import EvidenceStore, NewFact
 
 from .oracle import planner, scripted, told
@@ -134,7 +134,7 @@ def test_a_refusal_says_how_many_facts_were_left_out(workshop: Workshop) -> None
             state = await runtime.state(result.session_id)
             assert state.start.left_out == {"customer": 1}
             blob = await runtime.journal.blob("default", state.start.evidence)
-            assert len(read_kept(blob, is_from_library=True)) == MOST_FACTS
+            assert len(decode_evidence(blob, is_from_library=True)) == MOST_FACTS
 
     workshop.run(main())
 

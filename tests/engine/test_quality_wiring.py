@@ -50,7 +50,7 @@ def judged(
             for lesson in lessons:
                 await experience.teach(journal, "default", "letter", lesson)
             if weights is not None:
-                await experience.enforce(journal, "default", "letter", weights, by="ada", now=1)
+                await experience.activate_weights(journal, "default", "letter", weights, by="ada", now=1)
             async with workshop.runtime(pack, journal, critics=[critic], repairers=[mender]) as runtime:
                 result = await runtime.run(ASK, plan=WRITE, actor=ADA)
                 return await events(journal, result.session_id)

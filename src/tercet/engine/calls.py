@@ -43,7 +43,7 @@ class Calls:
     ) -> None:
         """Start a call whose INTENT is durable at `position`; `stop` is called if no call may start."""
 
-        def tell(ended: Ended) -> None:
+        def report(ended: Ended) -> None:
             self._over.append((intent, ended))
             self._nudge()
 
@@ -59,7 +59,7 @@ class Calls:
             intent.params,
             context,
             timeout_ms=max(0, intent.deadline - now),
-            tell=tell,
+            on_end=report,
             check=partial(self._check, intent, now, stop),
         )
         self._under_way[intent.step] = (intent, attempt)
@@ -105,14 +105,16 @@ class Calls:
             owners=nesting.owners_of(start),
             depth=start.depth,
             traceparent=self._services.subscription.traceparent(start, position),
-            progress=self._teller(start.run, step) if self._services.subscription.has_signal else unheard,
+            progress=self._progress_reporter(start.run, step)
+            if self._services.subscription.has_signal
+            else unheard,
         )
 
-    def _teller(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
+    def _progress_reporter(self, run: str, step: str) -> Callable[[float, float | None, str], None]:
         """Return a function that reports the progress of a call as a signal, from any thread."""
         loop = asyncio.get_running_loop()
 
-        def tell(done: float, total: float | None = None, message: str = "") -> None:
+        def report(done: float, total: float | None = None, message: str = "") -> None:
             progress = {
                 "loop_id": run,
                 "action": step,
@@ -123,7 +125,7 @@ class Calls:
             with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
                 loop.call_soon_threadsafe(self._services.subscription.signal, "tool_progress", progress)
 
-        return tell
+        return report
 
     def _check(
         self, intent: e.Intent, began: int, stop: Stopping

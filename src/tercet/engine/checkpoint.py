@@ -99,7 +99,7 @@ def fold(state: State) -> NewCheckpoint:
 def read_fold(stored: StoredCheckpoint, most: int | None = None) -> State:
     """Return the state in a fold; `most` limits the decompressed bytes of a fold from an untrusted source."""
     try:
-        return _upgraded(_fold_decoder.decode(_unpacked(stored.data, most)))
+        return _upgrade(_fold_decoder.decode(_decompress(stored.data, most)))
     except (*_UNREADABLE, zlib.error) as error:
         raise _unreadable(stored, "the state of this version", error) from error
 
@@ -112,7 +112,7 @@ def _unreadable(stored: StoredCheckpoint, expected: str, error: Exception) -> Re
     )
 
 
-def _upgraded(state: State) -> State:
+def _upgrade(state: State) -> State:
     """Return a state with the fields that folds of earlier versions did not have, derived from names and reasons."""
     steps = {
         name: msgspec.structs.replace(step, compensates=host)
@@ -127,7 +127,7 @@ def _upgraded(state: State) -> State:
     return state
 
 
-def _unpacked(data: bytes, most: int | None) -> bytes:
+def _decompress(data: bytes, most: int | None) -> bytes:
     if most is None:
         return zlib.decompress(data)
     unpacking = zlib.decompressobj()

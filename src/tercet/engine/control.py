@@ -16,7 +16,7 @@ from tercet.journal.protocol import Journal
 
 ResultT = TypeVar("ResultT")
 
-LETTING_GO_S = 2.0
+CANCEL_TIMEOUT_S = 2.0
 """How many seconds cancelled work may take to end."""
 GRACE_MS = 2_000
 """How long calls in progress may take to end after the process was asked to stop."""
@@ -122,11 +122,11 @@ class Control:
 
     async def interrupted(self) -> None:
         """Return once the session has to be released, or a message asks to pause or end it."""
-        while self.halt is None and not await self._is_called_off():
+        while self.halt is None and not await self._has_urgent_message():
             await self._interrupt.wait()
             self._interrupt.clear()
 
-    async def _is_called_off(self) -> bool:
+    async def _has_urgent_message(self) -> bool:
         """Whether the inbox holds a message that must be handled before a model answers."""
         if not self.has_messages:
             return False
@@ -163,7 +163,7 @@ async def unless_interrupted(control: Control, work: Awaitable[ResultT]) -> Resu
         for each in (task, interrupted):
             each.cancel()
         # Work that ignores its cancellation is abandoned: the session does not wait for it.
-        await asyncio.wait((task, interrupted), timeout=LETTING_GO_S)
+        await asyncio.wait((task, interrupted), timeout=CANCEL_TIMEOUT_S)
         for each in (task, interrupted):
             each.add_done_callback(_forget)
 

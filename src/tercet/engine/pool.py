@@ -29,7 +29,7 @@ class DriverPool:
         journal: Journal,
         tenant: str,
         clock: Clock,
-        board: EmergencyStops,
+        stops: EmergencyStops,
         *,
         lease_ms: int,
         signal: Signal,
@@ -37,12 +37,12 @@ class DriverPool:
         self._journal = journal
         self._tenant = tenant
         self._clock = clock
-        self._board = board
+        self._stops = stops
         self._lease_ms = lease_ms
         self._signal = signal
         self._drivers: dict[str, Driver] = {}
-        self._tending: asyncio.Task[None] | None = None
-        self._heard = -1
+        self._maintenance: asyncio.Task[None] | None = None
+        self._last_count = -1
 
     def __contains__(self, session: object) -> bool:
         return session in self._drivers
@@ -61,9 +61,9 @@ class DriverPool:
         is_reachable = True
         try:
             # The first append reports a new stop, but while a stop is active nothing is appended, so its end is read here.
-            await self._board.refresh(None if self._board.active() else 0)
-            if self._tending is None or self._tending.done():
-                self._tending = asyncio.create_task(self._tend())
+            await self._stops.refresh(None if self._stops.active() else 0)
+            if self._maintenance is None or self._maintenance.done():
+                self._maintenance = asyncio.create_task(self._maintain())
             return await driver.advance()
         except JournalUnavailable:
             is_reachable = False  # let the lease expire
@@ -82,14 +82,14 @@ class DriverPool:
 
     def close(self) -> None:
         """Stop the maintenance task."""
-        if self._tending is not None:
-            self._tending.cancel()
+        if self._maintenance is not None:
+            self._maintenance.cancel()
 
-    async def _tend(self) -> None:
+    async def _maintain(self) -> None:
         while self._drivers:
             await self._clock.sleep(tick_ms(self._lease_ms))
-            tended = (*(self._renew(driver) for driver in self), self._listen())
-            for fault in await asyncio.gather(*tended, return_exceptions=True):
+            tasks = (*(self._renew(driver) for driver in self), self._check_messages())
+            for fault in await asyncio.gather(*tasks, return_exceptions=True):
                 # A failure for one driver must not keep the others from renewing their leases.
                 if isinstance(fault, Exception):
                     self._signal("tending_failed", {"error": f"{type(fault).__name__}: {fault}"})
@@ -105,13 +105,13 @@ class DriverPool:
         except JournalError:
             return  # retried soon; while the lease is expired no call starts, and the next append raises the error
 
-    async def _listen(self) -> None:
+    async def _check_messages(self) -> None:
         try:
             bell = await self._journal.bell(self._tenant)
-            await self._board.refresh(bell)
+            await self._stops.refresh(bell)
         except JournalError:
             return  # the next append raises the error
         for driver in self:
-            if bell != self._heard or find_expired(driver.state, driver.now()) is not None:
+            if bell != self._last_count or find_expired(driver.state, driver.now()) is not None:
                 driver.control.check_inbox()
-        self._heard = bell
+        self._last_count = bell

@@ -72,7 +72,7 @@ class RunResult:
     def record(self) -> DecisionRecord | None:
         """The decision record; None until the session has ended."""
         if isinstance(self._record, DecisionRecord):
-            # A copy: it shares values with the verdict that later runs of the same plan are given.
+            # A copy, since it shares values with the verdict that later runs of the same plan receive.
             return self._record.model_copy(deep=True)
         return DecisionRecord.model_validate(self._record) if self._record else None
 
@@ -83,5 +83,5 @@ class RunResult:
 
     @cached_property
     def escalation(self) -> HandOff | None:
-        """What the person is given who decides how an escalated run continues; None if it is not escalated."""
+        """The hand-off for the person who decides how an escalated run continues; None if it is not escalated."""
         return HandOff.model_validate_json(self._packet) if self._packet else None

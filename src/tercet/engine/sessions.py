@@ -1,4 +1,4 @@
-"""Starting a session, and continuing one under the pack and the evidence that it is pinned to."""
+"""Starting sessions, and resuming them with the pack and the evidence that they are pinned to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tercet.packs.pack import Pack
 from tercet.packs.people import people_of
 
 _SHELVED = "library"
-"""Marks what a session has kept of a library, beside the fields of the fact."""
+"""The key that marks a stored fact as one of the library."""
 
 
 def build_run_config(
@@ -46,8 +46,8 @@ def build_run_config(
     *,
     is_shared: bool = False,
 ) -> RunConfig:
-    """What a run is judged in: the pack, and what of a library it has beside it. With `is_shared` its context may be that
-    of other runs with an equal request."""
+    """Return the configuration of a run of a pack with a library's evidence; with `is_shared`, runs with equal requests may share
+    one compiled context."""
     compiled = compile_context(
         pack,
         request,
@@ -99,7 +99,7 @@ def demand_explained_replans(pack: Pack) -> None:
 
 
 def demand_extras(config: RunConfig) -> None:
-    """Raises `UsageError` where a run would need on its way what is not installed here."""
+    """Raise `UsageError` if the run needs an optional dependency that is not installed."""
     if config.spec.quality is not None and config.spec.quality.attacks:
         demand_maker()
 
@@ -141,7 +141,7 @@ def make_start_event(
     folder: str = "",
     lane: JsonObject | None = None,
 ) -> e.SessionStarted:
-    """The first event of a session."""
+    """Return the first event of a session."""
     ctx, rules = config.ctx, pack.session
     return e.SessionStarted(
         at=now,
@@ -177,45 +177,45 @@ def make_start_event(
 
 
 def freeze(pack: Pack, snapshot: str, library_evidence: LibraryEvidence) -> bytes:
-    """Evidence as bytes, which a session keeps: it stays what it was, whatever becomes of the files.
+    """Return the evidence of a session as bytes, stored with it so that later changes of the files do not matter.
 
-    What is of the library says so: its snapshot may have the name of the pack's. It is not the canonical form, in which
-    129.0 is 129: readers must get the same values, and a rule may tell a whole float from an integer.
+    Facts of the library are marked, since its snapshot may have the same name as the pack's. This is not canonical
+    JSON, which writes 129.0 as 129: a rule may distinguish a float from an integer.
     """
     own = [fact.model_dump(mode="json") for fact in (pack.evidence_in(snapshot) if snapshot else ())]
     shelved = [{**fact.model_dump(mode="json"), _SHELVED: True} for fact in library_evidence.facts]
-    # Not as canonical JSON, which writes 129.0 as 129: what is judged must read the same when it is thawed.
+
     return msgspec.json.encode([*own, *shelved], order="sorted") if snapshot or shelved else b""
 
 
-def kept_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
-    """What a session keeps beside its first event: the pack as it is declared, under its hash, and the frozen evidence."""
+def start_blobs(pack: Pack, frozen: bytes) -> tuple[bytes, ...]:
+    """Return the blobs stored with a session's first event: the pack's declaration and the frozen evidence."""
     return (pack.content, frozen) if frozen else (pack.content,)
 
 
 async def load_library_evidence(journal: Journal, state: State) -> LibraryEvidence:
-    """What of a library a session began with: as it has kept it, and never looked up again."""
+    """Return the library evidence that a session started with, from its own stored copy."""
     library = str(state.start.library)
     if not library:
         return NO_LIBRARY_EVIDENCE
     return LibraryEvidence(
         snapshot=library,
         hash=str(state.start.library_hash),
-        facts=await _kept_facts(journal, state, is_from_library=True),
+        facts=await _load_facts(journal, state, is_from_library=True),
         left_out=state.start.left_out,
     )
 
 
-async def _kept_facts(journal: Journal, state: State, *, is_from_library: bool) -> tuple[Evidence, ...]:
-    """The evidence that a session has kept from its start: of the library, or of the pack."""
+async def _load_facts(journal: Journal, state: State, *, is_from_library: bool) -> tuple[Evidence, ...]:
+    """Return the evidence stored with a session's start, either the library's or the pack's."""
     if not state.start.evidence:
         return ()
     data = await journal.blob(state.start.tenant, state.start.evidence)
-    return read_kept(data, is_from_library=is_from_library)
+    return decode_evidence(data, is_from_library=is_from_library)
 
 
-def read_kept(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
-    """The evidence in what was frozen: of the library, or of the pack."""
+def decode_evidence(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
+    """Decode frozen evidence, either the library's or the pack's."""
     wanted = [
         fact for fact in msgspec.json.decode(data) if bool(fact.pop(_SHELVED, False)) is is_from_library
     ]
@@ -223,22 +223,22 @@ def read_kept(data: bytes, *, is_from_library: bool) -> tuple[Evidence, ...]:
 
 
 async def restore_evidence(journal: Journal, pack: Pack, state: State) -> Pack:
-    """The pack with the evidence that a session has kept, in place of what its files say now."""
+    """Return the pack with the evidence stored with a session instead of what its files say now."""
     pinned = state.start.snapshot
-    kept = await _kept_facts(journal, state, is_from_library=False)
+    kept = await _load_facts(journal, state, is_from_library=False)
     others = tuple(fact for fact in pack.evidence if fact.snapshot != pinned)
     return pack.model_copy(update={"evidence": (*others, *kept)})
 
 
 def body_of(request: Request, plan: Plan | None) -> str:
-    """The hash of what was asked, where a request has a key: the same key with another body is another request."""
+    """Return the hash of a request with a key, to detect the same key with another body; empty without a key."""
     if request.request_key is None:
         return ""
     return digest([request.model_dump(mode="json"), plan.hash if plan else None])
 
 
 def claims_of(request: Request, pack: Pack, owner: Actor) -> tuple[str, ...]:
-    """Return what a session claims so that no other is started for the same request of the same owner to the same pack.
+    """Return the claims by which only one session is started for the same request of the same owner to the same pack.
 
     The version of the pack does not count: a request that is sent again after an upgrade is the same request.
     """
@@ -248,7 +248,7 @@ def claims_of(request: Request, pack: Pack, owner: Actor) -> tuple[str, ...]:
 
 
 def request_claim(pack: str, owner: str, key: str) -> str:
-    """Return what claims the request key of an owner for a pack, by the names of both."""
+    """Return the claim on the request key of an owner for a pack."""
     return f"request_of:{digest([pack, owner, key])}"
 
 
@@ -271,7 +271,7 @@ async def find_session(
 
 
 def demand_same(request: Request, state: State, body: str) -> None:
-    """Raises `UsageError` if a key was used for something else."""
+    """Raise `UsageError` if the request key was used for another request."""
     if state.start.body != body:
         raise UsageError(
             f"the request key {request.request_key!r} was used for another request, in session {state.start.session}",
@@ -281,9 +281,9 @@ def demand_same(request: Request, state: State, body: str) -> None:
 
 
 def planner_of(state: State, given: AnyPlanner | None, usual: AnyPlanner) -> AnyPlanner:
-    """The planner of a session that is carried on: the one that it was started with, or one that says that it is missing.
+    """Return the planner for resuming a session: the one that it was started with, or an `AbsentPlanner`.
 
-    Raises `UsageError` if the session is at planning already.
+    Raises `UsageError` if the planner is missing and the session is planning.
     """
     wanted, planner = state.start.planner or usual.name, given or usual
     if planner.name == wanted:
@@ -306,13 +306,13 @@ class AbsentPlanner:
         )
 
     async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
-        """Always raises: another planner must not take over unasked."""
+        """Always raises: another planner must not be used without the caller's choice."""
         del config, feedback
         raise self.error
 
 
 def demand_moved(pack: Pack, config: RunConfig, state: State) -> None:
-    """Raises `UsageError` if a session is at this pack, snapshot and rules already: moving it would only void its approvals."""
+    """Raise `UsageError` if a session already has this pack, snapshot and rules: migrating would only void approvals."""
     start = state.start
     is_here = (pack.hash, config.compiled.hash) == (start.pack_hash, start.context)
     if is_here and not is_outdated(start.behaviour):
@@ -324,10 +324,10 @@ def demand_moved(pack: Pack, config: RunConfig, state: State) -> None:
 
 
 def demand_movable(pack: Pack, state: State) -> None:
-    """Raises `UsageError` for a session that is compensating, whose calls were resolved in its own pack, and for one whose
-    outputs are being delivered, which were judged by the rules of its own pack.
+    """Raise `UsageError` for a session that is compensating, since its calls were resolved in its own pack, and for one
+    that is delivering outputs, since they were judged by the rules of its own pack.
 
-    One with outdated rules cannot go on there, so it may move to a pack that still has the tools of those calls.
+    A session with outdated rules cannot continue there, so it may move to a pack that has the tools of those calls.
     """
     if state.accepted is not None and state.phase not in (Phase.COMMIT, Phase.FAIL):
         raise UsageError(
@@ -353,14 +353,14 @@ def demand_movable(pack: Pack, state: State) -> None:
 
 
 def under_current_rules(ctx: RunContext) -> RunContext:
-    """The frame of a session that adopts the rules of this version."""
+    """Return the context of a session that adopts the rules of this version."""
     return ctx.model_copy(update={"behaviour": CURRENT})
 
 
 def make_migration_event(
     pack: Pack, config: RunConfig, state: State, by: str, frozen: bytes
 ) -> e.SessionMigrated:
-    """The event that moves a session to another pack or snapshot."""
+    """Return the event that moves a session to another pack or snapshot."""
     return e.SessionMigrated(
         at=state.at,
         by=by,
@@ -369,7 +369,7 @@ def make_migration_event(
 
 
 def snapshot_of(pack: Pack, state: State) -> str | None:
-    """The snapshot that a session is pinned to; raises `UsageError` if the pack does not have it any more."""
+    """Return the snapshot that a session is pinned to; raises `UsageError` if the pack no longer has it."""
     pinned = state.start.snapshot or None
     if pinned is not None and pinned not in pack.snapshots and pack.hash == state.start.pack_hash:
         raise _snapshot_mismatch(state, "is gone")
@@ -377,12 +377,12 @@ def snapshot_of(pack: Pack, state: State) -> str | None:
 
 
 def lane_frame(started: Mapping[str, Any]) -> LaneFrame:
-    """Return the frame of a lane that was started so."""
+    """Return the lane's frame from what its first event recorded."""
     return LaneFrame(name=started["name"], tools=tuple(started["tools"]))
 
 
 def frame_of(state: State) -> tuple[RunContext, Request]:
-    """The frame and the request that a session was started with."""
+    """Return the context and the request that a session was started with."""
     start = state.start
     ctx = RunContext.model_validate(
         {
@@ -402,9 +402,9 @@ def frame_of(state: State) -> tuple[RunContext, Request]:
 
 
 def demand_pack(pack: Pack, state: State) -> None:
-    """Raises `UsageError` if the pack is not the one that the session was started with.
+    """Raise `UsageError` if the pack is not the one that the session was started with.
 
-    Asked first: a foreign pack need not even know the intent of the session.
+    Checked first, since another pack may not even know the intent of the session.
     """
     start = state.start
     if pack.hash != start.pack_hash and state.is_stepwise:
@@ -422,7 +422,7 @@ def demand_pack(pack: Pack, state: State) -> None:
 
 
 def demand_pins(pack: Pack, state: State, config: RunConfig) -> None:
-    """Raises `UsageError` if the pack or the snapshot is not the one that the session was started with."""
+    """Raise `UsageError` if the pack or the snapshot is not the one that the session was started with."""
     demand_pack(pack, state)
     if config.compiled.hash != state.start.context:
         raise _snapshot_mismatch(state, "has other content now")

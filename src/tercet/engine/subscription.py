@@ -1,7 +1,7 @@
-"""The subscription of a runtime: the one channel through which callers, telemetry and notifications hear of its runs.
+"""The subscription of a runtime: the one channel that informs callers, telemetry and notifications about its runs.
 
-A driver publishes once after every durable append, and a runtime once when it releases a session. Subscribers change
-nothing and must not wait. Whatever one of them raises is reported as a signal, here and nowhere else, and the run goes on.
+A driver publishes after every durable append, and a runtime when it releases a session. Subscribers change nothing and
+must not block. An exception from one of them is reported as a signal, and the run continues.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReleasedSession:
 
 @runtime_checkable
 class Observer(Protocol):
-    """Hears of runs. None of its methods may wait: they are called between two steps of a run."""
+    """Receives the progress of runs. Its methods must not block: they are called between two steps of a run."""
 
     def samples(self, run: str) -> bool:
         """Return whether a run is traced however it ends; tools pass this on to the services they call."""
@@ -97,12 +97,12 @@ class Subscription:
     def publish(
         self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint] = ()
     ) -> None:
-        """Pass on what became durable together."""
+        """Publish events that became durable together."""
         for fault, receive in self._receivers:
             self._contain(fault, state.start.run, receive, state, events, checkpoints)
 
     def publish_release(self, state: State, written: Sequence[e.Event]) -> None:
-        """Pass on a session that this process released; events of other processes are read in the background."""
+        """Publish a session that this process released; events of other processes are read in the background."""
         if not self._observers:
             return
         self._traces.pop(str(state.start.run), None)
@@ -127,7 +127,7 @@ class Subscription:
             self._release(ReleasedSession(state=state, events=events, first=first))
 
     async def close(self) -> None:
-        """Wait until every released session has been passed on."""
+        """Wait until every released session has been published."""
         await asyncio.gather(*self._reading)
 
     # --- signals ---
@@ -138,13 +138,13 @@ class Subscription:
         return self._signal is not None
 
     def signal(self, name: str, fields: dict[str, Any]) -> None:
-        """Give the caller a named measurement. What its callback raises is dropped: there is nowhere left to report it."""
+        """Send a named measurement to the caller. Exceptions from its callback are dropped, as there is nowhere to report them."""
         if self._signal is not None:
             with suppress(Exception):
                 self._signal(name, fields)
 
     def _contain(self, fault: str, run: str, call: Callable[..., _T], *args: object) -> _T | None:
-        """Call a subscriber; whatever it raises is reported, and must not harm the run."""
+        """Call a subscriber, and report what it raises."""
         try:
             return call(*args)
         except Exception as error:  # noqa: BLE001 - foreign code
@@ -155,7 +155,7 @@ class Subscription:
         self.signal(fault, {"loop_id": run, "error": f"{type(error).__name__}: {error}"})
 
     def _measure(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint]) -> None:
-        """Give the caller the measurements that events and checkpoints carry."""
+        """Send the measurements in events and checkpoints to the caller."""
         run = state.start.run
         for written in checkpoints:
             size = len(written.data)

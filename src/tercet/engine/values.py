@@ -1,4 +1,4 @@
-"""Results as bytes: large ones are blobs beside the events, of which a session keeps those that it refers to."""
+"""Results as bytes: large ones are stored as blobs, of which a session keeps those in memory that it still refers to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_json(value: Any) -> tuple[bytes, str]:
-    """Return a value as bytes, and their digest if they are too many for an event."""
+    """Return a value as bytes, and their digest if they are too large for an event."""
     data = _encode(value)
     return data, hash_bytes(data) if len(data) > LARGE else ""
 
@@ -51,7 +51,7 @@ class LargeValues:
         self._threads = threads
 
     async def encode(self, value: Any) -> tuple[bytes, str]:
-        """Return a value as bytes, and their digest if they are stored as a blob; one that is not small, in a thread."""
+        """Return a value as bytes, and their digest if they are stored as a blob; large values are encoded in a thread."""
         return encode_json(value) if is_small(value) else await self.work(partial(encode_json, value))
 
     async def work(self, function: Callable[[], _T]) -> _T:
@@ -59,11 +59,11 @@ class LargeValues:
         return await self._threads.work(function)
 
     async def read(self, digest: str) -> bytes:
-        """Return bytes that were stored before."""
+        """Return the bytes of a stored blob."""
         return await self._journal.blob(self._tenant, digest)
 
     async def load(self, digests: Iterable[str]) -> None:
-        """Load values that are not here yet."""
+        """Load the values that are not in memory yet."""
         for digest in {*digests} - {"", *self.blobs}:
             data = await self.read(digest)
             self._count(data)
@@ -75,7 +75,7 @@ class LargeValues:
         self.is_heavy = self.bytes > HEAVY
 
     async def load_for(self, state: State) -> None:
-        """Load the values that steps still to come refer to, and the facts that plans have found."""
+        """Load the values that later steps refer to, and the evidence that plans have found."""
         steps = [state.steps[name] for name in state.needed if name in state.steps]
         learned = (result.blob for result in state.learned)
         await self.load((*(step.blob for step in steps), *state.named_in.values(), *learned))
@@ -83,11 +83,11 @@ class LargeValues:
             self.facts[digest] = read_facts(await self.read(digest))
 
     def learn(self, digest: str, facts: tuple[Evidence, ...]) -> None:
-        """Keep facts that the next event refers to."""
+        """Keep evidence that the next event refers to."""
         self.facts[digest] = facts
 
     def keep(self, state: State, events: Iterable[e.Event], answer: CallEnded) -> None:
-        """Keep a large result that was just recorded, if later steps or the outputs refer to it."""
+        """Keep a large result that was just recorded if later steps or the outputs refer to it."""
         self._count(answer.data)
         for event in events:
             if isinstance(event, e.Complete) and (event.carries or event.step in state.needed):

@@ -1,9 +1,9 @@
-"""The watchdog: looks after sessions that nobody carries.
+"""The watchdog: expires, pauses or resumes sessions that no process is running.
 
-A session is looked at when its time has come: a time to live is over, a sign of life should have come, or it is ending
-and nobody brings it to its end. What can be written without the pack is written by any process: it expires, or it is
-paused. What takes calls, taking effects back among it, is done where the pinned pack is. Only time without a lease counts
-as silence: whoever renews a lease is alive, however long a call takes.
+It checks sessions whose time to live has passed, whose heartbeat is overdue, or whose end was decided but not carried
+out. Any process can expire or pause a session, since that needs no pack. Calls, compensation among them, are made only
+by a process that has the pinned pack. Silence counts only while no lease is held: a process that renews its lease is
+alive, however long a call takes.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Append, Lease, SessionRow
 
 WATCHDOG_MS = 15_000
-"""How often an open runtime looks."""
+"""The default time between two checks."""
 LOST = "heartbeat lost"
-"""Why a session was paused that gave no sign of life."""
+"""The reason of a pause after a lost heartbeat."""
 _AT_ONCE = 8
-"""How many sessions the watchdog of one process carries at the same time."""
+"""How many sessions the watchdog of one process resumes at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweepResult:
-    """What one look came to, by the ids of sessions."""
+    """The ids of the sessions that one check expired, paused or resumed."""
 
     expired: tuple[str, ...] = ()
     paused: tuple[str, ...] = ()
     resumed: tuple[str, ...] = ()
-    """Those that this process took over, to bring them to their end or to go on with them."""
+    """Sessions that this process took over, to finish or continue them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchdogHost:
-    """What a watchdog needs of the runtime that it belongs to."""
+    """What a watchdog needs from its runtime."""
 
     leases: LeaseClient
     rules: Callable[[str], SessionRules | None]
-    """The rules of the pack with this hash; None where it is not here."""
+    """Returns the session rules of the pack with a hash; None if this process does not have it."""
     is_driven: Callable[[str], bool]
-    """Whether this process carries a session already."""
+    """Returns whether this process is already running a session."""
     is_queued: Callable[[SessionRow], bool]
-    """Whether a worker of this process will carry a session on."""
+    """Returns whether a worker of this process will resume a session."""
     resume: Callable[[str], Awaitable[object]]
-    """Take a session over and go on with it; raises `LeaseHeld` if somebody else has it."""
+    """Takes a session over and runs it; raises `LeaseHeld` if another process has it."""
     is_stopped: Callable[[], Awaitable[bool]]
-    """Whether an operator has stopped the pack or the tenant: then nothing is taken over."""
+    """Returns whether an operator has stopped the pack or the tenant, so that no session may be taken over."""
     stop: Callable[[str], None]
-    """Let a session that this process carries come to a halt."""
+    """Stops a session that this process is running."""
     signal: Callable[[str, dict[str, Any]], None]
 
 
@@ -73,7 +73,7 @@ _Found: TypeAlias = dict[Literal["expired", "paused", "resumed"], list[str]]
 
 
 class Watchdog:
-    """Looks after the sessions of a tenant, from one process."""
+    """Checks the sessions of a tenant from one process."""
 
     def __init__(self, host: WatchdogHost) -> None:
         self._host = host
@@ -81,22 +81,22 @@ class Watchdog:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._is_stopped = False
         self._clock = AnchoredClock(host.leases.clock)
-        """Does not go back with the wall clock, so that a session whose process is gone is found no later."""
+        """Never runs backwards, so that a lost session is found on time even if the wall clock is set back."""
         self._doubtful_ms = 0
-        """How long to go on watching the leases that have ended only by the wall clock."""
+        """How long leases that have ended only by the wall clock still have to be watched."""
 
     async def watch(self, period_ms: int) -> None:
-        """Look every so often, until cancelled; the first time after one period, so that a short life costs nothing."""
+        """Check once every period until cancelled. The first check is after one period, so short processes pay nothing."""
         while True:
             await self._host.leases.clock.sleep(period_ms)
             try:
                 await self.look()
-            except Exception as error:  # noqa: BLE001 - one bad look must not be the last one
-                self._failed("", error)
+            except Exception as error:  # noqa: BLE001 - one failed check must not end the watchdog
+                self._report_failure("", error)
 
     async def sweep(self) -> SweepResult:
-        """Look once, and again after watching leases that may have ended; return when the sessions that were taken over
-        have gone as far as they can."""
+        """Check once, and again after watching leases that may have ended; return when the resumed sessions have run as
+        far as they can."""
         swept = await self.look()
         if self._doubtful_ms:
             await self._clock.sleep(self._doubtful_ms)
@@ -110,7 +110,7 @@ class Watchdog:
         return swept
 
     async def look(self) -> SweepResult:
-        """Look once; what is taken over goes on beside."""
+        """Check once; resumed sessions run in the background."""
         leases, self._doubtful_ms = self._host.leases, 0
         found: _Found = {"expired": [], "paused": [], "resumed": []}
         self._is_stopped = await self._host.is_stopped()
@@ -121,15 +121,15 @@ class Watchdog:
             if self._host.is_driven(session) or session in self._resuming or self._host.is_queued(row):
                 continue
             try:
-                await self._attend(row, found)
+                await self._check_session(row, found)
             except LeaseHeld:
-                continue  # somebody carries it after all
-            except Exception as error:  # noqa: BLE001 - a session that cannot be read must not keep others from being looked at
-                self._failed(session, error)
+                continue  # another process is running it after all
+            except Exception as error:  # noqa: BLE001 - an unreadable session must not keep others from being checked
+                self._report_failure(session, error)
         return SweepResult(**{name: tuple(sessions) for name, sessions in found.items()})
 
     async def close(self) -> None:
-        """Let the sessions that were taken over come to a halt, and wait for it."""
+        """Stop the resumed sessions, and wait for them."""
         for session, task in self._resuming.items():
             if self._host.is_driven(session):
                 self._host.stop(session)
@@ -137,11 +137,11 @@ class Watchdog:
                 task.cancel()
         await asyncio.gather(*self._resuming.values(), return_exceptions=True)
 
-    async def _attend(self, row: SessionRow, found: _Found) -> None:
+    async def _check_session(self, row: SessionRow, found: _Found) -> None:
         leases, session = self._host.leases, row.session_id
         rules = self._host.rules(row.pack_hash)
         if details_of(row).ending and rules is None:
-            return  # all that is left to do takes its pack
+            return  # ending it needs its pack
         lease = await leases.journal.lease(leases.tenant, session)
         if lease is not None and (left := leases.watch(lease)):
             if lease.until <= self._now():
@@ -164,7 +164,7 @@ class Watchdog:
         return max(self._clock.now(), self._host.leases.clock.now())
 
     async def _pause(self, session: str) -> bool:
-        """Pause a session whose process is gone; False if it has moved on meanwhile."""
+        """Pause a session whose process is gone; return False if it has moved on meanwhile."""
         leases = self._host.leases
         async with leases.holding(session) as lease:
             before = await load_state(leases.journal, leases.tenant, session)
@@ -198,27 +198,27 @@ class Watchdog:
             try:
                 await self._host.resume(session)
             except LeaseHeld:
-                pass  # another process was quicker
+                pass  # another process was faster
             except UsageError as error:
-                self._failed(session, error)
+                self._report_failure(session, error)
                 await self._pause_instead(session)
-            except Exception as error:  # noqa: BLE001 - what happens to one session must not end the watchdog
-                self._failed(session, error)
+            except Exception as error:  # noqa: BLE001 - a failure of one session must not end the watchdog
+                self._report_failure(session, error)
 
     async def _pause_instead(self, session: str) -> None:
-        """A session that cannot go on here, for want of its planner or its evidence, waits for a person."""
+        """Pause a session that cannot continue here, because its planner or its evidence is missing."""
         try:
             await self._pause(session)
         except TercetError as error:
-            self._failed(session, error)
+            self._report_failure(session, error)
 
-    def _failed(self, session: str, error: Exception) -> None:
-        told = error.message if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
-        self._host.signal("watchdog_failed", {"session_id": session, "reason": told})
+    def _report_failure(self, session: str, error: Exception) -> None:
+        message = error.message if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
+        self._host.signal("watchdog_failed", {"session_id": session, "reason": message})
 
 
 def is_lost(state: State, lease: Lease | None, now: int) -> bool:
-    """Whether a session in progress has been without a lease, and has written nothing, for twice its heartbeat."""
+    """Return whether a session in progress has had no lease, and has written nothing, for twice its heartbeat."""
     if state.status != "in_progress":
         return False
     quiet_since = max(state.at, lease.until if lease is not None else 0)

@@ -1,5 +1,7 @@
-"""The outside world of a run: turns a command into an answer by calling tools, asking models and planners, and looking up
-evidence, the clock and random numbers. It makes no choice of its own."""
+"""The outside world of a run: answers commands with tool and model calls, plans, evidence, times and random numbers.
+
+It makes no decisions of its own.
+"""
 
 from __future__ import annotations
 
@@ -69,14 +71,14 @@ class World:
         self._calls = calls
 
     def answer(self, session: ActiveSession, command: c.Command) -> Answering:
-        """Return the answer to a command, or a promise of it."""
+        """Return the answer to a command, or a coroutine that returns it."""
         how = _ANSWERS.get(type(command))
         return Now(at=session.now()) if how is None else how(self, session, command)
 
     # --- plans ---
 
     async def propose(self, session: ActiveSession, command: c.Propose) -> Planned | NotPlanned | Now | None:
-        """The next plan. Planning may take long, so nothing is left unwritten before it."""
+        """Return the next plan. Planning may take long, so recorded events are written first."""
         del command
         await session.flush()
         known = self._services.planning.known_plan(session.run.state, session.now())
@@ -84,7 +86,7 @@ class World:
 
     async def _ask_planner(self, session: ActiveSession) -> Planned | NotPlanned | None:
         planning, run = self._services.planning, session.run
-        await self._begin_turns(session)  # an agent that has not taken in its turns must not decide
+        await self._begin_turns(session)  # an agent must load its turns before it decides
         try:
             return await planning.propose(
                 session, session.now(), lambda models: self._models(session, models)
@@ -93,12 +95,12 @@ class World:
             return None
         except (JournalError, IllegalEvent):
             raise
-        except Exception as error:  # noqa: BLE001 - a planner is other people's code
+        except Exception as error:  # noqa: BLE001 - a planner is user code
             if isinstance(error, UsageError) and error.code == PLANNER_MISSING:
                 session.control.release(error.message)
                 return None
             if isinstance(error, ModelFault) and error.model_code != "model_empty":
-                # A re-plan would not be answered either: the session waits until a model is back.
+                # Replanning would fail too: the session is paused until a model is available.
                 session.control.release(
                     storable(_describe_fault(error, run.state.start.models)), MODEL_UNAVAILABLE
                 )
@@ -116,7 +118,7 @@ class World:
             await planning.begin(session.run, await session.ledger.events_with_results())
 
     async def reflect(self, session: ActiveSession, command: c.Reflect) -> Reflected | None:
-        """What an agent and its critics make of a turn."""
+        """Return how an agent and its critics judge a turn."""
         del command
         planning = self._services.planning
         await session.flush()
@@ -135,7 +137,7 @@ class World:
             return None
 
     def retrieve(self, session: ActiveSession, command: c.Retrieve) -> Answering:
-        """The evidence that the plan names and asks for."""
+        """Return the evidence that the plan pins and queries."""
         del command
         run = session.run
         plan = read_plan(run.state.plan)
@@ -167,7 +169,7 @@ class World:
     async def _look_up(
         self, session: ActiveSession, step: str, query: EvidenceQuery, spent: Spent
     ) -> Fact | None:
-        """Ask a read_only tool for evidence, if it may be asked; a rehearsal asks none."""
+        """Look up evidence with a read_only tool, if that is allowed; a shadow run calls none."""
         services, state, config = self._services, session.run.state, session.run.config
         params = None if state.start.shadow else lookups.resolved(config, query)
         tool = services.tools.get(query.tool or "")
@@ -184,13 +186,13 @@ class World:
         return lookups.fact_of(config, query, params, ended.value)
 
     async def review(self, session: ActiveSession, command: c.Review) -> ToolChanges:
-        """Whether the plan's tools reach outside something else than a person has accepted; a rehearsal does not look."""
+        """Return which of the plan's tools differ from the definitions a person accepted; a shadow run does not check."""
         del command
         services, changes = self._services, ()
         named = {step.tool for step in session.run.followed.plan.steps if step.tool}
         reaching = [tool for name in named if (tool := services.tools.get(name)) and tool.outside]
         if reaching and not session.run.state.start.shadow:
-            await session.flush()  # looking may take long: nothing is left unwritten
+            await session.flush()  # the check may take long, so recorded events are written first
             changes = await services.lines.find_changes(reaching)
         for name in named:
             await services.breakers.refresh(name, session.now())
@@ -199,7 +201,7 @@ class World:
     # --- calls ---
 
     async def check_repeats(self, session: ActiveSession, command: c.CheckRepeats) -> RepeatsFound:
-        """The earlier calls of other runs."""
+        """Return earlier calls of other runs that count as the same call."""
         found = await self._repeats(session, command.step).find(command.params, command.key, session.now())
         return RepeatsFound(at=session.now(), found=found)
 
@@ -208,7 +210,7 @@ class World:
         return Repeats(self._services.journal, run.state, run.followed.calls[name].tool, name)
 
     def dispatch(self, session: ActiveSession, command: c.Dispatch) -> Answering:
-        """What is looked at just before a call: emergency stops, the circuit of its tool, and its approvers."""
+        """Check emergency stops, the tool's circuit breaker and the approvers' roles just before a call."""
         services, run, name = self._services, session.run, command.step
         tool = run.followed.calls[name].tool
         if (stop := services.stops.stopped(tool.name)) is not None:
@@ -228,7 +230,7 @@ class World:
         return self._claim(session, command, ready)
 
     async def _claim(self, session: ActiveSession, command: c.Dispatch, ready: Ready) -> Ready:
-        """Claim a call that may be made once in a period. The claim is durable before the INTENT is."""
+        """Claim a call that may be made once in a period. The claim becomes durable before the INTENT."""
         if withhold(session.run, command, ready) is not None:
             return ready
         await session.flush()  # a run that finds the claim must find the session
@@ -237,7 +239,7 @@ class World:
         return msgspec.structs.replace(ready, repeats=found)
 
     def judge(self, session: ActiveSession, command: c.Judge) -> Drawn:
-        """A random draw, where a retry is scheduled."""
+        """Return a random number for the time of a retry."""
         if not draws_delay(session.run, command):
             return Drawn(at=session.now())
         return Drawn(at=session.now(), draw=self._draw())
@@ -246,7 +248,7 @@ class World:
         return Draw(fraction=self._services.draw())
 
     def settle(self, session: ActiveSession, command: c.Settle) -> Answering:
-        """What became of a call of unknown outcome; a tool that can, looks it up."""
+        """Return the outcome of a call whose outcome is unknown, looked up if its tool can reconcile."""
         if session.run.followed.calls[command.step].tool.reconciles:
             return self._look_call_up(session, command)
         is_drawn = draws_delay(session.run, command)
@@ -270,30 +272,30 @@ class World:
     # --- outputs and the end ---
 
     async def judge_outputs(self, session: ActiveSession, command: OutputCommand) -> Observed | None:
-        """What tests, models and tools say of the outputs."""
+        """Return what tests, models and tools report about the outputs."""
         return await QualityLoop(session, self._services, self._calls).answer(command)
 
     async def look_back(self, session: ActiveSession, command: c.Score | c.Escalate) -> History:
-        """All that has happened."""
+        """Return every event of the session."""
         del command
         return History(at=session.now(), events=await session.ledger.events())
 
     async def compensate(self, session: ActiveSession, command: c.Compensate) -> History:
-        """All that has happened, and the results of the calls that may be compensated."""
+        """Return every event of the session, and load the results of the calls that may be compensated."""
         del command
         events = await session.ledger.events()
         await session.values.load(effect.blob for effect in effects.effects(events))
         return History(at=session.now(), events=events)
 
     def accept_outputs(self, session: ActiveSession, command: c.AcceptOutputs) -> Ready:
-        """Whether the people who accepted the outputs, if any did, still hold their roles."""
+        """Check whether the people who accepted the outputs still hold their roles."""
         del command
         run = session.run
         lost = find_lost_acceptance(run.state, run.config, self._services.objection)
         return Ready(at=session.now(), role_lost=lost)
 
     async def end(self, session: ActiveSession, command: c.End) -> History:
-        """All that has happened. What the run learned is kept first, where its outputs are still accepted."""
+        """Return every event of the session, after storing what the run learned if its outputs are still accepted."""
         del command
         events = await session.ledger.events()
         run = session.run
@@ -304,7 +306,7 @@ class World:
         return History(at=session.now(), events=events)
 
     async def _remember(self, session: ActiveSession) -> None:
-        """Let the library keep what the run learned; one that cannot does not keep the run from its end."""
+        """Store what the run learned in the library; a failure does not keep the run from ending."""
         library, state = self._services.library, session.run.state
         if library is None or not state.memory or state.phase is not Phase.COMMIT:
             return
@@ -342,7 +344,7 @@ _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]
     c.FetchEvidence: World.judge_outputs,
     c.Repair: World.judge_outputs,
 }
-"""How each command is answered; one that is not listed needs nothing but the time."""
+"""The method that answers each command; unlisted commands need only the time."""
 
 
 def _describe_fault(fault: ModelFault, models: Sequence[str]) -> str:

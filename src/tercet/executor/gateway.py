@@ -59,7 +59,7 @@ class Gateway:
         context: ToolContext | None,
         *,
         timeout_ms: int,
-        tell: Callable[[Ended], None],
+        on_end: Callable[[Ended], None],
         check: Check | None = None,
     ) -> Attempt:
         """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does.
@@ -68,16 +68,16 @@ class Gateway:
         """
         if is_small(params):
             function = _prepare_call(tool.call, params, context)
-            return Attempt(self, tool, function, timeout_ms, tell, check)
+            return Attempt(self, tool, function, timeout_ms, on_end, check)
         prepare = partial(_prepare_call, tool.call, params, context)
-        return Attempt(self, tool, prepare, timeout_ms, tell, check, is_prepared=False)
+        return Attempt(self, tool, prepare, timeout_ms, on_end, check, is_prepared=False)
 
     async def call(
         self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int
     ) -> Ended:
         """One attempt at a call; never raises for anything that the tool does."""
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
-        attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, tell=ended.set_result)
+        attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, on_end=ended.set_result)
         try:
             return await ended
         finally:
@@ -129,7 +129,7 @@ class Attempt:
         tool: Tool,
         function: Callable[[], Any],
         timeout_ms: int,
-        tell: Callable[[Ended], None],
+        on_end: Callable[[Ended], None],
         check: Check | None = None,
         *,
         read: Callable[[Tool, Any], Ended] | None = None,
@@ -140,7 +140,7 @@ class Attempt:
         self._tool = tool
         self._read = read or _usable
         self._timeout_ms = timeout_ms
-        self._tell: Callable[[Ended], None] | None = tell
+        self._tell: Callable[[Ended], None] | None = on_end
         self._began = gateway.clock.monotonic()
         running = self._run(function, check) if is_prepared else self._prepare(function, check)
         self._task = asyncio.get_running_loop().create_task(running)
@@ -198,11 +198,11 @@ class Attempt:
             self._timer = None
 
     def _end(self, ended: Ended) -> None:
-        tell, self._tell = self._tell, None
-        if tell is not None:
+        on_end, self._tell = self._tell, None
+        if on_end is not None:
             self._stop_timer()
             latency = self._gateway.clock.monotonic() - self._began
-            tell(msgspec.structs.replace(ended, latency_ms=latency))
+            on_end(msgspec.structs.replace(ended, latency_ms=latency))
 
 
 def _checked(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -> Ended:

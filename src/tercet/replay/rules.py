@@ -56,7 +56,9 @@ class RuleSource:
         key = (wanted, evidence, snapshot)
         if key not in self._with_evidence:
             pack = self._pack(recording, state)
-            facts = sessions.read_kept(recording.blobs[evidence], is_from_library=False) if evidence else ()
+            facts = (
+                sessions.decode_evidence(recording.blobs[evidence], is_from_library=False) if evidence else ()
+            )
             _make_room(self._with_evidence)
             self._with_evidence[key] = _with_evidence(pack, snapshot, facts)
         return self._with_evidence[key]
@@ -121,7 +123,7 @@ def _library_evidence(recording: Recording, state: State) -> LibraryEvidence:
     evidence = str(state.start.evidence)
     facts: tuple[Evidence, ...] = ()
     if evidence:
-        facts = sessions.read_kept(recording.blobs[evidence], is_from_library=True)
+        facts = sessions.decode_evidence(recording.blobs[evidence], is_from_library=True)
     return LibraryEvidence(
         snapshot=library,
         hash=str(state.start.library_hash),

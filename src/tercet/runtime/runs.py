@@ -185,7 +185,7 @@ class Runtime(Operations):
                 owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
             held_lease = self._leases.begin(session)
             driver = self._driver(self.pack, config, State(), held_lease, planning, clock)
-            driver.begin(started, claims=claims, blobs=sessions.kept_blobs(self.pack, frozen))
+            driver.begin(started, claims=claims, blobs=sessions.start_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:
                 # In one append with the start: only the caller knows it, so a session without it could not go on.
                 driver.record(c.Propose(), given)
@@ -435,7 +435,7 @@ class Runtime(Operations):
             frozen = sessions.freeze(pack, config.compiled.snapshot, moved.library_evidence)
             await self._pin(session, driver.state.start.library, config.library_snapshot)
             event = sessions.make_migration_event(pack, config, driver.state, moved.by, frozen)
-            driver.begin(event, blobs=sessions.kept_blobs(pack, frozen))
+            driver.begin(event, blobs=sessions.start_blobs(pack, frozen))
         driver.control.check_inbox()
         if is_left:
             driver.control.hand_over()

@@ -119,7 +119,9 @@ class DemoScreen:
         self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
         while True:
             self._screen.print(
-                self._screen.legible("  Enter approves · n denies · q quits: "), end="", soft_wrap=True
+                self._screen.escape_undecodable("  Enter approves · n denies · q quits: "),
+                end="",
+                soft_wrap=True,
             )
             line = sys.stdin.readline()
             if not line:

@@ -23,7 +23,7 @@ from tercet.cli.quality.reliability_view import Calibration, draw_reliability, s
 from tercet.cli.screen import Screen, respond
 from tercet.cli.sessions.people import ActorsPath, local_user_from
 from tercet.contracts.errors import UsageError
-from tercet.engine.streams.experience import Experience, enforce
+from tercet.engine.streams.experience import Experience, activate_weights
 from tercet.executor.clock import SystemClock
 from tercet.quality.exit.calibration import cross_rate, fit, rate
 from tercet.quality.exit.confidence import DEFAULT_WEIGHTS
@@ -108,7 +108,7 @@ def calibrate(
         by, now = local_user_from(actors).actor.id, SystemClock().now()
         lesson = use_journal(
             url,
-            lambda opened: enforce(opened, TENANT, chosen, found.weights, by=by, now=now),
+            lambda opened: activate_weights(opened, TENANT, chosen, found.weights, by=by, now=now),
             is_written=True,
         )
         found = replace(found, applied=lesson.session)

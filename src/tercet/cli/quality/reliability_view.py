@@ -95,7 +95,7 @@ def _show_bins(screen: Screen, found: Reliability) -> None:
     width = max(10, min(BAR, screen.width - len(_HEAD) - 1))
     screen.say(Text(f"{_HEAD}■ right  │ said", style="bold"))
     for each in found.bins:
-        screen.print(screen.legible(_row(each, width)), soft_wrap=True)
+        screen.print(screen.escape_undecodable(_row(each, width)), soft_wrap=True)
 
 
 def _row(each: Bin, width: int) -> Text:

@@ -128,7 +128,7 @@ def _show_contents(screen: Screen, manifest: Manifest, seal: Seal) -> None:
 
 def show_whole(screen: Screen, label: str, text: str) -> None:
     """Prints a hash or a key behind its label: it is never wrapped, so that it can be copied."""
-    screen.print(screen.legible(Text.assemble((label, "dim"), text)), soft_wrap=True)
+    screen.print(screen.escape_undecodable(Text.assemble((label, "dim"), text)), soft_wrap=True)
 
 
 def verify_file(

@@ -199,7 +199,9 @@ def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = ""
 def _show_diff(screen: Screen, diff: str) -> None:
     for line in diff.splitlines():
         colour = "bold" if line.startswith(("---", "+++")) else _COLOURS.get(line[:1], "")
-        screen.print(screen.legible(Text(f"    {printable(line, 400)}", style=colour)), soft_wrap=True)
+        screen.print(
+            screen.escape_undecodable(Text(f"    {printable(line, 400)}", style=colour)), soft_wrap=True
+        )
     screen.say()
 
 

@@ -46,7 +46,7 @@ def _show_table(screen: Screen, proposal: Proposal) -> None:
     for number, row in enumerate([HEAD, *rows]):
         line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         style = "dim" if not number else "bold" if row[0] else ""
-        screen.print(screen.legible(Text(line, style=style)), soft_wrap=True)
+        screen.print(screen.escape_undecodable(Text(line, style=style)), soft_wrap=True)
     if len(steps) > MOST:
         more = f"… {count(len(steps) - MOST, 'more step')}; --json lists them"
         screen.put(Text(more, style="dim"))

@@ -182,7 +182,7 @@ class Progress:
         shown = [*lines, Text(f"  … {more} more", style="dim")] if more > 0 else lines
         for line in shown:
             line.truncate(self.screen.width - 1, overflow="ellipsis")
-        return [self.screen.legible(line) for line in shown]
+        return [self.screen.escape_undecodable(line) for line in shown]
 
 
 class NoProgress:

@@ -35,7 +35,7 @@ from tercet.core import events as e
 from tercet.core.fold.session import ESCALATED as ESCALATED_REASON
 from tercet.core.state import TERMINAL, State
 from tercet.core.transcript import timestamp
-from tercet.engine.checks.journal import DamagedSession, legible, row_fault
+from tercet.engine.checks.journal import DamagedSession, escape_undecodable, row_fault
 from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
@@ -102,7 +102,7 @@ def list_sessions(
 def damaged_row(row: SessionRow) -> DamagedSession | None:
     """Return what a list shows in the place of a row that cannot be read; None if it can."""
     reason = row_fault(row)
-    return DamagedSession(session_id=legible(row.session_id), reason=reason) if reason else None
+    return DamagedSession(session_id=escape_undecodable(row.session_id), reason=reason) if reason else None
 
 
 def standing_of_row(row: SessionRow) -> Standing:

@@ -1,1 +1,1 @@
-"""Checks of a whole journal, and what is kept of it."""
+"""Checks of a whole journal, provenance of runs, and retention."""

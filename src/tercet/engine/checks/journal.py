@@ -1,6 +1,6 @@
 """Checking a whole journal: every stream, checkpoint, session row, claim and blob of every tenant.
 
-One damaged stream does not end the check: what is wrong with it is noted, and the next one is read.
+One damaged stream does not end the check: its problems are noted, and the next stream is read.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ def row_fault(row: SessionRow) -> str:
 
 
 def describe_damage(session: str, error: Exception) -> DamagedSession:
-    """Return a session that could not be read. Raises the error again if the store failed, and not the session.
+    """Return the description of a session that could not be read. Re-raises the error if the store itself failed.
 
     Events that were changed can make folding fail in any way, so every other error counts as damage.
     """
     if isinstance(error, JournalBusy | JournalClosed | JournalUnavailable | OSError):
         raise error
     reason = error.message if isinstance(error, TercetError) else f"{type(error).__name__}: {error}"
-    return DamagedSession(session_id=legible(session), reason=legible(reason))
+    return DamagedSession(session_id=escape_undecodable(session), reason=escape_undecodable(reason))
 
 
-def legible(text: str) -> str:
+def escape_undecodable(text: str) -> str:
     """Return a text with bytes that are not UTF-8 written as escapes."""
     return text if _is_text(text) else str(text).encode("utf-8", "backslashreplace").decode()
 
@@ -90,14 +90,14 @@ def _is_text(text: object) -> bool:
 
 _PAGE = 200
 _TRIES = 3
-"""How often a session is read that moves on while it is checked."""
+"""How often to read a session that changes while it is checked."""
 _RESTORE = "restore a copy from before the damage; the rest of the journal can be used"
 _RENAME = "give the stream its old name, or restore a copy from before the damage"
 _NO_RESUME = "do not resume the session before a copy from before the damage is restored"
 
 
 class JournalProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a journal that is not as it was written."""
+    """A place in a journal that is not as it was written."""
 
     place: str
     what: str
@@ -108,7 +108,7 @@ class JournalProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(kw_only=True)
 class JournalReport:
-    """What a check has read, and the problems that it found."""
+    """The numbers of things a check has read, and the problems it found."""
 
     streams: int = 0
     events: int = 0
@@ -123,11 +123,11 @@ class JournalReport:
         """Note a problem."""
         self.problems.append(
             JournalProblem(
-                place=legible(place),
-                what=legible(what),
+                place=escape_undecodable(place),
+                what=escape_undecodable(what),
                 remedy=remedy,
-                tenant=legible(tenant),
-                stream=legible(stream),
+                tenant=escape_undecodable(tenant),
+                stream=escape_undecodable(stream),
             )
         )
 
@@ -135,7 +135,7 @@ class JournalReport:
 async def check_journal(
     journal: DatabaseJournal, loss: Loss | None, *, progress: Callable[[JournalReport], None]
 ) -> JournalReport:
-    """Return a report of everything in a journal that is not as it was written. Nothing is written.
+    """Return a report of every problem in a journal. Nothing is written.
 
     Raises `JournalBusy` or `JournalUnavailable` where the store cannot be read at all.
     """
@@ -181,7 +181,7 @@ class _Check:
     async def _each(
         self, query: CheckQuery, look: Callable[..., Awaitable[None]], *, empty: Any = ""
     ) -> None:
-        """Look at every row of a table, by its first two columns."""
+        """Check every row of a table, in the order of its first two columns."""
         after: tuple[Any, Any] = ("", empty)
         while page := await self._journal.inspect(query, after, _PAGE):
             for row in page:
@@ -209,7 +209,7 @@ class _Check:
             await self._check_beside(tenant, stream)
 
     async def _check_beside(self, tenant: str, stream: str) -> None:
-        """Compare the events of a stream that is not a session with its name. Such a stream claims nothing."""
+        """Check that a stream that is not a session holds what its name says, and no claims."""
         after = 0
         while page := await self._journal.read(tenant, stream, after=after, limit=_PAGE):
             if fault := find_foreign(tenant, stream, page):
@@ -236,7 +236,7 @@ class _Check:
             if not found or await self._journal.head(tenant, session) == before:
                 break
         else:
-            return  # it is being written to; its chain was checked
+            return  # it is being written to; its chain has been checked
         self._report.problems += found
 
     async def _compare(self, tenant: str, session: str) -> list[tuple[str, str, str]]:
@@ -277,7 +277,7 @@ class _Check:
             faults.append(("its row", "it is missing, so no list shows the session", _RESTORE))
         elif not row_fault(row) and row not in rows:
             faults.append(
-                ("its row", f"{_different(row, row_of(state))} is not what the events say", _RESTORE)
+                ("its row", f"{_differing_fields(row, row_of(state))} is not what the events say", _RESTORE)
             )
         points = [each.seq for each in stored if each.kind == "point"]
         faults += [
@@ -334,7 +334,7 @@ class _Check:
 
 
 def _is_start(data: bytes) -> bool:
-    """Whether an event begins a session; other streams hold messages of their own."""
+    """Return whether bytes are the first event of a session; other streams hold other messages."""
     try:
         return isinstance(codec.decode(data), e.SessionStarted)
     except codec.CodecError:
@@ -342,14 +342,14 @@ def _is_start(data: bytes) -> bool:
 
 
 def _is_of(stored: StoredCheckpoint, state: State | None) -> bool:
-    """Whether a checkpoint was taken of a state."""
+    """Return whether a checkpoint was taken of a state."""
     try:
         return state is not None and checkpoint.is_taken_of(state, stored)
     except TercetError:
         return False
 
 
-def _different(row: SessionRow, wanted: SessionRow) -> str:
+def _differing_fields(row: SessionRow, wanted: SessionRow) -> str:
     """Return the fields of a row that contradict the events."""
     names = SessionRow.__struct_fields__
     return ", ".join(name for name in names if getattr(row, name) != getattr(wanted, name))

@@ -1,7 +1,7 @@
-"""Where what a run made came from, and the whole way there: derived from its events, and stored nowhere else.
+"""Provenance and audit records of runs, derived from their events and stored nowhere else.
 
-The events, the checkpoints and the facts that a run has kept are read; what follows from them is worked out by functions
-that do nothing else. So the provenance of a run is the same from its journal, from a bundle, today and later.
+The events, checkpoints and stored evidence are read; pure functions derive the rest. So the provenance of a run is the
+same from its journal and from a bundle, at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tercet.engine.session_reader import History, load_history
 from tercet.journal.protocol import Journal, StoredCheckpoint
 
 _ACCEPTING = ("approve", "grant", "accept_partial")
-"""The answers that let something happen, or be kept."""
+"""The answers that count as acceptance."""
 _PURPOSES: dict[Phase, CostPhase] = {
     Phase.PLAN: "planning",
     Phase.DECOMPOSE: "planning",
@@ -42,15 +42,15 @@ _PURPOSES: dict[Phase, CostPhase] = {
     Phase.FAIL: "execution",
     Phase.HALT: "execution",
 }
-"""What is spent in each phase is spent for; in FAIL effects are taken back."""
+"""What the cost of each phase is attributed to; FAIL is compensation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trail(History):
-    """The history of a run with its citations: all that its provenance follows from."""
+    """The history of a run with its citations: the input of its provenance."""
 
     citations: Mapping[str, Citation]
-    """Where each fact that the run has kept was found, by its id."""
+    """The source of each stored fact, by its id."""
 
 
 async def read_trail(journal: Journal, tenant: str, session: str) -> Trail:
@@ -60,16 +60,16 @@ async def read_trail(journal: Journal, tenant: str, session: str) -> Trail:
     for event in history.events:
         match event:
             case e.SessionStarted() | e.SessionMigrated() if event.evidence:
-                citations |= _frozen(await journal.blob(tenant, event.evidence))
+                citations |= _read_frozen(await journal.blob(tenant, event.evidence))
             case e.EvidenceRetrieved() | e.EvidenceFetched() if event.facts:
-                citations |= _found(await journal.blob(tenant, event.facts))
+                citations |= _read_found(await journal.blob(tenant, event.facts))
             case _:
                 pass
     return Trail(session=session, stored=history.stored, checkpoints=history.checkpoints, citations=citations)
 
 
-def _frozen(data: bytes) -> dict[str, Citation]:
-    """The facts that a session was started with: each cites the source that it came with."""
+def _read_frozen(data: bytes) -> dict[str, Citation]:
+    """Return citations of the facts that a session was started with."""
     facts: list[dict[str, Any]] = msgspec.json.decode(data)
     return {
         fact["id"]: Citation(
@@ -79,24 +79,24 @@ def _frozen(data: bytes) -> dict[str, Citation]:
     }
 
 
-def _found(data: bytes) -> dict[str, Citation]:
-    """The facts that a plan has asked for: each was kept with where it was found."""
+def _read_found(data: bytes) -> dict[str, Citation]:
+    """Return citations of the facts that a plan queried."""
     kept: list[dict[str, Any]] = msgspec.json.decode(data)
     return {each["evidence"]["id"]: Citation.model_validate(each["citation"]) for each in kept}
 
 
-# --- where it came from ---
+# --- provenance ---
 
 
 def provenance_of(trail: Trail) -> Provenance:
-    """Where what a run made came from."""
+    """Return the provenance of a run's outputs."""
     state = trail.state
     models = tuple(
         dict.fromkeys(each.model for each in trail.events if isinstance(each, e.ModelAnswered) and each.model)
     )
     accepting = [answer for answer in state.answers if answer.answer in _ACCEPTING]
     approvers = tuple(dict.fromkeys(answer.actor for answer in accepting))
-    refs = tuple(_evidence(trail.events))
+    refs = tuple(_pinned_evidence(trail.events))
     return Provenance(
         task_id=state.start.run,
         plan_hash=state.plan_hash,
@@ -107,7 +107,7 @@ def provenance_of(trail: Trail) -> Provenance:
         repair_history=RepairLog(
             entries=tuple(entry for log in repairs_of(trail.events) for entry in log.entries)
         ),
-        verification_scores=scores_of(state) | _verified(state),
+        verification_scores=scores_of(state) | _verification_scores(state),
         model_id=models[-1] if models else None,
         timestamp=moment(state.at),
         approver=", ".join(approvers) or None,
@@ -118,22 +118,22 @@ def provenance_of(trail: Trail) -> Provenance:
     )
 
 
-def _evidence(events: Sequence[e.Event]) -> Iterator[str]:
-    """What the last plan was pinned to."""
+def _pinned_evidence(events: Sequence[e.Event]) -> Iterator[str]:
+    """Yield the evidence ids that the last plan was pinned to."""
     found = [event for event in events if isinstance(event, e.EvidenceRetrieved)]
     yield from found[-1].evidence if found else ()
 
 
 def scores_of(state: State) -> dict[str, float]:
-    """The critic's score by evaluator."""
+    """Return the critic's scores by evaluator."""
     scored = CriticReport.model_validate(state.report).score if state.report else None
     return (
         {} if scored is None else {str(name): found.score for name, found in scored.scorecard.scores.items()}
     )
 
 
-def _verified(state: State) -> dict[str, float]:
-    """The scores of VERIFY by level, and what they come to."""
+def _verification_scores(state: State) -> dict[str, float]:
+    """Return the scores of VERIFY by level, and their total."""
     found = {
         "verify": state.quality.verdict.get("score"),
         "semantic": state.quality.verdict.get("semantic"),
@@ -142,8 +142,8 @@ def _verified(state: State) -> dict[str, float]:
     return {name: score for name, score in found.items() if score is not None}
 
 
-def _judged(state: State) -> dict[str, float]:
-    """The scores of the rubric, and the confidence; of two that have one name the lower counts."""
+def _quality_scores(state: State) -> dict[str, float]:
+    """Return the rubric's scores and the confidence; of two scores with the same name the lower counts."""
     scores = scores_of(state)
     found: dict[str, float] = dict(state.quality.diagnosis.get("scores", {}))
     if (value := state.quality.confidence.get("value")) is not None:
@@ -152,17 +152,17 @@ def _judged(state: State) -> dict[str, float]:
 
 
 def repairs_of(events: Sequence[e.Event]) -> Iterator[RepairLog]:
-    """What each REPAIR phase tried."""
+    """Yield the log of each REPAIR phase."""
     for event in events:
         if isinstance(event, e.OutputsRepaired):
             yield RepairLog(entries=tuple(map(RepairEntry.model_validate, event.log)))
 
 
-# --- and the whole way ---
+# --- audit ---
 
 
 def audit_of(trail: Trail) -> AuditRecord:
-    """The whole trajectory of a run: its phases, checkpoints and calls, and what it has used up for what."""
+    """Return the audit record of a run: its phases, checkpoints, calls, and cost by purpose."""
     state = trail.state
     return AuditRecord(
         loop_trace=tuple(_phases(trail.states)),
@@ -171,14 +171,14 @@ def audit_of(trail: Trail) -> AuditRecord:
         total_cost_microcents=state.used.cost,
         total_latency_ms=state.used.wall_clock,
         all_repair_logs=tuple(repairs_of(trail.events)),
-        final_quality_scores=scores_of(state) | _judged(state),
+        final_quality_scores=scores_of(state) | _quality_scores(state),
         cost_by_phase=cost_by_phase(trail.states),
         checkpoint_chain=checkpoint_chain(trail),
     )
 
 
 def _phases(states: Sequence[State]) -> Iterator[str]:
-    """The phases that a run went through, in order."""
+    """Yield the phases of a run in order."""
     for number, state in enumerate(states):
         if not number or state.phase is not states[number - 1].phase:
             yield str(state.phase)
@@ -194,7 +194,7 @@ _NAMES: dict[str, _Counted] = {
 
 
 def cost_by_phase(states: Sequence[State]) -> dict[CostPhase, PhaseCost]:
-    """What was used up for what: every event's share goes to the phase in which it happened, so the sum is the total."""
+    """Return the cost of each purpose: every event counts for the phase in which it happened, so the sum is the total."""
     spent: dict[CostPhase, dict[str, int]] = {
         purpose: dict.fromkeys(_NAMES, 0) for purpose in get_args(CostPhase)
     }
@@ -210,9 +210,9 @@ def _add(amounts: dict[str, int], before: Used, after: Used) -> None:
 
 
 def checkpoint_chain(trail: Trail) -> tuple[CheckpointLink, ...]:
-    """Every checkpoint from the beginning on, each compared with the state that the events come to there.
+    """Return every checkpoint in order, each compared with the state that the events give at its position.
 
-    Raises `ReplayError` at the first that was taken of another state.
+    Raises `ReplayError` at the first one that was taken of another state.
     """
     beginning = trail.states[0]
     chain = [
@@ -241,7 +241,7 @@ def _link(trail: Trail, stored: StoredCheckpoint, before: CheckpointLink) -> Che
     if taken.position != stored.seq:
         raise ReplayError(
             recorded=f"a point of position {taken.position}",
-            expected=f"one of position {stored.seq}, where it stands",
+            expected=f"one of position {stored.seq}, where it is stored",
             check="the checkpoints of the journal were changed",
         )
     checkpoint.compare(trail.states[stored.seq], stored)

@@ -1,7 +1,7 @@
-"""Forgetting: sessions that are over go after a time, with all that belongs to them.
+"""Retention: sessions that ended long enough ago are removed, with everything that belongs to them.
 
-What waits for a person is never forgotten: neither a session that is not over, nor one that left something that could not
-be taken back and that nobody has dealt with yet.
+A session that needs a person is never removed: neither one that is not over, nor one with an effect that could not be
+compensated and has not been settled.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ DAY_MS = 24 * 3_600_000
 
 
 def demand_age(older_than_ms: int | None, retention_days: int | None) -> int | None:
-    """How old a session must be to be forgotten; None means that none is. Raises `UsageError` for a negative age."""
+    """Return the age in ms at which sessions are removed; None if none are. Raises `UsageError` for a negative age."""
     if older_than_ms is not None and older_than_ms < 0:
         raise UsageError(
-            f"{older_than_ms:,} ms is no age",
+            f"invalid age of {older_than_ms:,} ms",
             code="wrong_age",
-            remedy="give how long ago a session must have ended to be forgotten",
+            remedy="give a positive time since the end of a session",
         )
     if older_than_ms is not None:
         return older_than_ms
@@ -51,8 +51,10 @@ async def prune(
     is_ours: Callable[[SessionRow], bool],
     signal: Callable[[str, dict[str, Any]], None],
 ) -> int:
-    """Forget the sessions that ended before a time; how many they were. One that cannot be read stays, and is told as the
-    signal `prune_failed`: nobody knows what is owed for it."""
+    """Remove the sessions that ended before a time, and return their number.
+
+    A session that cannot be read stays, since it may need a person, and is reported as the signal `prune_failed`.
+    """
     forgotten = 0
     statuses = tuple(sorted(TERMINAL))
     async for row in each_once(
@@ -63,7 +65,7 @@ async def prune(
         try:
             forgotten += await _forget(leases, row.session_id)
         except LeaseHeld:
-            continue  # whoever brought it to its end has just let go of it
+            continue  # the process that ended it is just releasing it
         except (JournalUnavailable, JournalBusy, JournalFull, JournalClosed):
             raise
         except TercetError as error:
@@ -72,7 +74,7 @@ async def prune(
 
 
 async def _forget(leases: LeaseClient, session: str) -> bool:
-    """Forget a session with all that stands beside it, unless something is left that an operator has to deal with."""
+    """Remove a session with its side streams, unless an operator still has to settle an effect."""
     journal, tenant = leases.journal, leases.tenant
     state = await load_state(journal, tenant, session)
     result = await artifacts.rollback_result(journal, tenant, state)
@@ -86,8 +88,8 @@ async def _forget(leases: LeaseClient, session: str) -> bool:
         nesting.family_of(session),
     ]
     if (root := str(state.start.root)) and not (await journal.head(tenant, root)).seq:
-        beside.append(nesting.family_of(root))  # what a child wrote there after its root was forgotten
-    # The session itself goes last: whatever interrupts this, it is found again.
+        beside.append(nesting.family_of(root))  # a child may have written to it after its root was removed
+    # The session itself is removed last, so that an interrupted removal is continued the next time.
     for stream in (*beside, session):
         if (await journal.head(tenant, stream)).seq:
             await journal.forget((await leases.acquire_ended(stream)).lease)
@@ -98,13 +100,13 @@ class ExpectedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A claim that a session must hold."""
 
     keys: tuple[str, ...]
-    """The key, and how earlier versions wrote it."""
+    """The key, and its forms in earlier versions."""
     seq: int
     """The event that made it; the claim names the end of the append that holds this event."""
 
 
 def add_row(rows: deque[SessionRow], row: SessionRow) -> None:
-    """Add the row after an event, and drop rows that cannot be the stored one any more.
+    """Add the row after an event, and drop rows that can no longer be the stored one.
 
     Within a second, steps alone do not change the stored row.
     """
@@ -168,7 +170,7 @@ def find_claim_faults(
 
 
 def find_missing_points(events: Sequence[e.Event], points: Sequence[int]) -> list[int]:
-    """Return the verdicts on steps that have no point: one is due before a later call can have ended."""
+    """Return the positions of step verdicts without a point; each must have one before a later call ends."""
     missing: list[int] = []
     begun: dict[tuple[str, int], int] = {}
     waiting: list[int] = []

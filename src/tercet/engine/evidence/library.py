@@ -1,4 +1,4 @@
-"""The store of evidence as a run uses it: what it is pinned to, what a plan may ask, and what a run leaves behind."""
+"""An evidence store as runs use it: initial evidence, queries of plans, and facts that runs add."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from tercet.evidence.retrieval import Retriever, classes_for, first_facts, is_st
 from tercet.evidence.store import EvidenceStore, Fact
 
 MOST_FACTS = 200
-"""How many facts of the classes that a decision requires are admitted from the start; a plan may pin or search others."""
+"""How many facts of the classes that a decision requires a run starts with; a plan may pin or search others."""
 MOST_COUNTED = 2_000
-"""How many facts of these classes are looked at, in the order of class and id, besides those that a relation leads to."""
+"""How many facts of these classes are considered, ordered by class and id, besides those that a relation finds."""
 MOST_VALUES = 20
 """How many values of the request are searched for to find the facts that are related to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryEvidence:
-    """What of a library a run begins with: the snapshot that it is pinned to, and the facts that its decision requires."""
+    """The library's evidence that a run starts with: the pinned snapshot, and the facts that its decision requires."""
 
     snapshot: str = ""
     hash: str = ""
     facts: tuple[Evidence, ...] = ()
     left_out: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many facts of each of these classes are not among them, as far as they were counted."""
+    """How many considered facts of each class are not among them."""
 
 
 NO_LIBRARY_EVIDENCE = LibraryEvidence()
@@ -48,7 +48,7 @@ NO_LIBRARY_EVIDENCE = LibraryEvidence()
 
 @dataclass(frozen=True)
 class Library:
-    """A store of evidence, and who finds facts in it: the store's own search, unless another retriever is given."""
+    """An evidence store and its retriever: the store's own search, unless another one is given."""
 
     store: EvidenceStore
     retriever: Retriever | None = None
@@ -56,7 +56,7 @@ class Library:
     async def select_evidence(
         self, tenant: str, spec: DecisionSpec, request: Request, now: int
     ) -> LibraryEvidence:
-        """What a run for a decision begins with: of the newest snapshot, the facts that belong to its request first."""
+        """Return the evidence that a run starts with: facts of the newest snapshot, those related to the request first."""
         head = await self.store.newest(tenant)
         if head is None:
             return NO_LIBRARY_EVIDENCE
@@ -84,7 +84,7 @@ class Library:
         now: datetime,
         classes: Sequence[str],
     ) -> list[Evidence]:
-        """The facts of these classes that hold a value of the request which a relation names."""
+        """Return the facts of these classes that contain a value of the request named by a relation."""
         found: dict[str, Evidence] = {}
         for name, value in _related_values(spec, request)[:MOST_VALUES]:
             wanted = [each for each in classes if is_of_class(name, each)]
@@ -96,9 +96,9 @@ class Library:
     async def read(
         self, tenant: str, snapshot: str, pinned: str, refs: Iterable[str], now: int
     ) -> list[Fact]:
-        """The facts of the pinned snapshot with these ids, without those that are not there or have expired.
+        """Return the facts of the pinned snapshot with these ids, except missing and expired ones.
 
-        Raises `UsageError` if the snapshot is not the one with the pinned hash: the store is another one.
+        Raises `UsageError` if the snapshot does not have the pinned hash, so that this is another store.
         """
         await self._demand_snapshot(tenant, snapshot, pinned)
         found: list[Fact] = []
@@ -112,9 +112,9 @@ class Library:
     async def find(
         self, tenant: str, snapshot: str, pinned: str, queries: Sequence[EvidenceQuery], now: int
     ) -> list[Fact]:
-        """The facts that answer these queries and have not expired, each once, best first.
+        """Return the facts that answer these queries and have not expired, each once, best first.
 
-        Raises `UsageError` if the snapshot is not the one with the pinned hash: the store is another one.
+        Raises `UsageError` if the snapshot does not have the pinned hash, so that this is another store.
         """
         await self._demand_snapshot(tenant, snapshot, pinned)
         answers = await retrieve(
@@ -134,9 +134,9 @@ class Library:
     async def remember(
         self, tenant: str, session: str, proposals: Iterable[tuple[MemoryProposal, bool]], now: int
     ) -> None:
-        """Make evidence of what a run learned, each with whether all its sources are trusted, in a snapshot of its own.
+        """Store what a run learned as evidence in a snapshot of its own; each proposal says whether all its sources are trusted.
 
-        Doing it again changes nothing: another process may have done it, and died before it could say so.
+        This is idempotent, since another process may have done it and crashed before recording that.
         """
         name = f"episode-{session}"
         facts = [
@@ -173,7 +173,7 @@ def _order(fact: Evidence) -> tuple[str, str]:
 
 
 def _related_values(spec: DecisionSpec, request: Request) -> list[tuple[str, Any]]:
-    """The values of the request that relations name, each with the class of the evidence that must have it."""
+    """Return the request values that relations name, each with the evidence class that must contain it."""
     return [
         (relation.evidence, value)
         for relation in spec.bind

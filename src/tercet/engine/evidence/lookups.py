@@ -1,8 +1,8 @@
-"""Evidence by look-up: a read_only tool that a plan names is asked before the plan is reviewed.
+"""Evidence look-ups: calls of read_only tools that a plan requests before it is reviewed.
 
-That is safe only within limits, so the call is reviewed by itself first, as a plan of one step: the tool must be on the
-surface, read_only and declared to attest the class, its arguments must fit and have trusted sources, and no person may have to approve it. What is
-refused is not asked, and the plan is then judged without that evidence.
+Each call is first reviewed by itself, as a plan of one step: the tool must be on the surface, read_only and declared to
+attest the class, its arguments must fit and have trusted sources, and it must not need an approval. A refused look-up
+is not made, and the plan is reviewed without that evidence.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _STEP = "look_up"
 
 
 def plan_of(query: EvidenceQuery) -> Plan:
-    """The look-up as a plan of one step."""
+    """Return the look-up as a plan of one step."""
     return Plan(steps=(Step(id=_STEP, tool=query.tool, params=query.params),))
 
 
 def resolved(config: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
-    """The parameters of a look-up that may be made; None where it may not."""
+    """Return the parameters of a look-up; None if it is not allowed."""
     spec = config.surface.get(query.tool or "")
     if spec is None or spec.mode is not ApprovalMode.READ_ONLY or query.classification not in spec.attests:
         return None
@@ -56,7 +56,7 @@ def resolved(config: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
         params = resolve(call.params, {"request": config.compiled.input()}, config.evidence)
     except ResolutionError:
         return None
-    # Nobody can be asked here: what waits for a gate is called by a step, or not at all.
+    # No one can be asked for approval here: a call behind a gate can only be made by a step.
     if needs_approval(call, gates_of(config, execution_plan, _STEP, params)):
         return None
     called = resolved_review(config.ctx, config.compiled, bare, execution_plan.plan, _STEP, params)
@@ -65,13 +65,13 @@ def resolved(config: RunConfig, query: EvidenceQuery) -> dict[str, Any] | None:
 
 
 def shortage(used: Used, config: RunConfig, tool: ToolSpec, spent: Spent) -> Shortage | None:
-    """Return what the budget has too little of for another look-up, after those that were made for the same plan."""
+    """Return the budget shortage that prevents another look-up, after those already made for the same plan."""
     also = {"tool_calls": spent.calls, "cost_microcents": spent.cost}
     return find_shortage(used, config.limits, needs_of_look_up(tool), also=also)
 
 
 def fact_of(config: RunConfig, query: EvidenceQuery, params: dict[str, Any], value: Any) -> Fact:
-    """What a look-up brought, as evidence: trusted if the tool and all its arguments are."""
+    """Return the result of a look-up as evidence, trusted if the tool and all its arguments are."""
     spec = config.surface[query.tool or ""]
     review = config.review(plan_of(query))
     is_related = review.relations.explain_result(spec.name, value, None) is None

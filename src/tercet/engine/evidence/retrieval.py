@@ -1,4 +1,4 @@
-"""RETRIEVE: the queries of a plan, asked of the evidence that its session is pinned to. Only what a plan asks is looked for."""
+"""RETRIEVE: answers the queries of a plan from the evidence that its session is pinned to."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tercet.evidence.store import Fact
 
 @dataclass
 class Spent:
-    """What look-ups have taken so far: each counts as soon as it is made, whatever it brings."""
+    """The number and cost of look-ups so far; each counts as soon as it is made, whatever its outcome."""
 
     calls: int = 0
     cost: int = 0
 
 
 LookUp: TypeAlias = Callable[[str, EvidenceQuery, Spent], Awaitable[Fact | None]]
-"""Asks the tool that a query of a step names, and books it; None where it may not be asked, or has no answer."""
+"""Calls the tool that a step's query names, and adds to `Spent`; None if it is not allowed or finds nothing."""
 
 
 async def retrieve(
     plan: Plan, steps: Sequence[Step], config: RunConfig, library: Library | None, look_up: LookUp, now: int
 ) -> Retrieved:
-    """Read the evidence that a plan names, and look for what these steps of it ask."""
+    """Read the evidence that a plan pins, and answer the queries of these steps."""
     read = await _read_named(plan, config, library, now)
     facts = {fact.evidence.id: fact for fact in read}
     if not steps:
@@ -67,13 +67,13 @@ async def retrieve(
 async def search(
     config: RunConfig, library: Library | None, searches: Sequence[EvidenceQuery], now: int
 ) -> list[Fact]:
-    """What the pinned snapshot answers; raises `UsageError` where it is not here: that is not the same as no answer."""
+    """Return what the pinned snapshot answers; raises `UsageError` if it is not available, which differs from no answer."""
     opened = _demand_library(config, library)
     return await opened.find(config.ctx.tenant, config.library_snapshot, config.library_hash, searches, now)
 
 
 async def _read_named(plan: Plan, config: RunConfig, library: Library | None, now: int) -> list[Fact]:
-    """The facts of the library that a plan names and the run does not have yet."""
+    """Return the library's facts that a plan pins and the run does not have yet."""
     missing = unread(plan, config)
     if not missing:
         return []
@@ -84,19 +84,19 @@ async def _read_named(plan: Plan, config: RunConfig, library: Library | None, no
 def _demand_library(config: RunConfig, library: Library | None) -> Library:
     if library is None:
         raise UsageError(
-            f"the session is pinned to snapshot {config.library_snapshot} of a store of evidence, and none is open here",
+            f"the session is pinned to snapshot {config.library_snapshot} of an evidence store, and no store is open",
             code="library_missing",
-            remedy="resume it with the store of evidence that it was started with",
+            remedy="resume it with the evidence store that it was started with",
         )
     return library
 
 
 def keep(facts: Collection[Fact]) -> bytes:
-    """Facts as they are kept beside the events, with whole floats as floats; nothing for none."""
+    """Return facts as the bytes of a blob, with whole floats as floats; empty for no facts."""
     return msgspec.json.encode([_kept(fact) for fact in facts], order="sorted") if facts else b""
 
 
 def _kept(fact: Fact) -> JsonObject:
-    """A fact as it is kept beside the events: whole, and with where it was found."""
+    """Return a fact with all its fields and its source, as it is stored."""
     dumped = fact.evidence.model_dump(mode="json")
     return {"evidence": dumped, "citation": fact.citation.model_dump(mode="json", exclude_none=True)}

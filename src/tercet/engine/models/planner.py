@@ -1,8 +1,8 @@
-"""The planner that asks language models. It is a generator of questions; the runtime asks, records, retries and pays.
+"""The planner that asks language models: a generator of questions, which the runtime asks, records, retries and budgets.
 
-What it tells a model follows from the state of the run alone: the first time the whole task; after a refusal or a failed
-step only the part that has to be planned again, with the typed reasons, what was done, and what that brought. So a
-process that takes over tells the same, and an answer that is recorded is not asked for again.
+Its prompts follow from the state of the run alone: first the whole task; after a refusal or a failed step only the part
+that has to be replanned, with the typed reasons, the finished steps and their results. So a process that takes over asks
+the same questions, and a recorded answer is not requested again.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MAX_STEPS = 12
 """How many steps a model may write at a time."""
 _NUMBERED = re.compile(r"s([0-9]{1,6})")
 _ASKED = ("replan", "modify")
-"""The answers of people that say what they want."""
+"""The answers of people whose note says what they want."""
 
 
 class ModelPlanner:
-    """Asks the first of its models for a plan, and the next one when it does not answer."""
+    """Asks the first of its models for a plan, and the next one if that does not answer."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ModelPlanner:
         self._seed = seed
 
     def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
-        """One question, and the plan that its answer comes to."""
+        """Ask one question, and return the plan in its answer."""
         assignment = assign(config, state, self._max_steps)
         reply = yield write_question(
             assignment,
@@ -78,11 +78,11 @@ class ModelPlanner:
 
 
 def assign(config: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assignment:
-    """What a model is to plan now; raises `PlanningError` if there is nothing to plan with."""
+    """Return what a model has to plan now; raises `PlanningError` if no tools or steps are left."""
     tools = config.compiled.offered
     before = read_plan(state.plan) if state.plan else None
     ended = [name for name, step in state.steps.items() if step.status in ("done", "skipped")]
-    blamed = _blamed(state)
+    blamed = _blamed_steps(state)
     kept = () if before is None else find_kept(before, ended, blamed)
     left = min(max_steps, config.ctx.run_budget.max_steps - len(kept))
     _demand_means(tools, left)
@@ -100,7 +100,7 @@ def assign(config: RunConfig, state: State, max_steps: int = MAX_STEPS) -> Assig
         results=() if before is None else tuple(_results(config, state, before, done)),
         outputs_kept=_kept_outputs(state, before, kept) if blamed else (),
         complaints=tuple(_complaints(state)),
-        wish=_wish(state),
+        wish=_requested_change(state),
     )
 
 
@@ -120,7 +120,7 @@ def _demand_means(tools: dict[str, ToolSpec], steps_left: int) -> None:
 
 
 def _refusals(state: State) -> list[JsonObject]:
-    """What review found wrong with the plan, all of it; nothing if it was let through."""
+    """Return every finding of the review that refused the plan; empty if it passed."""
     verdict = state.verdict
     if verdict.get("outcome", "ok") == "ok":
         return []
@@ -128,16 +128,16 @@ def _refusals(state: State) -> list[JsonObject]:
     return found or [{**verdict, "reason": "; ".join(map(str, verdict.get("reasons", ())))}]
 
 
-def _failed(state: State) -> list[str]:
+def _failed_steps(state: State) -> list[str]:
     return [name for name, step in state.steps.items() if step.status == "failed"]
 
 
-def _blamed(state: State) -> frozenset[str]:
-    """The steps that the plan was given up for; none if it was for the whole of it."""
+def _blamed_steps(state: State) -> frozenset[str]:
+    """Return the steps that caused the plan to be abandoned; empty if the cause was the whole plan."""
     refusals = _refusals(state)
     if not refusals:
         last = state.setbacks[-1] if state.setbacks else ()
-        return frozenset((*_failed(state), *last))
+        return frozenset((*_failed_steps(state), *last))
     named = frozenset(str(each["step_id"]) for each in refusals if each.get("step_id"))
     is_of_steps = all(each.get("step_id") or _is_of_outputs(each) for each in refusals)
     return named if is_of_steps else frozenset()
@@ -154,13 +154,13 @@ def _kept_outputs(state: State, before: Plan | None, kept: tuple[str, ...]) -> t
 
 
 def _next_number(state: State) -> int:
-    """A number behind those of all steps that this run has had."""
+    """Return a number greater than those of all earlier steps of this run."""
     names = (*state.steps, *state.done)
     return 1 + max((int(found[1]) for name in names if (found := _NUMBERED.fullmatch(name))), default=0)
 
 
 def _results(config: RunConfig, state: State, before: Plan, done: tuple[str, ...]) -> Iterator[KnownResult]:
-    """What the steps brought that are done, each with its worth; what is too large is not shown."""
+    """Yield the results of finished steps with their trust; large results are not shown."""
     trusted = trusted_results(config.review(before)) if done else ()
     for step in before.steps:
         found = state.steps[step.id]
@@ -170,8 +170,8 @@ def _results(config: RunConfig, state: State, before: Plan, done: tuple[str, ...
 
 
 def _complaints(state: State) -> Iterator[Complaint]:
-    """Why the plan before was given up, and what was wrong with what was answered since."""
-    refusals, failed = _refusals(state), _failed(state)
+    """Yield why the previous plan was abandoned, and what was wrong with the answers since."""
+    refusals, failed = _refusals(state), _failed_steps(state)
     for refusal in refusals:
         yield Complaint(
             code=str(refusal.get("code") or refusal.get("kind") or "refused"),
@@ -186,8 +186,8 @@ def _complaints(state: State) -> Iterator[Complaint]:
         *(state.steps[name].error for name in failed),
     ]
     for reason in state.feedback:
-        # A step's error stands in the reason that it was judged with; it is not told twice.
-        if not any(text and text in reason for text in told) and reason != _wish(state):
+        # The reason of a step's verdict already includes its error.
+        if not any(text and text in reason for text in told) and reason != _requested_change(state):
             yield Complaint(code="given_up", reason=reason)
 
 
@@ -204,10 +204,10 @@ def _failure(state: State, name: str) -> Complaint:
     )
 
 
-def _wish(state: State) -> str:
-    """What a person has asked for who sent the plan back; nothing if something else came after it."""
+def _requested_change(state: State) -> str:
+    """Return the note of the person who sent the plan back; empty if something else happened since."""
     last = state.answers[-1] if state.answers else None
     if last is None or last.answer not in _ASKED or not last.note:
         return ""
-    is_sent_back = any(state.steps[name].code == MODIFIED for name in _failed(state))
+    is_sent_back = any(state.steps[name].code == MODIFIED for name in _failed_steps(state))
     return last.note if is_sent_back or last.note in state.feedback else ""

@@ -1,4 +1,4 @@
-"""The planners by their names: the templates of a pack, the tasks and methods of its library, and language models."""
+"""Planners by name: a pack's templates, its tasks and methods, and language models."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TemplatePlanner:
         self._templates = {plan.intent: plan for plan in pack.templates}
 
     async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
-        """The template of the request's intent; it cannot learn, so a refused one is not proposed again."""
+        """Return the template for the request's intent, filled; a refused template is not proposed again."""
         request = config.compiled.request
         template = self._templates.get(request.intent) if request else None
         if request is None or template is None:
@@ -50,7 +50,7 @@ class TemplatePlanner:
 
 
 def fill_template(template: Plan, request: Request, config: RunConfig) -> Plan:
-    """Return the plan that a template comes to for a request under the decision of this run."""
+    """Return a template filled for a request under the decision of this run."""
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return fill(template, request, config.compiled.snapshot)
     return fill(
@@ -70,7 +70,7 @@ ASKING = (MODEL, LOCAL)
 
 
 class TaskPlanner:
-    """Breaks the task of an intent down by the methods of the pack, and takes their alternatives after a setback."""
+    """Decomposes the task of an intent with the pack's methods, and uses their alternatives after a setback."""
 
     name = "htn"
 
@@ -79,15 +79,15 @@ class TaskPlanner:
         self._pack = pack
 
     async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
-        """The plan of least cost; with feedback that names no step, the one after it."""
-        return self._proposed(config, ((),) if feedback else ())
+        """Return the cheapest plan; with feedback that names no step, the next cheapest."""
+        return self._propose_after(config, ((),) if feedback else ())
 
     async def replan(
         self, config: RunConfig, feedback: tuple[str, ...], setbacks: tuple[Setback, ...]
     ) -> Plan:
-        """The plan after all setbacks of this run: what they did not concern stays as it was."""
+        """Return the plan after all setbacks of this run, with unaffected steps unchanged."""
         try:
-            return self._proposed(config, setbacks)
+            return self._propose_after(config, setbacks)
         except PlanningError as error:
             reasons = "; ".join(feedback)
             raise PlanningError(
@@ -96,11 +96,11 @@ class TaskPlanner:
                 remedy=error.remedy,
             ) from error
 
-    def _proposed(self, config: RunConfig, setbacks: tuple[Setback, ...]) -> Plan:
+    def _propose_after(self, config: RunConfig, setbacks: tuple[Setback, ...]) -> Plan:
         return self.arranged(config, setbacks).plan
 
     def arranged(self, config: RunConfig, setbacks: tuple[Setback, ...] = ()) -> Arrangement:
-        """The plan after these setbacks, with the orderings that the conditions of its tools ask for, and why."""
+        """Return the plan after these setbacks, with the step orderings that tool conditions require, and their reasons."""
         is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
         store = config.library_snapshot if is_strict else ""
         knowledge = self._knowledge(config.compiled.snapshot or store)
@@ -116,7 +116,7 @@ class TaskPlanner:
         return arranged
 
     def _knowledge(self, snapshot: str) -> Knowledge:
-        """The pack's library on the evidence of a snapshot, compiled once."""
+        """Return the pack's methods compiled for the evidence of a snapshot (cached)."""
         kept = self._pack.derived
         if (Knowledge, snapshot) not in kept:
             kept[Knowledge, snapshot] = Knowledge(self._pack.library.on(snapshot))
@@ -124,7 +124,7 @@ class TaskPlanner:
 
 
 def _placeholders(config: RunConfig) -> Placeholders:
-    """What fills the evidence ids of a library; before `STRICT_CALLS` that was the snapshot of the pack alone."""
+    """Return the values for evidence placeholders; before `STRICT_CALLS` these were the pack's snapshot alone."""
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return Placeholders(snapshot=config.compiled.snapshot)
     return Placeholders(
@@ -149,7 +149,7 @@ def _goal(knowledge: Knowledge, config: RunConfig) -> Goal:
 
 
 def _demand_safe(arranged: Arrangement) -> None:
-    """What undoes a condition that another step needs must not be able to come between."""
+    """Raise `PlanningError` if a step may revoke a condition before another step that needs it."""
     if arranged.unresolved:
         step, (producer, condition, consumer) = arranged.unresolved[0]
         source = f"step {producer} brings about" if producer else "holds at the start"
@@ -161,8 +161,8 @@ def _demand_safe(arranged: Arrangement) -> None:
 
 
 def pack_planner(pack: Pack, intent: str, name: str = "") -> TemplatePlanner | TaskPlanner:
-    """The planner of this name that asks nobody; without one, the methods where there is a goal for the intent and no
-    template."""
+    """Return the planner of this name that needs no model; by default the templates, or the methods if only they have the
+    intent."""
     chosen = name or _usual(pack, intent)
     return TaskPlanner(pack) if chosen == TaskPlanner.name else TemplatePlanner(pack)
 
@@ -170,8 +170,8 @@ def pack_planner(pack: Pack, intent: str, name: str = "") -> TemplatePlanner | T
 def choose_planner(
     pack: Pack, intent: str, name: str = "", *, named: NamedModels, models: Sequence[str] = ()
 ) -> TemplatePlanner | TaskPlanner | ModelPlanner:
-    """The planner of this name. Without one: models where some are named, the pack's template for the intent, its methods
-    where there is a goal for the intent, else the models of the pack, if it has any."""
+    """Return the planner of this name. The default is the models if some are named, else the pack's template for the
+    intent, else its methods if they have a goal for the intent, else the pack's models if it has any."""
     chosen = usual_planner(pack, intent, name, models)
     if chosen in ASKING:
         return named.planner(pack, chosen, models)
@@ -179,18 +179,18 @@ def choose_planner(
 
 
 def usual_planner(pack: Pack, intent: str, name: str = "", models: Sequence[str] = ()) -> str:
-    """The name of the planner that is asked where this one, or none, was named; raises `UsageError` for one that is not
-    there, or that asks no models where some are named."""
+    """Return the name of the planner to use for a given name or none; raises `UsageError` for an unknown planner, and for
+    models named with a planner that asks none."""
     if name and name not in PLANNER_NAMES:
         raise UsageError(
-            f"there is no planner {name}",
+            f"unknown planner {name!r}",
             code="unknown_planner",
             remedy=f"choose one of {', '.join(PLANNER_NAMES)}",
         )
     chosen = name or (MODEL if models else _usual(pack, intent))
     if models and chosen != MODEL:
         raise UsageError(
-            f"the planner {chosen} asks no model that one could name",
+            f"the planner {chosen} does not take models",
             code="wrong_planner",
             remedy="choose the planner model, or name no models",
         )
@@ -198,7 +198,7 @@ def usual_planner(pack: Pack, intent: str, name: str = "", models: Sequence[str]
 
 
 def _usual(pack: Pack, intent: str) -> str:
-    """The planner where nobody names one."""
+    """Return the name of the default planner."""
     if any(plan.intent == intent for plan in pack.templates):
         return TEMPLATE
     if pack.library.goal_for(intent) is not None:

@@ -1,10 +1,9 @@
-"""Asking language models for a planner: reserve, record, ask, settle, try again, take another model.
+"""Language model calls of planners and critics: reserve, record, ask, settle, retry, fall back to another model.
 
-A planner that thinks with models is a generator that yields questions. Each call of a model is two facts in the journal:
-before it what is kept of the budget for it, after it what it answered and took. An answer that is there already, since
-the process before this one died on the way to the plan, is not asked for again.
+A planner that asks models is a generator that yields questions. Each model call is recorded as two events: before it the
+reserved budget, after it the answer and its cost. An answer that was recorded before a crash is not requested again.
 
-Models are opened by their names when they are first needed, and closed with the runtime that opened them.
+Models are opened by name when they are first needed, and closed with the runtime.
 """
 
 from __future__ import annotations
@@ -47,29 +46,29 @@ from tercet.quality.repair.mending import OTHER_MODEL
 
 ResultT = TypeVar("ResultT")
 AskingRole: TypeAlias = Literal["planner", "critic"]
-"""Who asks a language model: each has its own limits."""
+"""The role of a model call; each role has its own limits."""
 
 LONGEST = 4 * 1024 * 1024
-"""An answer of more characters is no answer."""
+"""Answers with more characters are refused."""
 
 LONGEST_WAIT_MS = 60_000
-"""A model that asks to be left alone for longer is not asked again."""
+"""A model that asks for a longer pause is not asked again."""
 
 INTERRUPTED = "stopped"
-"""The code of a question that was given up because the session was let go of."""
+"""The code of a question that was cancelled because the session was released."""
 
 
 class _Late(ModelFault):
-    """A call that was given up while it was under way."""
+    """A call that was cancelled while it was in progress."""
 
 
 class _Ended(NamedTuple, Generic[ResultT]):
-    """An inquiry has come to its result."""
+    """The result of an inquiry that has ended."""
 
     result: ResultT
 
 
-def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
+def _advance(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
     try:
         return go_on()
     except StopIteration as ended:  # which no future can hold
@@ -78,22 +77,22 @@ def _thought(go_on: Callable[[], Question]) -> Question | _Ended[Any]:
 
 @runtime_checkable
 class Inquirer(Protocol):
-    """A planner that asks language models on its way to a plan. What it does between two questions is pure."""
+    """A planner that asks language models. The code between two questions must be pure."""
 
     @property
     def name(self) -> str:
-        """What journals call it."""
+        """The name recorded in the journal."""
         ...
 
     @property
     def models(self) -> Sequence[Model]:
-        """The model to ask, and those that are asked when it does not answer."""
+        """The preferred model, then its fallbacks."""
         ...
 
     def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
-        """The way to a plan: yields questions, is sent replies, and returns the plan.
+        """Yield questions, receive their replies, and return the plan.
 
-        `ModelFault` is thrown in where no model answers. May raise `PlanningError`.
+        `ModelFault` is thrown into the generator if no model answers. May raise `PlanningError`.
         """
         ...
 
@@ -112,7 +111,7 @@ class ModelSession:
         role: AskingRole = "planner",
         threads: Executor | None = None,
     ) -> None:
-        """`threads` are for an inquiry that thinks long between two questions, and is pure; else it thinks in the loop."""
+        """With `threads`, a pure inquiry that computes long between two questions runs outside the event loop."""
         self._threads = threads
         self._session = session
         self._models = models
@@ -121,41 +120,41 @@ class ModelSession:
         self._limit = limit
         self._role: AskingRole = role
         self._known = list(session.run.state.replies)
-        """Answers that are there from before, in the order in which they came."""
+        """Answers recorded before this process took over, in order."""
         self.faults: dict[str, str] = {}
-        """Why nobody answered a question, by its number in this interview."""
+        """Why no model answered, by the question's number."""
 
     async def conduct(self, inquiry: Inquiry[ResultT]) -> ResultT:
-        """What an inquiry comes to. Raises what it raises, and `Interrupted`."""
+        """Run an inquiry and return its result. Raises what it raises, and `Interrupted`."""
         try:
             thought = await self._think(partial(next, inquiry))
             for number in count():
                 if isinstance(thought, _Ended):
                     return thought.result
                 try:
-                    reply = await self._recorded(thought) or await self._ask(thought)
+                    reply = await self._take_recorded(thought) or await self._ask(thought)
                 except ModelFault as fault:
                     self.faults[str(number)] = storable(fault.message)
                     thought = await self._think(partial(inquiry.throw, fault))
                 else:
                     thought = await self._think(partial(inquiry.send, reply))
         finally:
-            with suppress(ValueError):  # one that still thinks cannot be closed, and is left behind
+            with suppress(ValueError):  # a generator that is running cannot be closed, and is abandoned
                 inquiry.close()
         raise AssertionError  # an inquiry ends by returning
 
     async def _think(self, go_on: Callable[[], Question]) -> Question | _Ended[Any]:
-        """What an inquiry asks next, or comes to. The loop goes on meanwhile: the lease is renewed, and who wants the
-        session to stop is heard. Raises `Interrupted`."""
+        """Return the next question of an inquiry, or its result. In a thread, so that the event loop can renew the lease
+        and handle stop requests. Raises `Interrupted`."""
         if self._threads is None:
-            return _thought(go_on)
+            return _advance(go_on)
         loop = asyncio.get_running_loop()
         return await unless_interrupted(
-            self._session.control, loop.run_in_executor(self._threads, _thought, go_on)
+            self._session.control, loop.run_in_executor(self._threads, _advance, go_on)
         )
 
-    async def _recorded(self, question: Question) -> Reply | None:
-        """The answer to this question that was recorded before; none if nobody has answered it yet."""
+    async def _take_recorded(self, question: Question) -> Reply | None:
+        """Return the recorded answer to this question; None if there is none yet."""
         found = next((each for each in self._known if each.prompt == question.hash), None)
         if found is None:
             return None
@@ -166,7 +165,7 @@ class ModelSession:
         return found.as_reply(text)
 
     async def _ask(self, question: Question) -> Reply:
-        """Ask one model after the other, each again while that may help and the retries last."""
+        """Ask one model after the other, each again while a retry may help and retries are left."""
         faults: list[str] = []
         fault = ModelFault("there is no model to ask", code="model_refused")
         is_other_wanted = question.purpose == OTHER_MODEL and len(self._models) > 1
@@ -189,8 +188,7 @@ class ModelSession:
         raise ModelFault("; ".join(causes), code=fault.model_code, remedy=fault.remedy)
 
     def _may_ask_again(self, fault: ModelFault) -> bool:
-        """Whether the same model is worth another call: one that was too late would be again, and one that wants to be
-        left alone for long is not waited for."""
+        """Return whether to retry the same model: not after a timeout, and not if it asks for a long pause."""
         has_retries = (
             self._session.run.state.used.retries < self._session.run.config.ctx.run_budget.max_retries
         )
@@ -201,7 +199,7 @@ class ModelSession:
         await unless_interrupted(self._session.control, self._clock.sleep(ms))
 
     async def _call(self, model: Model, question: Question, attempt: int) -> Reply:
-        """One call, with a fact before it and one behind it."""
+        """Make one call, with an event before and after it."""
         tokens, cost = question.reserved_tokens, max(0, model.price(question))
         self._demand_budget(tokens, cost)
         timeout_ms = time_for(self._limit)
@@ -219,31 +217,35 @@ class ModelSession:
         self._session.record(asking, Now(at=began))
         await self._session.flush()
         if self._session.control.is_stopping:
-            self._unanswered(call, "the session was let go of before", INTERRUPTED, began)
+            self._record_no_answer(call, "the session was let go of before", INTERRUPTED, began)
             raise Interrupted
         try:
             reply = await self._answer(model, question, timeout_ms)
         except Interrupted:
-            # It may be paid for all the same, so all that was kept for it counts.
-            self._unanswered(call, "the session was let go of", INTERRUPTED, began, tokens=tokens, cost=cost)
+            # The provider may charge for it anyway, so the whole reservation counts.
+            self._record_no_answer(
+                call, "the session was let go of", INTERRUPTED, began, tokens=tokens, cost=cost
+            )
             raise
         except ModelFault as fault:
-            # One that is too late may be paid for all the same, as one that is let go of.
+            # The provider may charge for a timed-out call as well.
             kept = (tokens, cost) if isinstance(fault, _Late) else (0, 0)
             await self._failed(call, fault, began, *kept)
             raise
-        if (fault := _unusable(model, reply)) is not None:
+        if (fault := _find_fault(model, reply)) is not None:
             await self._failed(call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents)
             raise fault
-        latency = await self._answered(call, reply, began)
+        latency = await self._record_answer(call, reply, began)
         return reply.model_copy(update={"latency_ms": latency})
 
     async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
-        self._unanswered(call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost))
+        self._record_no_answer(
+            call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost)
+        )
         await self._session.flush()
 
     async def _answer(self, model: Model, question: Question, timeout_ms: int) -> Reply:
-        """The model's answer in time, or a fault; whatever else a model's code raises is its fault too."""
+        """Return the model's answer; raises `ModelFault` for a timeout and for every exception of the model's code."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await unless_interrupted(self._session.control, model.ask(question))
@@ -251,7 +253,7 @@ class ModelSession:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
                 code="model_timeout",
-                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or take a faster model",
+                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or use a faster model",
             ) from error
         except (ModelFault, Interrupted, JournalError):
             raise
@@ -259,13 +261,13 @@ class ModelSession:
             raise ModelFault(f"{model.name} raised {type(error).__name__}: {error}") from error
 
     def _demand_budget(self, tokens: int, cost: int) -> None:
-        """No call starts whose reservation exceeds what is left."""
+        """Raise if the reservation of a call exceeds the remaining budget."""
         run = self._session.run
         short = shortage(run.state.used, run.config, self._role, self._limit, tokens, cost)
         if short is None:
             return
         told = f"a language model cannot be asked: {short}"
-        if self._role == "critic":  # what cannot be asked is judged, and mended, as far as that goes without
+        if self._role == "critic":  # outputs are then judged and repaired without a model
             raise ModelFault(told, code="model_refused", remedy="extend the budget of the session")
         raise PlanningError(
             told,
@@ -273,8 +275,8 @@ class ModelSession:
             remedy="extend the budget of the session, or let the planner show and ask for less",
         )
 
-    async def _answered(self, call: int, reply: Reply, began: int) -> int:
-        """Record an answer; how long it took."""
+    async def _record_answer(self, call: int, reply: Reply, began: int) -> int:
+        """Record an answer, and return how long it took."""
         data, blob = encode_json(storable(reply.text))
         now = self._clock.now()
         answer = ModelReply(
@@ -293,7 +295,7 @@ class ModelSession:
         await self._session.flush()
         return max(0, now - began)
 
-    def _unanswered(
+    def _record_no_answer(
         self, call: int, error: str, code: str, began: int, *, tokens: int = 0, cost: int = 0
     ) -> None:
         answer = ModelReply(at=self._clock.now(), error=error, code=code, tokens_in=tokens, cost=cost)
@@ -301,21 +303,21 @@ class ModelSession:
 
 
 def time_for(limit: RoleLimit) -> int:
-    """How long a model may take to answer, in milliseconds."""
+    """Return the timeout of a model call in milliseconds."""
     return limit.timeout_ms or PLANNER_TIMEOUT_MS
 
 
 def shortage(
     used: Used, config: RunConfig, role: AskingRole, limit: RoleLimit, tokens: int, cost: int
 ) -> budget.Shortage | None:
-    """Return what the budget has too little of for a call of a model that would reserve this much."""
+    """Return the budget shortage for a model call with this reservation; None if it fits."""
     limits = budget.limits_of(config.ctx.run_budget, {role: limit.tokens})
     needs = {"tokens": tokens, role: tokens, "cost_microcents": cost, "wall_clock_ms": 1}
     return budget.find_shortage(used, limits, needs)
 
 
-def _unusable(model: Model, reply: Reply) -> ModelFault | None:
-    """What is wrong with a reply that is no answer; it is paid for all the same."""
+def _find_fault(model: Model, reply: Reply) -> ModelFault | None:
+    """Return the fault of an unusable reply, which is charged all the same; None if it can be used."""
     if len(reply.text) > LONGEST:
         return ModelFault(f"{model.name} answered {len(reply.text):,} characters", code="model_refused")
     if not reply.text.strip():
@@ -327,51 +329,51 @@ MODEL = "model"
 LOCAL = "local"
 _LOCAL_READS = 5_000
 _LOCAL_WRITES = 1_024
-"""What the small model can take: it reads and writes some eight thousand tokens in all."""
+"""The limits of the small local model, whose context holds about eight thousand tokens."""
 
 
 class OpenModel(Protocol):
-    """Opens a model by its name; raises `UsageError` where there is none, or where a library or a key is missing."""
+    """Opens a model by name; raises `UsageError` if it is unknown, or if a library or a key is missing."""
 
     def __call__(self, name: str, *, prices: TokenPrices | None = None) -> Model:
-        """The model by that name."""
+        """Return the model with this name."""
         ...
 
 
 class NamedModel:
-    """A model by its name. A session that need not plan any more goes on without the key that asking would take."""
+    """A model that is opened on first use, so that a session that no longer plans can continue without an API key."""
 
     def __init__(self, name: str, open_model: OpenModel, prices: TokenPrices | None) -> None:
         self.name = name
         self.given = name
-        """The name that it can be opened by again; its full name is known once it was opened."""
+        """The name to open it by; its full name is known once it is open."""
         self._open = open_model
         self._prices = prices
         self._opened: Model | None = None
 
     def open(self) -> Model:
-        """The model itself; raises `UsageError` if it cannot be opened."""
+        """Return the opened model; raises `UsageError` if it cannot be opened."""
         if self._opened is None:
             self._opened = self._open(self.given, prices=self._prices)
             self.name = self._opened.name
         return self._opened
 
     def price(self, question: Question) -> int:
-        """The most that asking can cost."""
-        return self._reached().price(question)
+        """Return the highest possible cost of a question."""
+        return self._open_model().price(question)
 
     async def ask(self, question: Question) -> Reply:
-        """Ask, and wait for the answer."""
-        return await self._reached().ask(question)
+        """Ask a question, and return the reply."""
+        return await self._open_model().ask(question)
 
-    def _reached(self) -> Model:
+    def _open_model(self) -> Model:
         try:
             return self.open()
         except UsageError as error:
             raise ModelFault(error.message, code="model_refused", remedy=error.remedy) from error
 
     async def aclose(self) -> None:
-        """Give up what the model holds, if it holds anything."""
+        """Close the model if it was opened."""
         opened: Any = self._opened
         if opened is not None and hasattr(opened, "aclose"):
             await opened.aclose()
@@ -385,11 +387,11 @@ class NamedModels:
         self._models: dict[tuple[str, str], NamedModel] = {}
 
     def planner(self, pack: Pack, name: str, models: Sequence[str] = ()) -> ModelPlanner:
-        """The planner that asks models by these names, else those of the pack; raises `UsageError` if there are none."""
+        """Return the planner that asks the named models, by default the pack's; raises `UsageError` if there are none."""
         names = tuple(models) or ((LOCAL,) if name == LOCAL else pack.models.planner)
         if not names:
             raise UsageError(
-                f"{pack.ref} does not say which language model plans for it",
+                f"{pack.ref} names no language model for planning",
                 code="no_model",
                 remedy='name one, as in --model openai:gpt-5, or in pack.toml: [models] planner = ["openai:gpt-5"]',
             )
@@ -403,7 +405,7 @@ class NamedModels:
         )
 
     def named(self, pack: Pack, names: Sequence[str]) -> tuple[NamedModel, ...]:
-        """Models by their names, at the prices of a pack."""
+        """Return models by name, with the prices of a pack."""
         return tuple(self._named(pack, name) for name in names)
 
     def _named(self, pack: Pack, name: str) -> NamedModel:
@@ -413,18 +415,18 @@ class NamedModels:
         return self._models[key]
 
     async def aclose(self) -> None:
-        """Close those that were opened."""
+        """Close the models that were opened."""
         for model in self._models.values():
             await model.aclose()
 
 
 def open_all(models: Iterable[Model]) -> None:
-    """Open the models that are there by their names only; raises `UsageError` if one cannot be opened."""
+    """Open the models that are not open yet; raises `UsageError` if one cannot be opened."""
     for model in models:
         if isinstance(model, NamedModel):
             model.open()
 
 
 def names_of(models: Iterable[Model]) -> tuple[str, ...]:
-    """The names by which models can be opened again."""
+    """Return the names by which models can be opened again."""
     return tuple(model.given if isinstance(model, NamedModel) else model.name for model in models)

@@ -1,7 +1,7 @@
-"""Trying to break outputs: edge cases are made once, tried one after the other, and tried again after every repair.
+"""Attacks on outputs: edge cases are generated once, tried one after the other, and tried again after every repair.
 
-Where cases come from is not asked again: Hypothesis and models are no part of what can be derived. So every case stands in
-the event with what came of it, and the critic judges that.
+Hypothesis and models cannot be reproduced by a replay, so the event records every case with its outcome, and the critic
+judges that.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tercet.core.outputs.review import OutputReview
 from tercet.engine.active_session import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
-from tercet.engine.outputs.samples import Trials, filled
+from tercet.engine.outputs.samples import Trials, fill_parameters
 from tercet.engine.services import Services
 from tercet.policy import schemas
 from tercet.quality.rubric.adversarial import PROBES, imagine_edge_cases, plant
 
 LONGEST = 16 * 1024
-"""Of a result that has more bytes only is kept that it came."""
+"""Results with more bytes are not recorded, only that there was one."""
 
 
 class Attacks:
@@ -45,40 +45,42 @@ class Attacks:
         self._trials = trials
 
     async def make(self, review: OutputReview, number: int) -> e.OutputsAttacked:
-        """What an attack brought to light; raises `Interrupted` if the session is let go of meanwhile."""
+        """Run an attack and return its event; raises `Interrupted` if the session is released meanwhile."""
         attack, now = review.rules.attacks[number], self._session.now()
         if (why := self._trials.refusal(review, attack.tool, Spent(), now)) is not None:
-            return _unmade(attack, number, now, why)
+            return _failed_attack(attack, number, now, why)
         try:
-            params = filled(attack.params, review.outputs)
+            params = fill_parameters(attack.params, review.outputs)
         except PointerError as error:
-            return _unmade(attack, number, now, f"the outputs do not have what is attacked: {error}")
+            return _failed_attack(attack, number, now, f"the outputs do not have what is attacked: {error}")
         model_session = self._interview()
-        cases = _known(await self._session.ledger.events_with_results(), number) or await self._cases(
+        cases = _earlier_cases(await self._session.ledger.events_with_results(), number) or await self._cases(
             review, attack, params, model_session
         )
         if not cases:
-            return _unmade(attack, number, now, f"there is no case that {attack.tool} takes")
+            return _failed_attack(attack, number, now, f"there is no case that {attack.tool} takes")
         if attack.probe_at is not None and not any(case.probe for case in cases):
-            return _unmade(attack, number, now, f"no case takes the text of a probe at {attack.probe_at!r}")
+            return _failed_attack(
+                attack, number, now, f"no case takes the text of a probe at {attack.probe_at!r}"
+            )
         made = await self._try(review, number, params, cases)
         return msgspec.structs.replace(made, faults=dict(model_session.faults))
 
     async def _cases(
         self, review: OutputReview, attack: Attack, params: JsonObject, model_session: ModelSession
     ) -> tuple[EdgeCase, ...]:
-        """Every case of an attack: those with a probe in them, those of a model, and those at the edges of the schema."""
+        """Return every case of an attack: with a probe, from a model, and at the edges of the schema."""
         tool = self._services.tools[attack.tool]
         schema = attack.schema_for(tool)
         limit = review.rules.critique.max_edge_cases if attack.max_cases is None else attack.max_cases
         wanted = partial(_is_wanted, attack, tool, params)
-        made = await _in_a_thread(schema, limit, attack.seed, wanted)
+        made = await _generate_cases(schema, limit, attack.seed, wanted)
         asked = imagine_edge_cases(
             review.critique_input, limit=min(attack.imagined, limit), inputs=inlined(schema)
         )
-        imagined = [_relabelled(case, schema) for case in await model_session.conduct(asked)]
-        planted = _probing(attack, made, review.rules.critique.probes or PROBES, schema)
-        return _distinct(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]
+        imagined = [_relabel(case, schema) for case in await model_session.conduct(asked)]
+        planted = _probe_cases(attack, made, review.rules.critique.probes or PROBES, schema)
+        return _deduplicate(case for case in (*planted, *imagined, *made) if wanted(case))[:limit]
 
     def _interview(self) -> ModelSession:
         services = self._services
@@ -118,13 +120,13 @@ class Attacks:
         )
 
 
-async def _in_a_thread(schema: JsonObject, limit: int, seed: int, wanted: Wanted) -> tuple[EdgeCase, ...]:
-    """Cases at the edges of a schema; making many of them takes a while, in which other sessions go on."""
+async def _generate_cases(schema: JsonObject, limit: int, seed: int, wanted: Wanted) -> tuple[EdgeCase, ...]:
+    """Generate cases at the edges of a schema in a thread, since that may take a while."""
     return await asyncio.to_thread(make_edge_cases, schema, limit=limit, seed=seed, wanted=wanted)
 
 
-def _known(events: Iterable[e.Event], number: int) -> tuple[EdgeCase, ...]:
-    """The cases that an attack of this session has tried before, all of them and under the same pack."""
+def _earlier_cases(events: Iterable[e.Event], number: int) -> tuple[EdgeCase, ...]:
+    """Return the cases that an earlier complete attack of this session tried under the same pack."""
     found: tuple[EdgeCase, ...] = ()
     for event in events:
         if isinstance(event, e.SessionMigrated):
@@ -135,21 +137,21 @@ def _known(events: Iterable[e.Event], number: int) -> tuple[EdgeCase, ...]:
 
 
 def _is_wanted(attack: Attack, tool: ToolSpec, params: JsonObject, case: EdgeCase) -> bool:
-    """Whether a case says something: the tool takes it, and whoever made the outputs had to reckon with it."""
+    """Return whether a case is meaningful: the tool accepts it, and the outputs had to handle it."""
     is_asked = case.is_valid or attack.refuses_invalid
     return is_asked and not schemas.faults(tool.parameters_text, {**params, attack.case: case.input})
 
 
-def _relabelled(case: EdgeCase, schema: JsonObject) -> EdgeCase:
-    """A case of a model as what it is: an input that fits or does not. What a model believes to be right is no fact."""
+def _relabel(case: EdgeCase, schema: JsonObject) -> EdgeCase:
+    """Return a model's case, labelled by whether its input fits the schema instead of by the model's own claim."""
     is_valid = not schemas.faults(canonical(schema).decode(), case.input)
     return EdgeCase(input=case.input, is_valid=is_valid, reason=f"a model: {case.reason}"[:300])
 
 
-def _probing(
+def _probe_cases(
     attack: Attack, made: Sequence[EdgeCase], probes: Sequence[Probe], schema: JsonObject
 ) -> Iterator[EdgeCase]:
-    """Cases in which somebody speaks to whoever reads them."""
+    """Yield cases with a prompt injection probe in their text."""
     if attack.probe_at is None:
         return
     for case in made:
@@ -167,7 +169,7 @@ def _probing(
             return
 
 
-def _distinct(cases: Iterable[EdgeCase]) -> tuple[EdgeCase, ...]:
+def _deduplicate(cases: Iterable[EdgeCase]) -> tuple[EdgeCase, ...]:
     found: dict[bytes, EdgeCase] = {}
     for case in cases:
         found.setdefault(canonical(case.input), case)
@@ -185,5 +187,5 @@ def _outcome(case: EdgeCase, ended: Ended) -> EdgeOutcome:
     return EdgeOutcome(case=case, error=f"its result of {size:,} bytes is too long to be looked through")
 
 
-def _unmade(attack: Attack, number: int, now: int, why: str) -> e.OutputsAttacked:
+def _failed_attack(attack: Attack, number: int, now: int, why: str) -> e.OutputsAttacked:
     return e.OutputsAttacked(at=now, number=number, tool=attack.tool, error=why)

@@ -1,6 +1,6 @@
-"""Carries VERIFY, CRITIQUE and REPAIR out: asks models, calls tools, recalls what earlier runs have taught.
+"""Executes VERIFY, CRITIQUE and REPAIR: asks models, calls tools, and loads the experience of earlier runs.
 
-Everything that was recorded is durable before anybody is asked, and whatever comes of it is one event.
+Recorded events are written before a model or tool is asked, and each outcome is one event.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OutputCommand = (
 
 
 class QualityLoop:
-    """Judges and mends the outputs of one session."""
+    """Judges and repairs the outputs of one session."""
 
     def __init__(self, session: ActiveSession, services: Services, calls: Calls) -> None:
         self._session = session
@@ -61,7 +61,7 @@ class QualityLoop:
         self._attacks = Attacks(session, services, self._trials)
 
     async def answer(self, command: OutputCommand) -> Observed | None:
-        """Return what a command comes to; None if the session is released on the way."""
+        """Return the answer to a command; None if the session is released meanwhile."""
         session = self._session
         await session.flush()
         if session.control.is_stopping:
@@ -70,7 +70,7 @@ class QualityLoop:
         try:
             match command:
                 case c.DrawExperience():
-                    return Observed(event=await self._drawn(review))
+                    return Observed(event=await self._draw_experience(review))
                 case c.DrawSamples():
                     return Observed(event=await self._sampling.draw(review))
                 case c.ReadOutputs():
@@ -89,12 +89,12 @@ class QualityLoop:
                 case c.FetchEvidence():
                     return await self._fetch(review, command)
                 case c.Repair():
-                    return Observed(event=await self._repaired(review))
+                    return Observed(event=await self._repair(review))
         except Interrupted:
             return None
 
     async def review(self) -> OutputReview:
-        """What is judged, as it stands now."""
+        """Return the current review of the outputs."""
         session = self._session
         events, run = await session.ledger.events_with_results(), session.run
         found = transcript.run_of(run.config, run.followed, run.state, events, run.blobs)
@@ -107,7 +107,7 @@ class QualityLoop:
         )
 
     async def teach(self, events: Sequence[e.Event]) -> None:
-        """Let later runs of the same kind know what this one has taught."""
+        """Store what this run has taught, for later runs of the same task class."""
         run = self._session.run
         task_class = run.state.quality.drawn.get("task_class")
         if task_class is None or run.plan is None:
@@ -116,15 +116,14 @@ class QualityLoop:
         lesson = experience.lesson_of(run.state, found, events, self._session.now())
         await experience.teach(self._services.journal, run.state.start.tenant, task_class, lesson)
 
-    async def _drawn(self, review: OutputReview) -> e.ExperienceDrawn:
+    async def _draw_experience(self, review: OutputReview) -> e.ExperienceDrawn:
         rules, tenant = review.rules, review.state.start.tenant
         known = await experience.recall(self._services.journal, tenant, rules.task_class)
         now = self._session.now()
         return known.drawn(rules.task_class, experience.pattern(review.run), rules.novelty, now)
 
     async def _fetch(self, review: OutputReview, command: c.FetchEvidence) -> Observed | None:
-        """Look for more evidence, and call tools again that failed; where the library cannot be reached, the session is
-        released."""
+        """Look for more evidence, and retry failed tool calls; the session is released if the library is unavailable."""
         session = self._session
         config, library = session.run.config, self._services.library
         try:
@@ -150,7 +149,7 @@ class QualityLoop:
         )
         return Observed(event=event, blobs=(blob,) if blob else ())
 
-    async def _repaired(self, review: OutputReview) -> e.OutputsRepaired:
+    async def _repair(self, review: OutputReview) -> e.OutputsRepaired:
         models = self._services.repairers
         if wants_other_model(review.state):
             models = models[1:] or models
@@ -158,7 +157,7 @@ class QualityLoop:
         return await self._conduct(repair(review, names, self._session.now()), models)
 
     async def _conduct(self, inquiry: Inquiry[JudgedT], models: Sequence[Model]) -> JudgedT:
-        """What an inquiry comes to, with all that somebody needs to derive it again without asking."""
+        """Return the event of an inquiry, with the model answers that a replay needs."""
         services = self._services
         limit = services.planning.limit_for("critic")
         model_session = ModelSession(
@@ -168,8 +167,8 @@ class QualityLoop:
             draw=services.draw,
             limit=limit,
             role="critic",
-            # Judging is pure and may take seconds, which are the loop's to keep the lease in. These threads are daemons: a
-            # process that is told to stop does not wait for what a judgement comes to.
+            # Judging is pure and may take seconds, in which the event loop must renew the lease. The threads are daemons, so
+            # that a process that is asked to stop does not wait for a judgement.
             threads=self._services.gateway.threads,
         )
         judged = await model_session.conduct(inquiry)

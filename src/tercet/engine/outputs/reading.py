@@ -1,6 +1,6 @@
-"""Rendering outputs and reading their values in a locale: the one part of judging them that needs libraries for that.
+"""Rendering outputs and reading the values in them in a locale, which needs locale libraries.
 
-Everything that comes of it is recorded, so nothing here is called again to judge a run.
+The readings are recorded, so a replay does not call this code.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tercet.quality.verification.authored import mark_authored
 from tercet.quality.verification.verification import is_within
 
 LONGEST = 400_000
-"""A text of more characters is not read: it counts as words that nobody vouches for."""
+"""A text with more characters is not read: it counts as free text without support."""
 _DATA = re.compile(r"-?\d+\.(?:\d{1,2}|\d{4,})")
-"""A number as JSON writes it, which no locale with a decimal comma reads as another one."""
+"""A number in JSON form that no locale with a decimal comma reads as another number."""
 
 
 def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
-    """Return the outputs as they are rendered, with what was read in them."""
+    """Return the rendered outputs with the values read in them."""
     chosen = choose_sample(review)
     outputs = {**review.outputs, **chosen}
     texts: list[ReadText] = []
@@ -56,7 +56,7 @@ def _read(review: OutputReview, asked: ToRead) -> ReadText:
 
 
 def _written(asked: ToRead, locale: str) -> str:
-    """A text as it is read: a single value behind its name, so that its role is known, and a number as the locale writes it."""
+    """Return the text to read: a single value after its name, which gives its role, and a number in the locale's format."""
     if not asked.name:
         return asked.text
     is_number = _DATA.fullmatch(asked.text) is not None
@@ -64,13 +64,13 @@ def _written(asked: ToRead, locale: str) -> str:
 
 
 def unread_text(place: str, text: str) -> ReadText:
-    """Return the reading of a text that is not read: words that nobody vouches for."""
+    """Return the reading of a text that was not read: free text without support."""
     free: list[dict[str, Any]] = [{"start": 0, "end": len(text), "source": "free"}]
     return ReadText.model_validate({"pointer": place, "text": text, "pieces": free})
 
 
 def _put(outputs: JsonObject, asked: ToRead, read: ReadText) -> JsonObject:
-    """Outputs with a rendered text in its place; a number or a choice has no slots, and stays what it is."""
+    """Return the outputs with a rendered text put in; numbers and choices have no slots and stay unchanged."""
     is_other = not isinstance(pointer.value_at(outputs, asked.pointer), str | None)
     prefix = f"{asked.name}: " if asked.name else ""
     if is_other or not read.text.startswith(prefix):

@@ -1,12 +1,8 @@
-"""Drawing samples: the step that brought an output is called again with the very same parameters, and the results are compared.
+"""Calls of read_only tools on outputs: samples, test commands and retries.
 
-Only a step that changes nothing can be called once more, so its tool is read_only, and no person has to approve it. Each
-sample has a key of its own: a tool that knows a key again would give the same answer, which proves nothing.
-
-Calls of read_only tools that try outputs: test commands, and whatever else is called while they are judged.
-
-Such a call changes nothing: it needs no approval, and one that was cut off is simply made again. Stops and budgets hold
-for it as for any other.
+Such a call changes nothing: it needs no approval, and an interrupted one is simply made again. Emergency stops and
+budgets apply to it as to any other call. A sample repeats the call that produced an output, with the same parameters, to
+compare the results. Each sample has its own key, since a tool that recognises a key would return the same answer.
 """
 
 from __future__ import annotations
@@ -41,7 +37,7 @@ from tercet.quality.verification.harness import hold_to
 from tercet.quality.verification.junit import read_junit
 
 OUTPUT = "$output"
-"""The key of a parameter that stands for a part of the outputs."""
+"""The key of a parameter that refers to a part of the outputs."""
 
 
 class Trials:
@@ -53,7 +49,7 @@ class Trials:
         self._calls = calls
 
     def refusal(self, review: OutputReview, name: str, spent: Spent, began: int) -> str | None:
-        """Why a tool may not be called on the outputs now, after what was spent since `began`; None if it may."""
+        """Return why a tool must not be called on the outputs now, given what was spent since `began`; None if it may."""
         tool = self._services.tools.get(name)
         if tool is None or name not in review.config.surface or tool.mode is not ApprovalMode.READ_ONLY:
             return f"{name} is no read_only tool of this run"
@@ -69,22 +65,22 @@ class Trials:
     async def call(
         self, review: OutputReview, name: str, params: dict[str, Any], step: str, key: str = ""
     ) -> Ended:
-        """Call a tool that may be called. Raises `Interrupted` if the session is let go of meanwhile."""
+        """Call a tool. Raises `Interrupted` if the session is released meanwhile."""
         tool, now = self._services.tools[name], self._session.now()
         context = self._calls.context(review.state.start, step, key or step, 1, now + tool.timeout_ms)
         calling = self._services.gateway.call(tool, params, context, timeout_ms=tool.timeout_ms)
-        # It changes nothing, so one that is given up is simply called again by whoever goes on.
+        # It changes nothing, so the process that resumes the session simply repeats a cancelled call.
         return await unless_interrupted(self._session.control, calling)
 
     async def test(self, review: OutputReview, number: int) -> e.TestsRun:
-        """What a test command says of the outputs."""
+        """Run a test command on the outputs, and return its event."""
         command, now = review.rules.tests[number], self._session.now()
         if (why := self.refusal(review, command.tool, Spent(), now)) is not None:
-            return _untested(command, number, now, why)
+            return _failed_test(command, number, now, why)
         try:
-            params = filled(command.params, review.outputs)
+            params = fill_parameters(command.params, review.outputs)
         except PointerError as error:
-            return _untested(command, number, now, f"the outputs do not have what is tested: {error}")
+            return _failed_test(command, number, now, f"the outputs do not have what is tested: {error}")
         ended = await self.call(review, command.tool, params, f"tests:{number}")
         result, error = _read(ended, command, review.baseline(number))
         return e.TestsRun(
@@ -100,7 +96,7 @@ class Trials:
     async def retry(
         self, review: OutputReview, steps: Sequence[str]
     ) -> tuple[tuple[e.ToolRetry, ...], Spent]:
-        """Make the calls of these steps again, each with its own parameters and a key of its own; what they took counts."""
+        """Retry the calls of these steps with their parameters and new keys; return them with their cost."""
         began, spent, room = self._session.now(), Spent(), LONGEST
         found: list[e.ToolRetry] = []
         for name in steps:
@@ -111,14 +107,14 @@ class Trials:
                 spent.cost += self._services.tools[tool].cost_microcents
                 suffix = f"repair{review.state.used.repairs + 1}"
                 ended = await self.call(review, tool, step.params, f"{name}:{suffix}", f"{step.key}:{suffix}")
-                said = _retried(said, ended, room)
+                said = _with_result(said, ended, room)
             room -= len(msgspec.json.encode(said.result))
             found.append(said)
         return tuple(found), spent
 
 
-def _retried(said: e.ToolRetry, ended: Ended, room: int) -> e.ToolRetry:
-    """What a call brought that was made again, if its result is not too large for the event."""
+def _with_result(said: e.ToolRetry, ended: Ended, room: int) -> e.ToolRetry:
+    """Return a retry with its result, if that is not too large for the event."""
     if not isinstance(ended, Done) or ended.error:
         return msgspec.structs.replace(said, error=ended.error or "it failed")
     size = len(msgspec.json.encode(ended.value))
@@ -128,23 +124,23 @@ def _retried(said: e.ToolRetry, ended: Ended, room: int) -> e.ToolRetry:
     return msgspec.structs.replace(said, result=ended.value)
 
 
-def filled(params: Any, outputs: dict[str, Any]) -> Any:
-    """Parameters with the parts of the outputs that they stand for; raises `PointerError` where there is no such part."""
+def fill_parameters(params: Any, outputs: dict[str, Any]) -> Any:
+    """Return parameters with their references to outputs filled in; raises `PointerError` for a missing part."""
     if (members := as_object(params)) is not None:
         if set(members) == {OUTPUT}:
             return pointer.follow(outputs, str(members[OUTPUT]))
-        return {name: filled(value, outputs) for name, value in members.items()}
+        return {name: fill_parameters(value, outputs) for name, value in members.items()}
     if (items := as_list(params)) is not None:
-        return [filled(item, outputs) for item in items]
+        return [fill_parameters(item, outputs) for item in items]
     return params
 
 
-def _untested(command: TestCommand, number: int, now: int, why: str) -> e.TestsRun:
+def _failed_test(command: TestCommand, number: int, now: int, why: str) -> e.TestsRun:
     return e.TestsRun(at=now, number=number, tool=command.tool, error=why, calls=0)
 
 
 def _read(ended: Ended, command: TestCommand, baseline: Collection[str]) -> tuple[dict[str, Any], str]:
-    """What a test command reported, or why there is nothing; `baseline` are the tests that must have run."""
+    """Return the report of a test command, or the reason for its absence; `baseline` are the tests that must have run."""
     if not isinstance(ended, Done) or ended.error:
         return {}, ended.error or "it failed"
     try:
@@ -156,11 +152,11 @@ def _read(ended: Ended, command: TestCommand, baseline: Collection[str]) -> tupl
 
 
 LONGEST = 256 * 1024
-"""A sample of more bytes is not compared: all of them stand in one event."""
+"""A sample with more bytes is not compared, since one event holds all samples."""
 
 
 class Source(NamedTuple):
-    """The call that brought an output, and where in its result the output stands."""
+    """The call that produced an output, and the place of the output in its result."""
 
     call: ToolCall
     pointer: str
@@ -175,7 +171,7 @@ class Sampling:
         self._trials = trials
 
     async def draw(self, review: OutputReview) -> e.SamplesDrawn:
-        """The samples, and what they agree on; raises `Interrupted` if the session is let go of meanwhile."""
+        """Return the samples and what they agree on; raises `Interrupted` if the session is released meanwhile."""
         wanted, began = review.sampled, self._session.now()
         source = find_source(review, wanted.into)
         if source is None:
@@ -204,17 +200,17 @@ class Sampling:
         return vote_on(review, event)
 
     def _refusal(self, review: OutputReview, source: Source) -> str:
-        """Why the step may not be called again without asking anybody."""
+        """Return why the step cannot be repeated without an approval; empty if it can."""
         course, name = self._session.run.plan, source.call.step_id
         if course is None or name not in course.calls:
             return f"{name} is no step of the plan"
-        if why := _too_long(review.outputs.get(review.sampled.into)):
+        if why := _size_problem(review.outputs.get(review.sampled.into)):
             return why
         gates = gates_of(review.config, course, name, source.call.params)
         return f"a person approves every call of {name}" if needs_approval(course.calls[name], gates) else ""
 
     async def _sample(self, review: OutputReview, source: Source, drawn: list[Any]) -> str:
-        """Draw one more; why there is none, where there is none."""
+        """Draw one more sample; return why that failed, or an empty text."""
         call, number = source.call, len(drawn)
         step, key = f"{call.step_id}:sample{number}", f"{call.idempotency_key}:sample{number}"
         ended = await self._trials.call(review, call.tool, call.params, step, key)
@@ -224,13 +220,13 @@ class Sampling:
             sample = pointer.follow(ended.value, source.pointer)
         except PointerError as error:
             return f"sample {number + 1} does not have it: {error}"
-        if not (why := _too_long(sample)):
+        if not (why := _size_problem(sample)):
             drawn.append(sample)
         return why
 
 
-def _too_long(sample: Any) -> str:
-    """Why a sample is not compared; empty if it is."""
+def _size_problem(sample: Any) -> str:
+    """Return why a sample is too large to compare; empty if it is not."""
     size = len(orjson.dumps(sample))
     return (
         f"a sample has {size:,} bytes, and more than {LONGEST:,} are not compared" if size > LONGEST else ""
@@ -238,7 +234,7 @@ def _too_long(sample: Any) -> str:
 
 
 def find_source(review: OutputReview, name: str) -> Source | None:
-    """The call that an output came from; None where it was computed, or written by whoever planned."""
+    """Return the call that produced an output; None if it was computed or written by the planner."""
     done = [
         each
         for each in review.run.transcript

@@ -1,8 +1,7 @@
-"""What a run leaves: AgentResult, FailureReport or HaltRecord, derived from its events whenever somebody asks.
+"""Artifacts of runs: AgentResult, FailureReport or HaltRecord, derived from the events on request.
 
-Nothing of it is stored: the events are, and so every session that came to rest has its artifact. The one thing that is
-added after the end is who dealt with an effect that could not be taken back; it stands in a stream of its own beside the
-session, which needs no lease.
+They are not stored, so every session that has stopped has its artifact. Only settlements of effects that could not be
+compensated are added after the end; they are in a side stream of the session, which needs no lease.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ Artifact: TypeAlias = AgentResult | FailureReport | HaltRecord
 
 
 async def artifact(journal: Journal, tenant: str, session: str) -> Artifact:
-    """What a session has left; raises `UsageError` while it is in progress."""
+    """Return the artifact of a session; raises `UsageError` while it is in progress."""
     state = await load_state(journal, tenant, session)
     if state.status == "in_progress":
         raise UsageError(
             f"session {session} is in progress: it has left nothing yet",
             code="no_artifact",
-            remedy=f"watch it with tercet sessions watch {session}, or carry it on with tercet sessions resume {session}",
+            remedy=f"watch it with tercet sessions watch {session}, or continue it with tercet sessions resume {session}",
         )
     trail = await read_trail(journal, tenant, session)
     stored, origin = trail.checkpoints, provenance_of(trail)
@@ -73,7 +72,7 @@ def _failure(
 
 
 def _diagnosis(state: State) -> Iterator[str]:
-    """What is known about why it failed, what was refused and what did not work."""
+    """Yield the known reasons of a failure: refusals, failed steps and rejected outputs."""
     if state.verdict.get("outcome") in ("reject", "replan"):
         yield from state.verdict.get("reasons", ())
     for name, step in state.steps.items():
@@ -106,11 +105,11 @@ def _halt(state: State, stored: Sequence[StoredCheckpoint]) -> HaltRecord:
     )
 
 
-# --- what was left of taking effects back ---
+# --- compensation ---
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody dealt with an effect that could not be taken back."""
+    """A person settled an effect that could not be compensated."""
 
     step: str
     by: str
@@ -122,16 +121,16 @@ _decode = msgspec.json.Decoder(Settlement).decode
 
 
 def rollback_of(session: str) -> str:
-    """The stream that tells who dealt with what could not be taken back."""
+    """Return the name of the side stream with a session's settlements."""
     return f"rollback:{session}"
 
 
 async def rollback_result(journal: Journal, tenant: str, state: State) -> RollbackResult | None:
-    """How taking effects back went, and what people have done about the rest; None where nothing was taken back."""
+    """Return the result of compensation, with settlements by people; None if nothing was compensated."""
     result = undoing.rollback(state)
     if result is None or not result.requires_manual_intervention:
         return result
-    return _merged(result, await _settlements(journal, tenant, state))
+    return _merge_settlements(result, await _settlements(journal, tenant, state))
 
 
 async def _settlements(journal: Journal, tenant: str, state: State) -> list[Settlement]:
@@ -139,10 +138,10 @@ async def _settlements(journal: Journal, tenant: str, state: State) -> list[Sett
     return [_decode(each.data) for each in stored]
 
 
-def _merged(result: RollbackResult, settled: Sequence[Settlement]) -> RollbackResult:
+def _merge_settlements(result: RollbackResult, settled: Sequence[Settlement]) -> RollbackResult:
     by_step = {each.step: each for each in settled}
     log = tuple(
-        entry.model_copy(update=_settled(entry, by_step[entry.step_id]))
+        entry.model_copy(update=_settled_fields(entry, by_step[entry.step_id]))
         if entry.step_id in by_step
         else entry
         for entry in result.log
@@ -152,7 +151,7 @@ def _merged(result: RollbackResult, settled: Sequence[Settlement]) -> RollbackRe
     )
 
 
-def _settled(entry: RollbackEntry, settlement: Settlement) -> dict[str, str]:
+def _settled_fields(entry: RollbackEntry, settlement: Settlement) -> dict[str, str]:
     note = "; ".join(text for text in (entry.note, settlement.note) if text)
     return {"settled_by": settlement.by, "note": note}
 
@@ -160,9 +159,9 @@ def _settled(entry: RollbackEntry, settlement: Settlement) -> dict[str, str]:
 async def settle_rollback(
     journal: Journal, tenant: str, state: State, step: str, *, by: str, note: str, now: int
 ) -> RollbackResult:
-    """Record who dealt with an effect that could not be taken back, and how; the result with that in it.
+    """Record the settlement of an effect that could not be compensated, and return the result with it.
 
-    Raises `UsageError` for a session that is not over, a step with nothing to settle, and one that was settled before.
+    Raises `UsageError` for a session that is not over, a step with nothing to settle, and one that is already settled.
     """
     session = state.start.session
     if not state.is_over:
@@ -180,7 +179,7 @@ async def settle_rollback(
         try:
             await journal.append(unit)
         except PositionConflict:
-            continue  # somebody else settled something at the same moment
+            continue  # another settlement was written at the same moment
         break
     result = await rollback_result(journal, tenant, state)
     return result or RollbackResult(success=True)
@@ -189,7 +188,7 @@ async def settle_rollback(
 def _demand_open(state: State, settled: Sequence[Settlement], step: str) -> None:
     session = state.start.session
     result = undoing.rollback(state)
-    log = _merged(result, settled).log if result is not None else ()
+    log = _merge_settlements(result, settled).log if result is not None else ()
     entry = next((entry for entry in log if entry.step_id == step), None)
     if entry is None or entry.status is RollbackStatus.COMPENSATED:
         waiting = ", ".join(each.step_id for each in log if each.is_open) or "none"
@@ -202,5 +201,5 @@ def _demand_open(state: State, settled: Sequence[Settlement], step: str) -> None
         raise UsageError(
             f"step {step} of session {session} was settled by {entry.settled_by} already",
             code="already_settled",
-            remedy=f"tercet sessions show {session} tells how",
+            remedy=f"tercet sessions show {session} shows how",
         )

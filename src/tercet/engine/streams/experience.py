@@ -1,12 +1,12 @@
-"""What runs of one kind teach each other: how repairs went, how much they brought, what people said, how runs look.
+"""Experience shared by the runs of a task class: repair outcomes, observations, human decisions and run patterns.
 
-Each kind of task of a tenant has a stream of its own beside the sessions, which needs no lease. A run writes one lesson at
-its end; one that is written twice, since a process died in between, counts once. What a run goes by is written into its own
-events, so nothing here is ever read again to judge it.
+Each task class of a tenant has its own stream, which needs no lease. A run appends one lesson at its end; one that is
+appended twice because of a crash counts once. A run records the values it uses in its own events, so a replay does not
+read this stream.
 
-Feedback: what people say about runs that are over, each attached to the record that it is about.
+Feedback: corrections by people, each attached to the record of a run that is over.
 
-Corrections stand in a stream of their own beside the session, which needs no lease. The record itself never changes.
+Corrections are in a side stream of the session, which needs no lease. The record itself never changes.
 """
 
 from __future__ import annotations
@@ -38,40 +38,40 @@ from tercet.quality.repair.escalation import FEEDBACK
 from tercet.quality.repair.rates import novelty, pattern_of, record
 
 RECENT = 500
-"""How many lessons back a run looks: what repairs brought long ago says little about those of today."""
+"""How many recent lessons a run considers."""
 LONGEST_NAME = 200
-"""No session has a longer name."""
+"""The longest session id."""
 
 
 class Lesson(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one run teaches."""
+    """The lesson of one run for later runs of its task class."""
 
     session: str
     at: int = 0
     log: tuple[dict[str, Any], ...] = ()
-    """Every attempt at a repair."""
+    """Every repair attempt."""
     observations: tuple[dict[str, Any], ...] = ()
-    """What each repair brought, where a controller steered it."""
+    """The effect of each repair that a controller directed."""
     outcomes: tuple[dict[str, Any], ...] = ()
-    """What was measured when a person was asked, and whether they took it."""
+    """The measurements when a person was asked, and whether the person accepted."""
     pattern: dict[str, float] = {}
-    """How the run looks: names and kinds, no values."""
+    """The shape of the run: names and kinds, no values."""
     tests: dict[str, tuple[str, ...]] = {}
-    """The tests that passed in a run which was committed, by their tool, where every run of its kind has the same."""
+    """The tests that passed in a committed run, by tool, if all runs of its class have the same tests."""
     weights: dict[str, Any] = {}
-    """Weights of confidence that somebody fitted and put into force."""
+    """Fitted confidence weights that were activated."""
     by: str = ""
-    """Who did."""
+    """The person who activated them."""
 
 
 _decode = msgspec.json.Decoder(Lesson).decode
 
 MOST = 1e6
-"""No number that a run goes by is larger: sums of larger ones would not be numbers any more."""
+"""The largest accepted number: sums of larger ones could overflow."""
 
 
 def read(data: bytes) -> Lesson | None:
-    """A lesson as it was stored; None for bytes that are none: they must not keep every later run from judging."""
+    """Decode a lesson; None for invalid bytes, which must not keep every later run from judging."""
     try:
         lesson = _decode(data)
         alone = Experience([lesson])
@@ -89,25 +89,24 @@ def read(data: bytes) -> Lesson | None:
 
 
 def stream_of(task_class: str) -> str:
-    """The stream of a kind of task."""
+    """Return the name of the stream of a task class."""
     return f"experience:{task_class}"
 
 
 def calibration_of(task_class: str) -> str:
-    """The stream of the weights that were put into force for a kind of task: the last ones count, however many runs there
-    have been since."""
+    """Return the name of the stream of activated weights of a task class; the last ones count."""
     return f"calibration:{task_class}"
 
 
 class Experience:
-    """The lessons of one kind of task."""
+    """The lessons of one task class."""
 
     def __init__(self, lessons: Sequence[Lesson]) -> None:
         self.lessons = tuple({lesson.session: lesson for lesson in lessons}.values())
 
     @property
     def rates(self) -> SuccessRates:
-        """How often each way of repairing helped."""
+        """Return how often each repair strategy helped."""
         rates = SuccessRates()
         for lesson in self.lessons:
             for entry in lesson.log:
@@ -116,19 +115,19 @@ class Experience:
 
     @property
     def observations(self) -> tuple[RepairObservation, ...]:
-        """What each steered repair brought."""
+        """The effects of repairs that a controller directed."""
         rows = (row for lesson in self.lessons for row in lesson.observations)
         return tuple(map(RepairObservation.model_validate, rows))
 
     @property
     def outcomes(self) -> tuple[OutcomeRow, ...]:
-        """What people took, and what they did not."""
+        """The outcomes that people accepted or refused."""
         rows = (row for lesson in self.lessons for row in lesson.outcomes)
         return tuple(map(OutcomeRow.model_validate, rows))
 
     @property
     def judges(self) -> dict[str, JudgeRecord]:
-        """How often people refused what each model had called right."""
+        """How often people refused outputs that each model had judged correct."""
         passed = [row for row in self.outcomes if row.is_passed]
         return {
             name: JudgeRecord(
@@ -140,13 +139,13 @@ class Experience:
 
     @property
     def weights(self) -> Weights | None:
-        """The weights of confidence that were last put into force."""
+        """The confidence weights that were activated last."""
         found = [lesson.weights for lesson in self.lessons if lesson.weights]
         return Weights.model_validate(found[-1]) if found else None
 
     @property
     def tests(self) -> dict[str, tuple[str, ...]]:
-        """The tests that passed in the last run that was committed, by their tool."""
+        """The tests that passed in the last committed run, by tool."""
         found: dict[str, tuple[str, ...]] = {}
         for lesson in self.lessons:
             found |= lesson.tests
@@ -155,7 +154,7 @@ class Experience:
     def drawn(
         self, task_class: str, pattern: dict[str, float], limit: float | None, now: int
     ) -> e.ExperienceDrawn:
-        """What a run goes by; `limit` is how far from all runs before it a run may be without being novel."""
+        """Return the experience that a run uses; a run farther than `limit` from all earlier runs is novel."""
         gain, weights = estimate(self.observations), self.weights
         past = {lesson.session: lesson.pattern for lesson in self.lessons if lesson.pattern}
         found = None if limit is None else novelty(pattern, past, limit=limit)
@@ -172,7 +171,7 @@ class Experience:
 
 
 async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
-    """What the last runs of a kind have taught."""
+    """Load the recent lessons of a task class."""
     stream = stream_of(task_class)
     end = (await journal.head(tenant, stream)).seq
     stored = await read_all(journal, tenant, stream, after=max(0, end - RECENT))
@@ -184,15 +183,15 @@ async def recall(journal: Journal, tenant: str, task_class: str) -> Experience:
 
 
 async def teach(journal: Journal, tenant: str, task_class: str, lesson: Lesson) -> None:
-    """Write down what a run has taught."""
+    """Append the lesson of a run."""
     data = name_owner(msgspec.json.encode(lesson), tenant, stream_of(task_class))
     await append_next(journal, tenant, stream_of(task_class), lambda _: (data,))
 
 
-async def enforce(
+async def activate_weights(
     journal: Journal, tenant: str, task_class: str, weights: Weights, *, by: str, now: int
 ) -> Lesson:
-    """Put weights of confidence into force: every run of the kind that begins to judge from now on goes by them."""
+    """Activate confidence weights for every run of the task class that starts judging from now on."""
     lesson = Lesson(
         session=f"calibration-{now}", at=now, weights=weights.model_dump(mode="json"), by=storable(by)
     )
@@ -202,7 +201,7 @@ async def enforce(
 
 
 def pattern(run: Run) -> dict[str, float]:
-    """How a run looks."""
+    """Return the shape of a run as features."""
     request = run.compiled.request
     return pattern_of(
         intent=request.intent if request else run.spec.id,
@@ -213,14 +212,14 @@ def pattern(run: Run) -> dict[str, float]:
 
 
 def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Lesson:
-    """What a run that is ending has taught."""
+    """Return the lesson of a run that is ending."""
     task_class = str(state.quality.drawn.get("task_class", ""))
     session = str(state.start.session)
     return Lesson(
         session=session,
         at=now,
-        log=tuple(_settled(events)),
-        observations=tuple(_observed(events, task_class, session)),
+        log=tuple(_settled_repairs(events)),
+        observations=tuple(_observations(events, task_class, session)),
         outcomes=tuple(_outcomes(events)),
         pattern=pattern(run),
         tests=_passed_tests(state, run),
@@ -228,7 +227,7 @@ def lesson_of(state: State, run: Run, events: Sequence[e.Event], now: int) -> Le
 
 
 def _passed_tests(state: State, run: Run) -> dict[str, tuple[str, ...]]:
-    """The tests that later runs must pass as well; none where the outputs were not committed."""
+    """Return the tests that later runs must pass too; empty if the outputs were not committed."""
     if state.phase is not Phase.COMMIT or state.partial or run.spec.quality is None:
         return {}
     said = zip(run.spec.quality.tests, state.quality.tests, strict=False)
@@ -239,8 +238,8 @@ def _passed_tests(state: State, run: Run) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:
-    """Each repair that a controller steered, with the quality before and after it."""
+def _observations(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[dict[str, Any]]:
+    """Yield each repair that a controller directed, with the quality before and after it."""
     before: dict[str, Any] = {}
     iteration, is_asked = 0, False
     for event in events:
@@ -264,14 +263,14 @@ def _observed(events: Sequence[e.Event], task_class: str, run: str) -> Iterator[
 
 
 def _outcomes(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
-    """What was measured of outputs that a person was asked about, and whether they took them."""
+    """Yield the measurements of outputs that a person was asked about, and whether the person accepted them."""
     features: dict[str, float] = {}
     judged: dict[str, Any] = {}
     gates: set[str] = set()
     for event in events:
         match event:
             case e.OutputsVerified():
-                judged = _judged(event.verdict.get("judgements", ()))
+                judged = _model_judgement(event.verdict.get("judgements", ()))
             case e.OutputsCritiqued():
                 features = event.confidence.get("features", {})
             case e.GateOpened(kind="output"):
@@ -282,17 +281,17 @@ def _outcomes(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
                 pass
 
 
-def _judged(judgements: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Which model judged outputs, and whether it called all of them right; empty where none did."""
+def _model_judgement(judgements: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return which model judged the outputs, and whether it judged all correct; empty if none did."""
     names = {each["model"] for each in judgements if each["model"]}
     if len(names) != 1:
         return {}
     return {"judge": names.pop(), "is_passed": all(each["says"] == "right" for each in judgements)}
 
 
-def _settled(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
-    """Every attempt at a repair, with whether it helped: one that waited for a test, a model or a person by what they said
-    next; one that nobody judged is left out."""
+def _settled_repairs(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
+    """Yield every repair attempt with whether it helped, by the next verdict of a test, a model or a person; attempts
+    without a verdict are left out."""
     for at, event in enumerate(events):
         for entry in event.log if isinstance(event, e.OutputsRepaired) else ():
             success = entry["success"]
@@ -303,7 +302,7 @@ def _settled(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
 
 
 def _has_helped(entry: RepairEntry, later: Sequence[e.Event]) -> bool | None:
-    """Whether a repair helped, by whoever looked at its outcome next; None where nobody did."""
+    """Return whether a repair helped according to the next verdict on it; None without one."""
     for event in later:
         match event:
             case e.OutputsRepaired():
@@ -323,20 +322,20 @@ def _is_same(one: Defect, other: Defect) -> bool:
 
 
 LONGEST = 4_000
-"""How many letters a correction may have."""
+"""The most characters a correction may have."""
 
 
 class Feedback(Published):
-    """A correction, and where it stands."""
+    """A correction with its id and session."""
 
     id: str
-    """The session, and the how-manieth correction of it: `ses_….f1`."""
+    """The session and the number of the correction: `ses_….f1`."""
     session_id: str
     entry: FeedbackEntry
 
 
 def feedback_of(session: str) -> str:
-    """The stream that holds what people said about a session."""
+    """Return the name of the side stream with the corrections of a session."""
     return f"feedback:{session}"
 
 
@@ -350,12 +349,12 @@ async def add_feedback(
     expected: JsonObject | None = None,
     now: int,
 ) -> Feedback:
-    """Attach a correction to the record of a run; raises `UsageError` if the run is not over, or nothing is said."""
+    """Attach a correction to the record of a run; raises `UsageError` if the run is not over or the text is empty."""
     if not correction.strip() or len(correction) > LONGEST:
         raise UsageError(
-            f"a correction has between 1 and {LONGEST:,} letters",
+            f"a correction has between 1 and {LONGEST:,} characters",
             code="no_correction",
-            remedy="say what is wrong with the result, and what would have been right",
+            remedy="describe what is wrong with the result, and what would be right",
         )
     state = await load_state(journal, tenant, session)
     if not state.is_over or not state.record:
@@ -379,7 +378,7 @@ async def add_feedback(
 
 
 async def read_feedback(journal: Journal, tenant: str, session: str) -> list[Feedback]:
-    """What people said about a run, oldest first."""
+    """Return the corrections of a run, oldest first."""
     stored = await read_all(journal, tenant, feedback_of(session))
     return [
         Feedback(
@@ -399,7 +398,7 @@ def read_entry(data: bytes) -> FeedbackEntry:
 
 
 async def find_feedback(journal: Journal, tenant: str, feedback_id: str) -> Feedback:
-    """The correction with an id; raises `UsageError` if there is none."""
+    """Return the correction with an id; raises `UsageError` if there is none."""
     session = feedback_id.rpartition(".")[0]
     for each in await read_feedback(journal, tenant, session) if session else ():
         if each.id == feedback_id:
@@ -407,5 +406,5 @@ async def find_feedback(journal: Journal, tenant: str, feedback_id: str) -> Feed
     raise UsageError(
         f"there is no feedback {feedback_id}",
         code="unknown_feedback",
-        remedy="tercet feedback list shows what there is",
+        remedy="tercet feedback list shows the existing ones",
     )

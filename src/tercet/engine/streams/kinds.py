@@ -1,4 +1,4 @@
-"""Streams that are not sessions: their names, whether what they hold belongs to the name, and which sessions lost events."""
+"""Streams that are not sessions: their names, whether their contents match the name, and marks of sessions that lost events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LostHistory(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     """How many events are left."""
     had: int | None
-    """How many there were; None where the commit log does not say."""
+    """How many there were; None if the commit log does not say."""
 
 
 def lost_of(session: str) -> str:
@@ -48,14 +48,14 @@ async def demand_history(journal: Journal, tenant: str, session: str) -> None:
         raise UsageError(
             f"session {session} lost events when its journal was damaged, so which calls it made is not known",
             code="history_lost",
-            remedy="look at what its tools did, and start a new run for what is left to do",
+            remedy="check what its tools did, and start a new run for the rest",
         )
 
 
 async def mark_lost(journal: DatabaseJournal, loss: Loss) -> list[LostHistory]:
     """Mark the sessions that lost events, so that they cannot be resumed, and return them.
 
-    Where the commit log does not name every stream that moved, all sessions that are not over may have lost some.
+    If the commit log does not name every changed stream, all sessions that are not over may have lost events.
     """
     had = {(each.tenant, each.stream): each.seq for each in loss.streams}
     found: list[LostHistory] = []
@@ -81,7 +81,7 @@ async def _mark(journal: Journal, row: SessionRow, lost: LostHistory) -> None:
 
 
 class _Breaker(Circuit, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A circuit as it is stored. All of its fields have defaults, so other objects would pass for one."""
+    """A stored circuit. Unknown fields are refused, since all fields have defaults and any object would match."""
 
     of: tuple[str, str] = ("", "")
 
@@ -144,4 +144,4 @@ _KINDS: Mapping[str, Callable[[bytes, str, str], bool]] = {
     "breaker": _is_a(_Breaker),
     REPEATS: _is_a(Claim),
 }
-"""What each kind of stream holds, by the part of its name before the colon."""
+"""The check of each kind of stream's contents, by the part of its name before the colon."""

@@ -1,8 +1,8 @@
-"""Runs inside runs: a tool that starts another run says whose child it is, and recursion comes to an end.
+"""Nested runs: runs that tools of other runs start, with limits on recursion.
 
-Two bounds hold whatever the tools do. A run is one deeper than the one that started it, and none is deeper than
-`max_depth`. And all runs that one root run leads to share `max_global_iterations`: each reserves its own share before
-it begins, in a stream beside the root's, and gives back what it did not use when it is over.
+Two limits hold whatever the tools do. A run is one level deeper than its parent, and none is deeper than `max_depth`. And
+all runs below one root run share `max_global_iterations`: each reserves its share before it starts, in a side stream of
+the root, and returns what it did not use when it is over.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tercet.tools import ToolContext
 
 
 class RecursionDepthExceeded(LimitError):  # noqa: N818 - its published name
-    """A run was to be started deeper inside others than its budget allows."""
+    """A nested run would exceed the maximum depth."""
 
 
 class GlobalIterationBudgetExhausted(LimitError):  # noqa: N818 - its published name
-    """The runs that one run led to have used up the iterations that they share."""
+    """The runs below one root run have used up the iterations that they share."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """How many iterations one run of the family may use, or has used."""
+    """The number of iterations that one nested run has reserved or used."""
 
     session: str
     iterations: int
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(Share).decode
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a run stands among those that led to it."""
+    """The position of a run in the tree of nested runs."""
 
     root: str = ""
     depth: int = 0
@@ -50,11 +50,11 @@ class Place:
 
 
 ALONE = Place()
-"""The place of a run that nobody led to."""
+"""The place of a run that is not nested."""
 
 
 def owners_of(start: SessionStarted) -> tuple[Actor, ...]:
-    """Return the owner of the run that started so, then those of the runs that it is nested in."""
+    """Return the owner of a run, then those of the runs that it is nested in."""
     return tuple(Actor.model_validate(each) for each in (start.actor, *start.parent_owners))
 
 
@@ -64,14 +64,15 @@ def owners_above(parent: ToolContext) -> tuple[Actor, ...]:
 
 
 def family_of(root: str) -> str:
-    """The stream of what the runs that a session led to have reserved and used."""
+    """Return the name of the side stream with the reserved and used iterations of nested runs."""
     return f"family:{root}"
 
 
 async def reserve(
     journal: Journal, tenant: str, parent: ToolContext, session: str, budget: RunBudget
 ) -> Place:
-    """The place of a child; raises `RecursionDepthExceeded` or `GlobalIterationBudgetExhausted`."""
+    """Reserve iterations for a nested run and return its place; raises `RecursionDepthExceeded` or
+    `GlobalIterationBudgetExhausted`."""
     depth = parent.depth + 1
     if depth > budget.max_depth:
         raise RecursionDepthExceeded(
@@ -99,18 +100,18 @@ async def reserve(
         try:
             await journal.append(Append(tenant=tenant, stream=family_of(root), expected=end, events=(share,)))
         except PositionConflict:
-            continue  # somebody was quicker: look again at what is left
+            continue  # another run reserved at the same moment: read again what is left
         return Place(root=root, depth=depth, max_iterations=granted)
 
 
 async def give_back(journal: Journal, tenant: str, place: Place, session: str) -> None:
-    """Give back the whole share of a child that was never begun."""
+    """Return the whole share of a nested run that was never started."""
     if place.root:
         await _write(journal, tenant, place.root, Share(session=session, iterations=0))
 
 
 async def settle(journal: Journal, tenant: str, state: State) -> None:
-    """Give back what a child that is over has not used."""
+    """Return the unused share of a nested run that is over."""
     root = state.start.root
     if root and state.is_over:
         share = Share(session=str(state.start.session), iterations=state.iterations)

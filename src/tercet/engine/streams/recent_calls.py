@@ -1,10 +1,10 @@
-"""Recent calls of a tenant that are like one a person is asked about: the same payment, or another to the same account.
+"""Recent calls of a tenant that resemble the one at a gate: the same payment, or another to the same account.
 
-Every call with an effect claims a key that begins with what it is compared by, followed by its time, the newest first. So
-the recent calls like another are one short read, however many sessions there are. They are looked up when a gate is shown;
-no answer binds to them.
+Every call with an effect claims a key that starts with the parameters it is compared by, followed by its time, newest
+first. So finding similar calls is one short read, however many sessions there are. They are read when a gate is shown;
+the approved digest does not cover them.
 
-Calls that the runs of a tenant may make only once in a period: who made one, and who may make the next.
+Also here: calls that the runs of a tenant may make only once in a period.
 
 Every such call has a side stream, named by its tool and identity. A run appends a claim to it before it writes the INTENT
 of the call, at the position that it has read up to: of two runs that claim at the same moment, one has to read again. A
@@ -55,22 +55,22 @@ _DEEPEST = 20
 
 
 class RecentCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that a run of the tenant has made, beside one that a gate asks about."""
+    """A call of the tenant that resembles the one at a gate."""
 
     session: str
     step: str
     at: int
     identical: bool
-    """Whether it is the same call; otherwise only the first parameter that it is compared by is the same."""
+    """Whether it is the same call; otherwise only the first compared parameter is the same."""
     outcome: CallOutcome
     params: dict[str, Any]
-    """The parameters that it is compared by, without secrets."""
+    """The compared parameters, without secrets."""
 
 
 async def recent_calls(
     journal: Journal, tenant: str, session: str, gate: OpenGate, now: int
 ) -> tuple[RecentCall, ...]:
-    """Return recent calls like those that a gate asks about: identical ones first, then the newest."""
+    """Return recent calls that resemble those of a gate: identical ones first, then the newest."""
     others = (as_object(other) or {} for other in as_list(gate.shown.get("sequence")) or ())
     found: dict[tuple[str, int], RecentCall] = {}
     for call in (gate.shown, *others):
@@ -84,7 +84,7 @@ async def recent_calls(
 async def _find_like(
     journal: Journal, tenant: str, marks: e.CallMarks, own: tuple[str, str], now: int
 ) -> dict[tuple[str, int], RecentCall]:
-    """Return at most `MOST` calls like one, by session and position."""
+    """Return at most `MOST` similar calls, by session and position."""
     claimed = await journal.claims(tenant, recent_prefix(marks), limit=_READ)
     keys = ((read_recent_key(key), holder) for key, holder in claimed)
     recent = [(key, holder) for key, holder in keys if key is not None and key.at >= now - MAX_AGE_MS]
@@ -116,7 +116,7 @@ async def _read_call(
         at=event.at,
         identical=event.marks.same == marks.same,
         outcome=await _outcome(journal, tenant, holder.stream, event.key),
-        params={name: _masked(name, event.params[name]) for name in marks.names if name in event.params},
+        params={name: _mask(name, event.params[name]) for name in marks.names if name in event.params},
     )
 
 
@@ -127,14 +127,14 @@ async def _outcome(journal: Journal, tenant: str, session: str, key: str) -> Cal
         return "unknown"
 
 
-def _masked(name: str, value: Any, depth: int = _DEEPEST) -> Any:
-    """Return a value without what its name or its shape says is a secret."""
+def _mask(name: str, value: Any, depth: int = _DEEPEST) -> Any:
+    """Return a value with everything masked that looks like a secret by name or shape."""
     if is_secret(name, value) or not depth:
         return REDACTED
     if (members := as_object(value)) is not None:
-        return {key: _masked(key, member, depth - 1) for key, member in members.items()}
+        return {key: _mask(key, member, depth - 1) for key, member in members.items()}
     if (items := as_list(value)) is not None:
-        return [_masked("", item, depth - 1) for item in items]
+        return [_mask("", item, depth - 1) for item in items]
     if not isinstance(value, str):
         return value
     for secret in reversed(find_any_secrets(value)):
@@ -155,7 +155,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     at: int
     position: int
-    """Where the session ended: its INTENT comes after this position."""
+    """The last position of the session at that time: its INTENT comes later."""
 
 
 _decode = msgspec.json.Decoder(Claim).decode

@@ -1,7 +1,7 @@
-"""What operators say to all runs of a tenant: emergency stops of a tool, a pack, or the tenant as a whole.
+"""Emergency stops of a tool, a pack or a whole tenant.
 
-Stops are a stream of their own. Writing one rings the tenant's bell, and every append of a run brings the bell's number
-back: so a run that writes the INTENT of a call has heard of a stop before it makes the call, at no cost of its own.
+Stops have their own stream. Writing one raises the tenant's change counter, which every append of a run returns. So a run
+that has written the INTENT of a call knows of a stop before it makes the call, without an extra read.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ StopKind: TypeAlias = Literal["tool", "pack", "tenant"]
 
 
 def demand_kind(kind: str) -> None:
-    """Raises `UsageError` for what cannot be stopped: who finds it on the board would take it for a stop of everything."""
+    """Raise `UsageError` for an unknown kind, which readers would take for a stop of everything."""
     if kind not in get_args(StopKind):
         raise UsageError(
-            f"{kind!r} is nothing that can be stopped",
+            f"unknown kind of stop {kind!r}",
             code="wrong_kind",
             remedy=f"stop one of {', '.join(get_args(StopKind))}",
         )
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Nothing is called that this names, until it is lifted."""
+    """An order not to call a tool, or any tool of a pack or tenant, until it is lifted."""
 
     kind: StopKind
     name: str
@@ -44,7 +44,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reason(self) -> str:
-        """What a run is told that this stops."""
+        """The reason that stopped runs record."""
         return f"emergency stop of {self.kind} {self.name} by {self.by}: {self.note}".rstrip(": ")
 
 
@@ -52,8 +52,8 @@ _decode = msgspec.json.Decoder(Stop).decode
 
 
 def read(data: bytes, tenant: str) -> Stop:
-    """A stop as it was stored. One that cannot be read here, as a newer version may have written it, may stop anything: so
-    it stops the tenant, until somebody lifts that."""
+    """Decode a stop. One that cannot be decoded, such as a newer version's, could name anything, so it counts as a stop of
+    the tenant until that is lifted."""
     try:
         return _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -75,19 +75,19 @@ class EmergencyStops:
         self._stops: dict[tuple[str, str], Stop] = {}
 
     async def refresh(self, bell: int | None = None) -> None:
-        """Read what was written since this process last looked, unless the bell says that nothing was."""
+        """Read the stops written since the last refresh, unless the change counter shows that there are none."""
         if bell is not None and bell <= self._bell:
             return
         heard = await self._journal.bell(self._tenant)
         for stored in await read_all(self._journal, self._tenant, STREAM, after=self._position):
-            if stored.seq > self._position:  # a concurrent look may have read further
+            if stored.seq > self._position:  # a concurrent refresh may have read further
                 stop = read(stored.data, self._tenant)
                 self._stops[stop.kind, stop.name] = stop
                 self._position = stored.seq
         self._bell = max(self._bell, heard)
 
     def stopped(self, tool: str) -> Stop | None:
-        """The stop that keeps a tool of this pack from being called; None if there is none."""
+        """Return the stop that applies to a tool of this pack; None if there is none."""
         if not self._stops:
             return None
         names = (("tool", tool), ("pack", self._pack), ("tenant", self._tenant))
@@ -99,7 +99,7 @@ class EmergencyStops:
         return tuple(stop for stop in self._stops.values() if not stop.is_lifted)
 
     async def write(self, stop: Stop) -> Stop:
-        """Write a stop, or its end, and ring. Raises `UsageError` if there is nothing to lift."""
+        """Write a stop or its end, and raise the change counter. Raises `UsageError` if there is nothing to lift."""
         while True:
             await self.refresh()
             standing = self._stops.get((stop.kind, stop.name))
@@ -107,7 +107,7 @@ class EmergencyStops:
                 raise UsageError(
                     f"{stop.kind} {stop.name} is not stopped",
                     code="not_stopped",
-                    remedy="tercet stop list names what is stopped",
+                    remedy="tercet stop list shows the active stops",
                 )
             unit = Append(
                 tenant=self._tenant,
@@ -119,6 +119,6 @@ class EmergencyStops:
             try:
                 await self._journal.append(unit)
             except PositionConflict:
-                continue  # somebody else wrote at the same moment
+                continue  # another stop was written at the same moment
             await self.refresh()
             return stop

@@ -39,20 +39,20 @@ class Screen(Console):
         if self.is_terminal:
             self.put(text, rest="  ")
         else:
-            self.print(self.legible(text), soft_wrap=True)
+            self.print(self.escape_undecodable(text), soft_wrap=True)
 
     def put(self, text: Text | str, *, first: str = "", rest: str | None = None) -> None:
         """Print wrapped text behind a prefix: one for its first line, one for the others (by default, space)."""
         hanging = " " * len(first) if rest is None else rest
-        lines = self.legible(text).wrap(self, max(10, self.width - max(len(first), len(hanging))))
+        lines = self.escape_undecodable(text).wrap(self, max(10, self.width - max(len(first), len(hanging))))
         for number, line in enumerate(lines):
             line.rstrip()
-            prefix = self.legible(hanging if number else first).plain
+            prefix = self.escape_undecodable(hanging if number else first).plain
             self.print(Text.assemble((prefix, "dim"), line), soft_wrap=True)
 
     def show_command(self, line: str) -> None:
         """Print a command to be copied: it is never wrapped."""
-        self.print(self.legible(f"    {printable(line, 4_000)}"), soft_wrap=True)
+        self.print(self.escape_undecodable(f"    {printable(line, 4_000)}"), soft_wrap=True)
 
     def conclude(self, text: str, *, is_good: bool = True) -> None:
         """Print the result of a command, behind a mark."""
@@ -64,7 +64,7 @@ class Screen(Console):
         for line in commands:
             self.show_command(line)
 
-    def legible(self, text: Text | str) -> Text:
+    def escape_undecodable(self, text: Text | str) -> Text:
         """Return the text in characters that this terminal's encoding can show."""
         shown = Text(text) if isinstance(text, str) else text
         if not self.is_ascii or shown.plain.isascii():
