@@ -148,6 +148,13 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry(
         "run.run", "run", "RUN_EXAMPLES", "Run a request: plan it, review the plan, call its tools."
     ),
+    "serve": Entry(
+        "serve.serve", "serve", "SERVE_EXAMPLES", "Serve packs over HTTP, and carry their sessions on."
+    ),
+    "worker": Entry("serve.serve", "worker", "WORKER_EXAMPLES", "Carry sessions on, without an API."),
+    "api-keys create": Entry("serve.api_keys", "create", "CREATE_EXAMPLES"),
+    "api-keys list": Entry("serve.api_keys", "list_keys", "LIST_EXAMPLES"),
+    "api-keys revoke": Entry("serve.api_keys", "revoke", "REVOKE_EXAMPLES"),
     "report": Entry("replay.report", "report", "EXAMPLES", "Write a report of a run as one HTML page."),
     "sessions list": Entry("sessions.sessions", "list_sessions", "LIST_EXAMPLES"),
     "sessions show": Entry("sessions.sessions", "show", "SHOW_EXAMPLES"),
@@ -241,6 +248,7 @@ GROUPS = {
     "journal": "Check a whole journal, or accept lost commits.",
     "evidence": "Add facts, freeze them in snapshots, search them.",
     "tools": "List the tools of a pack, and pin MCP tools.",
+    "api-keys": "Create, list and revoke the keys of the service.",
     "signing-keys": "Manage the keys that sign bundles.",
     "golden": "Keep chosen runs, and replay them after every change.",
     "feedback": "Record corrections of results, and group them.",

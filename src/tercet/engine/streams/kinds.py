@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from pydantic import ValidationError
@@ -10,7 +11,10 @@ from pydantic import ValidationError
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core.messages import Message
 from tercet.core.state import TERMINAL
+from tercet.engine.streams.api_keys import STREAM as API_KEYS
+from tercet.engine.streams.api_keys import KeyEvent
 from tercet.engine.streams.artifacts import Settlement
+from tercet.engine.streams.audit import AUDIT, CALLS, AuditEntry, CallResult
 from tercet.engine.streams.experience import Lesson, read_entry
 from tercet.engine.streams.nesting import Share
 from tercet.engine.streams.recent_calls import KIND as REPEATS
@@ -124,7 +128,7 @@ def _is_correction(data: bytes, _: str, __: str) -> bool:
     return True
 
 
-def _is_a(kind: type[msgspec.Struct]) -> Callable[[bytes, str, str], bool]:
+def _is_a(kind: Any) -> Callable[[bytes, str, str], bool]:
     def is_decodable(data: bytes, _: str, __: str) -> bool:
         msgspec.json.decode(data, type=kind)
         return True
@@ -143,5 +147,8 @@ _KINDS: Mapping[str, Callable[[bytes, str, str], bool]] = {
     "calibration": _is_a(Lesson),
     "breaker": _is_a(_Breaker),
     REPEATS: _is_a(Claim),
+    API_KEYS: _is_a(KeyEvent),
+    AUDIT: _is_a(AuditEntry),
+    CALLS: _is_a(CallResult),
 }
 """The check of each kind of stream's contents, by the part of its name before the colon."""

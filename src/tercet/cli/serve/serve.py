@@ -1,0 +1,175 @@
+"""`tercet serve` and `tercet worker`: processes that stay, and carry on what was approved, left or orphaned."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+from tercet.cli import ExitCode
+from tercet.cli.documents import load_pack
+from tercet.cli.evidence.stores import StoreUrl, library_at
+from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
+from tercet.cli.options import AsJson, argument, flag, option
+from tercet.cli.run.runner import run_until_complete
+from tercet.cli.screen import Screen, print_json
+from tercet.cli.sessions.people import local_actor, require_local_journal
+from tercet.contracts.errors import extra_missing
+from tercet.packs import Pack
+
+SERVE_EXAMPLES = """\
+tercet serve examples/refunds
+tercet serve examples/refunds examples/runbook --journal postgresql://db/tercet --host 0.0.0.0 --port 8700
+tercet serve examples/refunds --dev
+"""
+WORKER_EXAMPLES = "tercet worker examples/refunds --journal postgresql://db/tercet\n"
+
+Packs: TypeAlias = Annotated[
+    list[Path],
+    argument("PACK...", "The folders of the packs to serve; of two versions, name the newer one last."),
+]
+AtOnce: TypeAlias = Annotated[
+    int, option("N", "How many runs this process carries on at the same time.", "--runs", min=1, max=10_000)
+]
+
+
+def serve(
+    packs: Packs,
+    *,
+    host: Annotated[str, option("HOST", "The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, option("PORT", "The port to listen on; 0 for any free one.", min=0, max=65535)
+    ] = 8700,
+    allow_host: Annotated[
+        list[str] | None,
+        option(
+            "NAME",
+            "Another name under which the service may be called, such as that of a proxy; may be given several times.",
+            "--allow-host",
+        ),
+    ] = None,
+    runs: AtOnce = 16,
+    dev: Annotated[
+        bool,
+        flag(
+            "Development mode, on this machine only: the printed key may act as any actor of the packs, recorded as simulated.",
+            "--dev",
+        ),
+    ] = False,
+    store: StoreUrl = "",
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Serve packs over HTTP, and carry their sessions on.
+
+    Callers start runs, answer gates and read records by JSON-RPC at /rpc; docs/service.md describes it. Sessions that
+    were approved, answered, resumed, or left by another process go on by themselves. On loopback a key for you is
+    printed, which is valid until the process ends; other callers need an API key, and an address that other machines
+    can reach is refused until one exists. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the
+    next worker.
+    """
+    require_local_journal(journal, is_dev=dev)
+    server = _service_module()
+    loaded = [load_pack(folder) for folder in packs]
+    settings = server.ServeSettings(
+        host=host,
+        port=port,
+        is_dev=dev,
+        at_once=runs,
+        allow_hosts=tuple(allow_host or ()),
+        local=local_actor(loaded[0]),
+        tenant=TENANT,
+    )
+
+    async def main() -> None:
+        async with (
+            journal_at(journal, is_new=True, is_written=True) as opened,
+            library_at(store, journal) as evidence,
+            server.open_service(
+                loaded, opened, settings, folders=_folders(loaded, packs), evidence=evidence
+            ) as running,
+        ):
+            bound = server.listen(host, port)
+            url = f"http://{host}:{bound.getsockname()[1]}"
+            await server.serve_until_stopped(
+                running, bound, lambda: _announce(url, running.local_key, loaded, as_json=as_json)
+            )
+
+    _run(main())
+    return ExitCode.ACCEPTED
+
+
+def worker(
+    packs: Packs,
+    *,
+    tenant: Annotated[
+        list[str] | None,
+        option("TENANT", "A tenant to look after from the start; may be given several times.", "--tenant"),
+    ] = None,
+    runs: AtOnce = 16,
+    store: StoreUrl = "",
+    journal: JournalUrl = DEFAULT,
+    as_json: AsJson = False,
+) -> ExitCode:
+    """Carry sessions on, without an API.
+
+    The same worker as in `tercet serve`: several processes may share one journal, and leases decide which of them has
+    a session. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the next worker.
+    """
+    server = _service_module()
+    loaded = [load_pack(folder) for folder in packs]
+
+    async def main() -> None:
+        async with (
+            journal_at(journal, is_new=True, is_written=True) as opened,
+            library_at(store, journal) as evidence,
+        ):
+            hub = server.Hub(loaded, opened, folders=_folders(loaded, packs), evidence=evidence)
+            working = server.Worker(hub, at_once=runs)
+            async with server.running_worker(hub, working, {TENANT, *(tenant or ())}):
+                _announce("", "", loaded, as_json=as_json)
+                await _signalled()
+
+    _run(main())
+    return ExitCode.ACCEPTED
+
+
+def _service_module() -> Any:
+    try:
+        from tercet.service import server  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        raise extra_missing("the service", error.name or "fastapi", "service") from error
+    return server
+
+
+def _folders(loaded: list[Pack], packs: list[Path]) -> dict[str, str]:
+    return {pack.name: str(folder) for pack, folder in zip(loaded, packs, strict=True)}
+
+
+def _run(main: Coroutine[Any, Any, None]) -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    run_until_complete(asyncio.new_event_loop(), main)
+
+
+async def _signalled() -> None:
+    """Return at SIGINT or SIGTERM."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()
+
+
+def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool) -> None:
+    refs = [pack.ref for pack in packs]
+    if as_json:
+        print_json({"url": url, "api_key": key, "packs": refs}, is_line=True)
+        return
+    screen = Screen()
+    say: Callable[[str], None] = screen.say
+    say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ carrying on sessions of {', '.join(refs)}")
+    if key:
+        say(f"  your API key, valid until this process ends: {key}")
+    say("  Ctrl-C stops it, and leaves every session to the next worker")

@@ -1,0 +1,166 @@
+"""API keys: a stream of the journal that says which were made and which were revoked, so that every process knows them.
+
+A key is `tck_ID_SECRET`. Only the SHA-256 of the secret is kept: it has 256 random bits, so nothing slower is needed. The
+stream belongs to a tenant of its own, since a key has to be found before it is known whose it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from base64 import urlsafe_b64encode
+from typing import Literal, TypeAlias, assert_never, get_args
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.values.plain import storable
+from tercet.journal.protocol import Journal
+from tercet.journal.side_stream import append_next, name_owner, read_all
+
+SERVICE = "_service"
+"""The tenant of what belongs to the service itself."""
+STREAM = "api_keys"
+PREFIX = "tck_"
+
+Scope: TypeAlias = Literal["read", "run", "answer", "operate"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="created"):
+    """A key: whose it is, what it may do, and until when."""
+
+    id: str
+    tenant: str
+    actor: str
+    hash: str
+    at: int
+    by: str
+    roles: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    expires: int | None = None
+    note: str = ""
+
+
+class Revocation(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="revoked"):
+    """The end of a key."""
+
+    id: str
+    at: int
+    by: str
+
+
+KeyEvent: TypeAlias = ApiKey | Revocation
+_decoder: msgspec.json.Decoder[KeyEvent] = msgspec.json.Decoder(KeyEvent)
+_decode = _decoder.decode
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key is made for."""
+
+    tenant: str
+    actor: str
+    by: str
+    roles: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ("read", "run", "answer")
+    expires: int | None = None
+    note: str = ""
+
+
+def make_key(wanted: NewKey, now: int) -> tuple[ApiKey, str]:
+    """Return a new key and its text, which is shown once and kept nowhere."""
+    if wanted.tenant.startswith("_") or not wanted.tenant or not wanted.actor:
+        raise UsageError(
+            "a key needs an actor and a tenant, whose name does not begin with _",
+            code="wrong_key",
+            remedy="name both, such as: tercet api-keys create user_finance_lead --tenant default",
+        )
+    secret = urlsafe_b64encode(os.urandom(32)).rstrip(b"=").decode()
+    fields = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
+    fields |= {name: storable(str(fields[name])) for name in ("tenant", "actor", "by", "note")}
+    key = ApiKey(id=os.urandom(6).hex(), hash=_hash(secret), at=now, **fields)
+    return key, f"{PREFIX}{key.id}_{secret}"
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class ApiKeys:
+    """The keys of a journal, as this process knows them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._changes = -1
+        self._position = 0
+        self._keys: dict[str, ApiKey] = {}
+        self._revoked: dict[str, Revocation] = {}
+
+    def add(self, key: ApiKey) -> None:
+        """Accept a key in this process only; it is written nowhere."""
+        self._keys[key.id] = key
+
+    async def refresh(self) -> None:
+        """Read what was written since this process last looked, unless the change counter says that nothing was."""
+        changes = await self._journal.bell(SERVICE)
+        if changes <= self._changes:
+            return
+        for stored in await read_all(self._journal, SERVICE, STREAM, after=self._position):
+            if stored.seq > self._position:  # a concurrent look may have read further
+                match event := _decode(stored.data):
+                    case ApiKey():
+                        self._keys[event.id] = event
+                    case Revocation():
+                        self._revoked[event.id] = event
+                    case _:
+                        assert_never(event)
+                self._position = stored.seq
+        self._changes = max(self._changes, changes)
+
+    async def find(self, text: str, now: int) -> ApiKey | None:
+        """Return the key with this text; None if there is none, or if it was revoked or has expired."""
+        name, _, secret = text.removeprefix(PREFIX).partition("_")
+        await self.refresh()
+        key = self._keys.get(name)
+        is_right = hmac.compare_digest(_hash(secret), key.hash if key is not None else _hash(""))
+        return key if key is not None and is_right and self.is_valid(key, now) else None
+
+    def is_valid(self, key: ApiKey, now: int) -> bool:
+        """Whether a key was not revoked and has not expired."""
+        return key.id not in self._revoked and (key.expires is None or now < key.expires)
+
+    def revoked_at(self, key: ApiKey) -> int | None:
+        """Return when a key was revoked; None if it was not."""
+        end = self._revoked.get(key.id)
+        return None if end is None else end.at
+
+    async def list(self) -> tuple[ApiKey, ...]:
+        """Return every key, oldest first, also those that count no longer."""
+        await self.refresh()
+        return tuple(self._keys.values())
+
+    async def create(self, wanted: NewKey, now: int) -> tuple[ApiKey, str]:
+        """Make a key, and return it with its text."""
+        key, text = make_key(wanted, now)
+        await self._write(key)
+        return key, text
+
+    async def revoke(self, name: str, *, by: str, now: int) -> ApiKey:
+        """End a key by its id; raises `UsageError` if there is none. Revoking it again changes nothing."""
+        await self.refresh()
+        key = self._keys.get(name)
+        if key is None:
+            raise UsageError(
+                f"there is no API key {name}",
+                code="unknown_key",
+                remedy="tercet api-keys list names all of them",
+            )
+        if name not in self._revoked:
+            await self._write(Revocation(id=name, at=now, by=storable(by)))
+        return key
+
+    async def _write(self, event: KeyEvent) -> None:
+        data = (name_owner(msgspec.json.encode(event), SERVICE, STREAM),)
+        await append_next(self._journal, SERVICE, STREAM, lambda _: data, ring=True)
+        await self.refresh()

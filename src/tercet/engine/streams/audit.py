@@ -1,0 +1,86 @@
+"""The audit log of the service, and the results of calls that carry a request key: two kinds of streams of a tenant."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.values.canonical import digest
+from tercet.journal.errors import PositionConflict
+from tercet.journal.protocol import Append, Journal
+from tercet.journal.side_stream import append_next, name_owner, read_all
+
+AUDIT = "audit"
+CALLS = "calls"
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that changes something, and what came of it."""
+
+    at: int
+    actor: str
+    auth: str
+    credential: str
+    method: str
+    subject: str = ""
+    """The session, gate or tool that it was about."""
+    params: str = ""
+    """The hash of its parameters."""
+    outcome: str = "ok"
+    """`ok`, or the code of the refusal."""
+    simulated_by: str = ""
+
+
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call with a request key returned."""
+
+    params: str
+    result: bytes
+
+
+_entry = msgspec.json.Decoder(AuditEntry).decode
+_result = msgspec.json.Decoder(CallResult).decode
+
+
+async def write_audit(journal: Journal, tenant: str, entry: AuditEntry) -> None:
+    """Append an entry to the audit log of a tenant."""
+    data = (name_owner(msgspec.json.encode(entry), tenant, AUDIT),)
+    await append_next(journal, tenant, AUDIT, lambda _: data)
+
+
+async def read_audit(
+    journal: Journal, tenant: str, *, after: int = 0, limit: int = 100
+) -> list[tuple[int, AuditEntry]]:
+    """Return entries after a position, in order, each with its own."""
+    return [
+        (each.seq, _entry(each.data)) for each in await journal.read(tenant, AUDIT, after=after, limit=limit)
+    ]
+
+
+def call_stream(actor: str, method: str, key: str) -> str:
+    """Return the stream that holds the result of a call with a request key."""
+    return f"{CALLS}:{digest([actor, method, key])}"
+
+
+async def find_result(journal: Journal, tenant: str, stream: str, params: str) -> bytes | None:
+    """Return what an earlier call with the same key returned; raises `UsageError` if its parameters were others."""
+    stored = await read_all(journal, tenant, stream)
+    if not stored:
+        return None
+    earlier = _result(stored[0].data)
+    if earlier.params != params:
+        raise UsageError(
+            "this request_key was used for a call with other parameters",
+            code="request_key_reused",
+            remedy="send the same parameters, or use another key",
+        )
+    return earlier.result
+
+
+async def keep_result(journal: Journal, tenant: str, stream: str, params: str, result: bytes) -> None:
+    """Keep what a call returned; the first result counts."""
+    data = name_owner(msgspec.json.encode(CallResult(params=params, result=result)), tenant, stream)
+    try:
+        await journal.append(Append(tenant=tenant, stream=stream, expected=0, events=(data,)))
+    except PositionConflict:
+        return  # the same call was sent twice at the same moment

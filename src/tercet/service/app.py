@@ -1,0 +1,355 @@
+"""The HTTP application: JSON-RPC for everything, REST for reading, server-sent events for progress, and health checks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import orjson
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from tercet import __version__
+from tercet.contracts.shape import as_list, as_object
+from tercet.service import errors
+from tercet.service.boundary import App, Boundary, Limits, Rate
+from tercet.service.calls import call
+from tercet.service.errors import ServiceError, understand
+from tercet.service.identity import Authenticator, Caller, authenticate
+from tercet.service.methods import METHODS, Service
+from tercet.service.metrics import Counts, render
+
+ACT_AS = "tercet-act-as"
+"""The header that names the actor to act as, in development mode."""
+MOST_CALLS = 20
+"""How many calls one batch of JSON-RPC may hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Http:
+    """What the application needs."""
+
+    service: Service
+    authenticators: Sequence[Authenticator]
+    rate: Rate
+    limits: Limits = field(default_factory=Limits)
+    hosts: frozenset[str] | None = None
+    counts: Counts = field(default_factory=Counts)
+    is_closing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the service stops: streams end, and `/readyz` says so."""
+
+
+def build_app(http: Http) -> App:
+    """Return the application."""
+    app = FastAPI(
+        title="Tercet",
+        version=__version__,
+        description="Runs, gates and records. POST /rpc takes every method; these paths only read.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    app.state.http = http
+    _add_rpc(app, http)
+    _add_reads(app, http)
+    _add_progress(app, http)
+    _add_health(app, http)
+    _add_errors(app)
+    return Boundary(app, http.limits, http.hosts)
+
+
+async def identify(request: Request) -> Caller:
+    """Return who sends a request, by its credential."""
+    http: Http = request.app.state.http
+    try:
+        caller = await authenticate(request.headers.get("authorization", ""), http.authenticators)
+    except ServiceError:
+        http.counts.unauthenticated += 1
+        http.rate.take(f"unauthenticated:{request.client.host if request.client else ''}")
+        raise
+    http.rate.take(caller.credential)
+    name = request.headers.get(ACT_AS)
+    return caller.acting_as(name) if name else caller
+
+
+Who = Annotated[Caller, Depends(identify)]
+
+
+def _error_response(error: Exception) -> JSONResponse:
+    told = understand(error)
+    headers = {"www-authenticate": "Bearer"} if told.status == 401 else None
+    return JSONResponse({"error": errors.shape(told, error)}, told.status, headers)
+
+
+def _add_errors(app: FastAPI) -> None:
+    async def refuse(_: Request, error: Exception) -> Response:
+        return _error_response(error)
+
+    async def refuse_http(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return _error_response(
+            ServiceError(
+                "there is nothing here" if status == 404 else f"HTTP status {status}",
+                code="not_found" if status == 404 else "wrong_request",
+                remedy="GET /openapi.json lists the paths",
+                status=status,
+            )
+        )
+
+    async def refuse_fields(_: Request, error: Exception) -> Response:
+        found: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else []
+        place = ".".join(map(str, found[0]["loc"][1:])) if found else "request"
+        message = f"{place}: {found[0]['msg']}" if found else "the request is not valid"
+        remedy = "GET /openapi.json says what is expected"
+        return _error_response(ServiceError(message, code="invalid_params", remedy=remedy, status=422))
+
+    app.add_exception_handler(Exception, refuse)
+    app.add_exception_handler(ServiceError, refuse)
+    app.add_exception_handler(HTTPException, refuse_http)
+    app.add_exception_handler(RequestValidationError, refuse_fields)
+
+
+# --- JSON-RPC ---
+
+
+async def _read_body(request: Request, limits: Limits) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.body_bytes:
+                    raise ServiceError(
+                        f"the body has more than {limits.body_bytes:,} bytes",
+                        code="too_large",
+                        remedy="send less, or start the service with a larger --max-body",
+                        status=413,
+                    )
+    except TimeoutError:
+        raise ServiceError(
+            "the body took too long to arrive", code="timeout", remedy="send it again", status=408
+        ) from None
+    return bytes(body)
+
+
+def _add_rpc(app: FastAPI, http: Http) -> None:
+    @app.post("/rpc", include_in_schema=False)
+    async def rpc(request: Request, caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
+        body = await _read_body(request, http.limits)
+        try:
+            sent: Any = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            return _rpc_error(None, _malformed(f"the body is not JSON: {error}", errors.PARSE_ERROR))
+        calls = as_list(sent)
+        if calls is None:
+            answer = await _answer(http, caller, sent)
+            return Response(status_code=204) if answer is None else _json(answer)
+        if not calls or len(calls) > MOST_CALLS:
+            return _rpc_error(None, _malformed(f"a batch holds 1 to {MOST_CALLS} calls"))
+        answers = [await _answer(http, caller, each) for each in calls]
+        told = [answer for answer in answers if answer is not None]
+        return _json(told) if told else Response(status_code=204)
+
+
+async def _answer(http: Http, caller: Caller, sent: Any) -> dict[str, Any] | None:
+    """Return the answer to one call; None for a notification."""
+    fields = as_object(sent) or {}
+    method = fields.get("method")
+    if fields.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        problem = 'a call is {"jsonrpc": "2.0", "id": …, "method": "…", "params": {…}}'
+        return _rpc_body(None, _malformed(problem))
+    number = fields.get("id")
+    if number is not None and (isinstance(number, bool) or not isinstance(number, str | int | float)):
+        return _rpc_body(None, _malformed("id is neither a string nor a number"))
+    known = method if method in METHODS else "unknown"
+    try:
+        result = await call(http.service, caller, method, fields.get("params"))
+    except ServiceError as error:
+        http.counts.calls[known, error.code] += 1
+        return None if "id" not in fields else _rpc_body(number, error)
+    http.counts.calls[known, "ok"] += 1
+    return None if "id" not in fields else {"jsonrpc": "2.0", "id": number, "result": result}
+
+
+def _malformed(message: str, rpc: int = errors.INVALID_REQUEST) -> ServiceError:
+    remedy = "send one JSON-RPC 2.0 call, or a list of them"
+    return ServiceError(message, code="malformed_call", remedy=remedy, status=400, rpc=rpc)
+
+
+def _rpc_body(number: Any, error: ServiceError) -> dict[str, Any]:
+    told = {"code": error.rpc, "message": error.message, "data": errors.shape(error, _cause(error))}
+    return {"jsonrpc": "2.0", "id": number, "error": told}
+
+
+def _cause(error: ServiceError) -> Exception | None:
+    return error.__cause__ if isinstance(error.__cause__, Exception) else None
+
+
+def _rpc_error(number: Any, error: ServiceError) -> Response:
+    return _json(_rpc_body(number, error))
+
+
+def _json(value: Any) -> Response:
+    return Response(orjson.dumps(value, default=str), media_type="application/json")
+
+
+# --- REST ---
+
+
+def _add_reads(app: FastAPI, http: Http) -> None:
+    async def read(caller: Caller, method: str, **params: Any) -> Response:
+        given = {name: value for name, value in params.items() if value is not None}
+        return _json(await call(http.service, caller, method, given))
+
+    @app.get("/v1/methods", summary="The methods of /rpc, with the JSON Schema of their parameters")
+    async def methods(_: Who) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return {
+            name: {
+                "scope": each.scope,
+                "is_mutating": each.is_mutating,
+                "summary": (each.call.__doc__ or "").strip(),
+                "params": each.params.model_json_schema(),
+            }
+            for name, each in METHODS.items()
+        }
+
+    @app.get("/v1/sessions", summary="A page of sessions, newest first")
+    async def sessions(  # pyright: ignore[reportUnusedFunction]
+        caller: Who,
+        status: str | None = None,
+        cursor: str | None = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Any:
+        return await read(caller, "listSessions", status=status, cursor=cursor, limit=limit)
+
+    @app.get("/v1/sessions/{session_id}", summary="A session")
+    async def session(session_id: str, caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return await read(caller, "getSession", session_id=session_id)
+
+    @app.get("/v1/sessions/{session_id}/record", summary="The decision record of a session that has ended")
+    async def record(session_id: str, caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return await read(caller, "getRecord", session_id=session_id)
+
+    @app.get("/v1/gates", summary="A page of open gates")
+    async def gates(  # pyright: ignore[reportUnusedFunction]
+        caller: Who, cursor: str | None = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    ) -> Any:
+        return await read(caller, "listGates", cursor=cursor, limit=limit)
+
+    @app.get("/v1/gates/{gate_id}", summary="An open gate, with what its approver is shown")
+    async def gate(gate_id: str, caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return await read(caller, "getGate", gate_id=gate_id)
+
+    @app.get("/v1/stops", summary="The emergency stops that have not been lifted")
+    async def stops(caller: Who) -> Any:  # pyright: ignore[reportUnusedFunction]
+        return await read(caller, "listStops")
+
+    @app.get("/v1/audit", summary="Entries of the audit log, oldest first")
+    async def audit_log(  # pyright: ignore[reportUnusedFunction]
+        caller: Who,
+        after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Any:
+        return await read(caller, "listAudit", after=after, limit=limit)
+
+
+# --- progress ---
+
+
+def _add_progress(app: FastAPI, http: Http) -> None:
+    streams: Counter[str] = Counter()
+
+    @app.get(
+        "/v1/sessions/{session_id}/progress",
+        summary="The progress of a session as server-sent events, until it is over",
+    )
+    async def progress(  # pyright: ignore[reportUnusedFunction]
+        session_id: str, request: Request, caller: Who
+    ) -> Response:
+        caller.demand("read")
+        runtime = await http.service.hub.of_session(caller.tenant, session_id)
+        if streams[caller.tenant] >= http.limits.streams_at_once:
+            raise ServiceError(
+                "this tenant has too many streams open", code="overloaded", remedy="close some", status=503
+            )
+        seen = request.headers.get("last-event-id", "")
+
+        async def events() -> AsyncIterator[bytes]:
+            streams[caller.tenant] += 1
+            try:
+                async for envelope in _until(runtime.watch(session_id), http.is_closing):
+                    if envelope is None:
+                        yield b": still here\n\n"
+                    elif envelope.progress_id != seen:
+                        data = envelope.model_dump_json().encode()
+                        yield b"event: progress\nid: %s\ndata: %s\n\n" % (envelope.progress_id.encode(), data)
+            finally:
+                streams[caller.tenant] -= 1
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+
+KEEP_ALIVE_S = 15.0
+
+
+async def _until(source: AsyncIterator[Any], is_closing: asyncio.Event) -> AsyncIterator[Any]:
+    """Yield what a source yields, and None after a while without anything, until it ends or the service stops."""
+    closing = asyncio.ensure_future(is_closing.wait())
+    following: asyncio.Future[Any] | None = None
+    try:
+        while True:
+            following = following or asyncio.ensure_future(anext(source, _END))
+            await asyncio.wait(
+                (following, closing), timeout=KEEP_ALIVE_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if following.done():
+                value, following = following.result(), None
+                if value is _END:
+                    return
+                yield value
+            elif closing.done():
+                return
+            else:
+                yield None
+    finally:
+        closing.cancel()
+        if following is not None:
+            following.cancel()
+
+
+_END = object()
+
+
+# --- health ---
+
+
+def _add_health(app: FastAPI, http: Http) -> None:
+    @app.get("/", include_in_schema=False)
+    async def root() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        return {"name": "tercet", "version": __version__, "rpc": "/rpc", "openapi": "/openapi.json"}
+
+    @app.get("/healthz", summary="Whether the process answers; needs no credential")
+    async def healthz() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        return {"status": "ok"}
+
+    @app.get(
+        "/readyz", summary="Whether the journal answers and the service takes calls; needs no credential"
+    )
+    async def readyz() -> Response:  # pyright: ignore[reportUnusedFunction]
+        if http.is_closing.is_set():
+            raise ServiceError("the service is stopping", code="stopping", remedy="use another", status=503)
+        async with asyncio.timeout(5):
+            await http.service.hub.journal.bell("_service")
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", summary="Figures of this process for Prometheus; needs the scope operate")
+    async def metrics(caller: Who) -> Response:  # pyright: ignore[reportUnusedFunction]
+        caller.demand("operate")
+        return PlainTextResponse(
+            render(http.counts, http.service.worker), media_type="text/plain; version=0.0.4"
+        )

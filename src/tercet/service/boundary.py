@@ -1,0 +1,143 @@
+"""What every request passes first: Host and Origin, how many at once and how often, and the headers of every response."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from tercet.service.errors import ServiceError, shape
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Set on every response, also on errors, unless it sets them itself."""
+_MOST_CALLERS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much one service takes on."""
+
+    body_bytes: int = 1_000_000
+    body_s: float = 10.0
+    """How long a body may take to arrive."""
+    requests_at_once: int = 256
+    calls_per_second: float = 100.0
+    """How many calls one credential may make on average."""
+    burst: int = 200
+    streams_at_once: int = 64
+    """How many progress streams one tenant may have open."""
+
+
+class Rate:
+    """Token buckets, one for each credential."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str) -> None:
+        """Count a call; raises `ServiceError` if there were too many."""
+        now, limits = self._clock(), self._limits
+        left, since = self._buckets.pop(who, (float(limits.burst), now))
+        left = min(limits.burst, left + (now - since) * limits.calls_per_second)
+        self._buckets[who] = (max(0.0, left - 1), now)
+        if len(self._buckets) > _MOST_CALLERS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            raise ServiceError(
+                f"this credential makes more than {limits.calls_per_second:g} calls a second",
+                code="rate_limited",
+                remedy="wait a second, then send fewer at once",
+                status=429,
+            )
+
+
+class Boundary:
+    """The outermost layer of the service."""
+
+    def __init__(self, app: App, limits: Limits, hosts: frozenset[str] | None) -> None:
+        """`hosts` are the names under which the service may be called, without ports; None allows every name."""
+        self._app = app
+        self._limits = limits
+        self._hosts = hosts
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                more = [
+                    (name.encode(), value.encode())
+                    for name, value in HEADERS.items()
+                    if name.encode() not in present
+                ]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        self._under_way += 1
+        try:
+            self._check(scope)
+            await self._app(scope, receive, send_with_headers)
+        except ServiceError as error:
+            await respond(send_with_headers, error)
+        finally:
+            self._under_way -= 1
+
+    def _check(self, scope: Scope) -> None:
+        if self._under_way > self._limits.requests_at_once:
+            raise ServiceError(
+                "too many requests at once", code="overloaded", remedy="try again soon", status=503
+            )
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "")
+        if self._hosts is not None and _name(host) not in self._hosts:
+            raise ServiceError(
+                f"this service is not called {host[:100]!r}",
+                code="wrong_host",
+                remedy="use the address that it was started with, or start it with --allow-host",
+                status=421,
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            raise ServiceError(
+                "requests of web pages from elsewhere are refused",
+                code="wrong_origin",
+                remedy="call the service from a program, or from a page of its own",
+                status=403,
+            )
+
+
+def _name(host: str) -> str:
+    """Return a Host header without its port."""
+    return host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and host.count(":") != 0 else host
+
+
+async def respond(send: Send, error: ServiceError) -> None:
+    """Send an error as the whole response."""
+    body = orjson.dumps({"error": shape(error)})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,106 @@
+"""Who calls: an identity comes from the credential alone, never from what is sent with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from tercet.contracts.request import SIMULATED, Actor
+from tercet.engine.streams.api_keys import PREFIX, ApiKeys, Scope
+from tercet.service.errors import ServiceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Somebody whose credential was verified."""
+
+    tenant: str
+    actor: Actor
+    scopes: frozenset[Scope]
+    credential: str
+    """What identifies the credential in the audit log; not a secret."""
+    is_dev: bool = False
+    """Whether the service runs in development mode, in which they may act as others."""
+
+    def demand(self, scope: Scope) -> None:
+        """Raise `ServiceError` if the credential does not have a scope."""
+        if scope not in self.scopes:
+            raise ServiceError(
+                f"this credential does not have the scope {scope}",
+                code="scope_missing",
+                remedy=f"use a credential with it: tercet api-keys create {self.actor.id} --scope {scope}",
+                status=403,
+            )
+
+    def acting_as(self, name: str) -> Caller:
+        """Return the simulated actor that they act as; raises `ServiceError` outside of development mode."""
+        if not self.is_dev:
+            raise ServiceError(
+                "acting as another actor is possible only in development mode",
+                code="simulation_refused",
+                remedy="use that actor's own credential, or start the service with --dev",
+                status=403,
+            )
+        by = self.actor.os_user or self.actor.id
+        return replace(self, actor=Actor(id=name, auth=SIMULATED, os_user=by))
+
+
+class Authenticator(Protocol):
+    """Verifies one kind of credential."""
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """Return who a bearer token speaks for; None if it is not a credential of this kind, or does not count."""
+        ...
+
+
+class KeyAuthenticator:
+    """Verifies API keys."""
+
+    def __init__(
+        self,
+        keys: ApiKeys,
+        now_ms: Callable[[], int],
+        *,
+        local: Actor | None = None,
+        local_id: str = "",
+        is_dev: bool = False,
+    ) -> None:
+        """`local` is the person who started the process, as the operating system knows them, and `local_id` their key."""
+        self._keys = keys
+        self._now_ms = now_ms
+        self._local = local
+        self._local_id = local_id
+        self._is_dev = is_dev
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """Return who an API key speaks for."""
+        if not token.startswith(PREFIX):
+            return None
+        key = await self._keys.find(token, self._now_ms())
+        if key is None:
+            return None
+        actor = Actor(id=key.actor, roles=key.roles, auth="api_key")
+        is_local = key.id == self._local_id
+        return Caller(
+            tenant=key.tenant,
+            actor=self._local if self._local is not None and is_local else actor,
+            scopes=frozenset(key.scopes),
+            credential=f"api_key:{key.id}",
+            is_dev=self._is_dev and is_local,
+        )
+
+
+async def authenticate(header: str, authenticators: Sequence[Authenticator]) -> Caller:
+    """Return who an Authorization header speaks for; raises `ServiceError` with status 401."""
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() == "bearer" and (token := token.strip()):
+        for authenticator in authenticators:
+            if (caller := await authenticator.authenticate(token)) is not None:
+                return caller
+    raise ServiceError(
+        "no valid credential was sent" if token else "a credential is needed",
+        code="unauthenticated",
+        remedy="send the header Authorization: Bearer KEY, with a key that was not revoked and has not expired",
+        status=401,
+    )

@@ -1,0 +1,35 @@
+"""Figures of the service in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tercet.service.worker import Worker
+
+
+@dataclass(kw_only=True)
+class Counts:
+    """What was counted since the process started."""
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """By method and outcome."""
+    unauthenticated: int = 0
+
+
+def render(counts: Counts, worker: Worker) -> str:
+    """Return the figures as text. Methods and outcomes are names of our own, so nothing has to be escaped."""
+    lines = ["# TYPE tercet_calls_total counter"]
+    lines += [
+        f'tercet_calls_total{{method="{method}",outcome="{outcome}"}} {number}'
+        for (method, outcome), number in sorted(counts.calls.items())
+    ]
+    figures = (
+        ("tercet_unauthenticated_total", "counter", counts.unauthenticated),
+        ("tercet_sessions_carried_total", "counter", worker.carried),
+        ("tercet_sessions_running", "gauge", worker.running),
+        ("tercet_sessions_queued", "gauge", worker.waiting),
+    )
+    for name, kind, value in figures:
+        lines += [f"# TYPE {name} {kind}", f"{name} {value}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,218 @@
+"""The service as a process: what it is made of, where it may listen, and how it stops without losing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey, make_key
+from tercet.journal.protocol import Journal
+from tercet.packs import Pack
+from tercet.runtime import RuntimeOptions
+from tercet.service.app import Http, build_app
+from tercet.service.boundary import App, Limits, Rate
+from tercet.service.hub import Hub
+from tercet.service.identity import Authenticator, KeyAuthenticator
+from tercet.service.methods import Service
+from tercet.service.worker import AT_ONCE, Worker
+
+__all__ = (
+    "Hub",
+    "Running",
+    "ServeSettings",
+    "Worker",
+    "listen",
+    "open_service",
+    "running_worker",
+    "serve_until_stopped",
+)
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_S = 10
+"""How long requests under way have to end once the service stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """How a service is started."""
+
+    host: str = "127.0.0.1"
+    port: int = 8700
+    is_dev: bool = False
+    at_once: int = AT_ONCE
+    allow_hosts: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    local: Actor | None = None
+    """Who starts it: a service on loopback prints a key for them."""
+    tenant: str = "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A service that answers, and what it is made of."""
+
+    app: App
+    http: Http
+    worker: Worker
+    keys: ApiKeys
+    local_key: str
+    """A key for the person who started it, valid as long as this process; empty where none is made."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return host == "localhost"
+
+
+def demand_authentication(settings: ServeSettings, *, has_credentials: bool) -> None:
+    """Raise `UsageError` for an address that others can reach where nobody could prove who they are."""
+    if is_loopback(settings.host):
+        return
+    if settings.is_dev:
+        raise UsageError(
+            f"development mode is only for this machine, and others can reach {settings.host}",
+            code="simulation_refused",
+            remedy="leave --dev out, or listen on 127.0.0.1",
+        )
+    if not has_credentials:
+        raise UsageError(
+            f"others can reach {settings.host}, and no API key exists that they could be recognised by",
+            code="authentication_missing",
+            remedy="make one first: tercet api-keys create ACTOR; or listen on 127.0.0.1",
+        )
+
+
+@asynccontextmanager
+async def open_service(
+    packs: Sequence[Pack],
+    journal: Journal,
+    settings: ServeSettings,
+    *,
+    options: RuntimeOptions | None = None,
+    folders: dict[str, str] | None = None,
+    evidence: str | None = None,
+    authenticators: Sequence[Authenticator] = (),
+) -> AsyncGenerator[Running]:
+    """Open everything but the socket: the runtimes, the worker and the application."""
+    hub = Hub(packs, journal, options=options, folders=folders, evidence=evidence)
+    keys = ApiKeys(journal)
+    now = hub.clock.now
+    valid = [key for key in await keys.list() if keys.is_valid(key, now())]
+    demand_authentication(settings, has_credentials=bool(valid or authenticators))
+    local_id = local_key = ""
+    if settings.local is not None and is_loopback(settings.host):
+        name = settings.local.id
+        key, local_key = make_key(NewKey(tenant=settings.tenant, actor=name, by=name, scopes=SCOPES), now())
+        keys.add(key)
+        local_id = key.id
+    worker = Worker(hub, at_once=settings.at_once)
+    own = KeyAuthenticator(keys, now, local=settings.local, local_id=local_id, is_dev=settings.is_dev)
+    http = Http(
+        service=Service(hub=hub, worker=worker, is_dev=settings.is_dev),
+        authenticators=(own, *authenticators),
+        rate=Rate(settings.limits),
+        limits=settings.limits,
+        hosts=_hosts(settings),
+    )
+    async with running_worker(hub, worker, {settings.tenant, *(key.tenant for key in valid)}):
+        yield Running(app=build_app(http), http=http, worker=worker, keys=keys, local_key=local_key)
+        http.is_closing.set()
+
+
+@asynccontextmanager
+async def running_worker(hub: Hub, worker: Worker, tenants: set[str]) -> AsyncGenerator[None]:
+    """Open the runtimes of the tenants that are known, whose watchdogs look after them, and carry sessions on."""
+    try:
+        for tenant in sorted(tenants):
+            for name in hub.packs:
+                await hub.runtime(tenant, name)
+        working = asyncio.create_task(worker.run())
+        try:
+            yield
+        finally:
+            await worker.stop()
+            await working
+    finally:
+        await hub.close()
+
+
+def _hosts(settings: ServeSettings) -> frozenset[str] | None:
+    """Return the names under which the service may be called; None where it is not known which ones it has."""
+    if is_loopback(settings.host):
+        return LOOPBACK_NAMES | {*settings.allow_hosts}
+    is_any = settings.host in ("0.0.0.0", "::", "")  # noqa: S104 - compared, and not bound
+    if is_any and not settings.allow_hosts:
+        return None
+    return frozenset({settings.host, *settings.allow_hosts})
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises `UsageError` if the address is taken or is not of this machine."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}:{port}: {error.strerror or error}",
+            code="cannot_listen",
+            remedy="choose another port with --port, or an address of this machine with --host",
+        ) from error
+
+
+async def serve_until_stopped(running: Running, bound: socket.socket, ready: Callable[[], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM; what is under way may end."""
+    config = uvicorn.Config(
+        running.app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=STOP_S,
+        h11_max_incomplete_event_size=64_000,
+    )
+    await _Server(config, ready, running.http.is_closing.set).serve([bound])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and stops at SIGINT and SIGTERM; a second signal ends requests at once."""
+
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], closing: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._closing = closing
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop at signals; unlike the inherited one, do not raise them again afterwards: the worker has yet to stop."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+        self._closing()

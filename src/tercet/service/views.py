@@ -1,0 +1,77 @@
+"""What calls return: sessions, gates, stops and audit entries as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from tercet.contracts.values.plain import storable
+from tercet.core.transcript import timestamp
+from tercet.engine import progress
+from tercet.engine.lists import ListedSession, PendingGate
+from tercet.engine.streams.audit import AuditEntry
+from tercet.engine.streams.recent_calls import recent_calls
+from tercet.engine.streams.stops import Stop
+from tercet.runtime import Runtime
+from tercet.service.errors import not_found
+
+
+async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, Any]:
+    """Return a session: its published row, its progress envelope and verdict, and why it waits or ended."""
+    state = await runtime.state(session)
+    row = await runtime.session(session)
+    envelope = progress.envelope(state, max(now, state.at))
+    return {
+        "session": row.model_dump(mode="json"),
+        "progress": envelope.model_dump(mode="json"),
+        "verdict": state.envelope or None,
+        "review": state.verdict or None,
+        "reason": state.reason,
+        "code": state.paused_for,
+        "gates": list(state.gates),
+        "outputs": state.outputs,
+        "record": state.record or None,
+        "run_id": str(state.start.run),
+        "dev": bool(state.start.dev),
+    }
+
+
+def listed_session(row: ListedSession) -> dict[str, Any]:
+    """Return a session as a list shows it."""
+    return {
+        **{each.name: getattr(row, each.name) for each in fields(row)},
+        "started_at": row.started_at.isoformat(),
+        "updated_at": row.updated_at.isoformat(),
+    }
+
+
+def gate_view(gate: PendingGate) -> dict[str, Any]:
+    """Return a gate with everything that its approver is shown."""
+    return {
+        **{each.name: getattr(gate, each.name) for each in fields(gate)},
+        "opened_at": gate.opened_at.isoformat(),
+        "expires_at": gate.expires_at.isoformat() if gate.expires_at else None,
+        "recent": msgspec.to_builtins(gate.recent),
+    }
+
+
+async def find_gate(runtime: Runtime, gate: str, now: int) -> PendingGate:
+    """Return an open gate; raises `ServiceError` if it is not open."""
+    state = await runtime.state(gate.rpartition(".g")[0])
+    found = state.gates.get(storable(gate))
+    if found is None:
+        raise not_found("open gate", gate)
+    recent = await recent_calls(runtime.journal, runtime.tenant, str(state.start.session), found, now)
+    return PendingGate.of(state, found, recent)
+
+
+def stop_view(stop: Stop) -> dict[str, Any]:
+    """Return an emergency stop."""
+    return {**msgspec.structs.asdict(stop), "at": timestamp(stop.at)}
+
+
+def audit_view(position: int, entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry of the audit log."""
+    return {**msgspec.structs.asdict(entry), "position": position, "at": timestamp(entry.at)}

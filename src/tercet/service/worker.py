@@ -1,0 +1,167 @@
+"""The worker: carries on the sessions that no process has, a bounded number at once, each tenant in its turn.
+
+It looks for them with one query over sessions in progress whose lease was released or has ended. That finds sessions that
+were started or resumed over the network, answered by anybody, handed over by a worker that stopped, and those of a process
+that died. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
+session is left to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from contextlib import suppress
+
+from tercet.contracts.errors import TercetError
+from tercet.engine.watchdog import is_lost
+from tercet.journal.errors import JournalError, LeaseHeld
+from tercet.journal.protocol import SessionRow
+from tercet.runtime import Runtime
+from tercet.service.hub import Hub, pack_name
+
+_log = logging.getLogger("tercet.service")
+
+AT_ONCE = 16
+"""How many sessions one worker carries at the same time."""
+POLL_MS = 250
+"""How often it looks for sessions that other processes have started, answered or left."""
+_PAGE = 2 * AT_ONCE
+_RETRY_MS = 1_000
+_MOST_BLOCKED = 10_000
+
+
+class Worker:
+    """Carries sessions on, in one process."""
+
+    def __init__(self, hub: Hub, *, at_once: int = AT_ONCE, poll_ms: int = POLL_MS) -> None:
+        self._hub = hub
+        self._at_once = at_once
+        self._poll_ms = poll_ms
+        self._queues: OrderedDict[str, deque[SessionRow]] = OrderedDict()
+        self._queued: set[tuple[str, str]] = set()
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._not_before: dict[tuple[str, str], int] = {}
+        """When to try a session again whose lease another process may still renew, on the monotonic clock."""
+        self._blocked: OrderedDict[tuple[str, str], int] = OrderedDict()
+        """Sessions that cannot go on here as they are, by when their rows were last changed."""
+        self._wakeup = asyncio.Event()
+        self._is_stopping = False
+        self.carried = 0
+        """How many times a session was carried on."""
+        hub.is_queued = self.is_queued
+
+    @property
+    def running(self) -> int:
+        """How many sessions are being carried on now."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many sessions are known to wait for their turn."""
+        return len(self._queued)
+
+    def wake(self) -> None:
+        """Look for sessions at once."""
+        self._wakeup.set()
+
+    def is_queued(self, row: SessionRow) -> bool:
+        """Whether this worker will carry a session on: the watchdog leaves it alone meanwhile."""
+        is_blocked = (row.tenant, row.session_id) in self._blocked
+        return (
+            row.status == "in_progress" and self._hub.serves(row) and not is_blocked and not self._is_stopping
+        )
+
+    def is_carrying(self, row: SessionRow) -> bool:
+        """Whether a session is carried on by this worker now, or will be."""
+        key = (row.tenant, row.session_id)
+        return key in self._running or key in self._queued
+
+    async def run(self) -> None:
+        """Carry sessions on until `stop`."""
+        while not self._is_stopping:
+            self._wakeup.clear()
+            try:
+                await self._look()
+            except TercetError as error:
+                _log.warning("looking for sessions failed: %s", error)
+            self._begin()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wakeup.wait(), self._poll_ms / 1000)
+
+    async def stop(self) -> None:
+        """Begin nothing more, let the sessions under way come to rest, and leave them to the next worker."""
+        self._is_stopping = True
+        self.wake()
+        while self._running:
+            for runtime in self._hub:
+                runtime.hand_over()
+            await asyncio.wait(self._running.values(), timeout=0.1)
+
+    async def _look(self) -> None:
+        """Queue the sessions that no process has."""
+        clock = self._hub.clock
+        self._not_before = {key: at for key, at in self._not_before.items() if at > clock.monotonic()}
+        for row in await self._hub.journal.resumable(now_ms=clock.now(), limit=_PAGE):
+            self.enqueue(row)
+
+    def enqueue(self, row: SessionRow) -> None:
+        """Carry a session on when its turn comes, unless that is known to be of no use."""
+        key = (row.tenant, row.session_id)
+        if key in self._queued or key in self._running or key in self._not_before:
+            return
+        if self._hub.serves(row) and self._blocked.get(key) != row.updated_at:
+            self._queued.add(key)
+            self._queues.setdefault(row.tenant, deque()).append(row)
+            self.wake()
+
+    def _begin(self) -> None:
+        """Begin as many sessions as there is room for, one of each tenant in turn."""
+        while self._queues and len(self._running) < self._at_once and not self._is_stopping:
+            tenant, queue = self._queues.popitem(last=False)
+            row = queue.popleft()
+            if queue:
+                self._queues[tenant] = queue
+            key = (tenant, row.session_id)
+            self._queued.discard(key)
+            self._running[key] = asyncio.create_task(self._carry(key, row))
+
+    async def _carry(self, key: tuple[str, str], row: SessionRow) -> None:
+        try:
+            runtime = await self._hub.runtime(row.tenant, pack_name(row.pack))
+            if await self._is_for_us(runtime, row):
+                self._not_before.pop(key, None)
+                await runtime.carry_on(row.session_id)
+                self.carried += 1
+        except LeaseHeld as held:
+            self._not_before[key] = self._hub.clock.monotonic() + max(1, held.wait_ms)
+        except JournalError as error:
+            _log.warning("session %s: %s", row.session_id, error)
+            self._not_before[key] = self._hub.clock.monotonic() + _RETRY_MS
+        except Exception as error:  # noqa: BLE001 - what happens to one session must not end the worker
+            self._block(key, row, error)
+        finally:
+            del self._running[key]
+            self.wake()
+
+    async def _is_for_us(self, runtime: Runtime, row: SessionRow) -> bool:
+        """Whether a worker goes on with a session: not with a lane, nor with one that counts as lost."""
+        state = await runtime.state(row.session_id)
+        lease = await runtime.journal.lease(row.tenant, row.session_id)
+        is_left_out = bool(state.start.lane) or (
+            lease is not None
+            and runtime.pack.session.on_heartbeat_loss == "pause"
+            and is_lost(state, lease, self._hub.clock.now())
+        )
+        if is_left_out:
+            self._block((row.tenant, row.session_id), row, None)
+        return not is_left_out and not state.is_over
+
+    def _block(self, key: tuple[str, str], row: SessionRow, error: Exception | None) -> None:
+        """Leave a session alone until it has changed."""
+        if error is not None:
+            is_ours = not isinstance(error, TercetError)
+            _log.warning("session %s cannot go on here: %s", row.session_id, error, exc_info=is_ours)
+        self._blocked[key] = row.updated_at
+        if len(self._blocked) > _MOST_BLOCKED:
+            self._blocked.popitem(last=False)
