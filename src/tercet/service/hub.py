@@ -11,6 +11,7 @@ from tercet.contracts.errors import UsageError
 from tercet.contracts.values.plain import storable
 from tercet.core.messages import session_of
 from tercet.engine.watchdog import WATCHDOG_MS
+from tercet.evidence.store import EvidenceStore
 from tercet.executor.clock import Clock, SystemClock
 from tercet.journal.protocol import Journal, SessionRow
 from tercet.packs import Pack
@@ -32,7 +33,7 @@ class Hub:
         journal: Journal,
         *,
         folders: dict[str, str] | None = None,
-        evidence: str | None = None,
+        evidence: EvidenceStore | None = None,
         options: RuntimeOptions | None = None,
         watchdog_ms: int | None = WATCHDOG_MS,
     ) -> None:

@@ -15,6 +15,7 @@ import uvicorn
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
 from tercet.engine.streams.api_keys import SCOPES, ApiKeys, NewKey, make_key
+from tercet.evidence.store import EvidenceStore
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import RuntimeOptions
@@ -102,7 +103,7 @@ async def open_service(
     *,
     options: RuntimeOptions | None = None,
     folders: dict[str, str] | None = None,
-    evidence: str | None = None,
+    evidence: EvidenceStore | None = None,
     authenticators: Sequence[Authenticator] = (),
 ) -> AsyncGenerator[Running]:
     """Open everything but the socket: the runtimes, the worker and the application."""

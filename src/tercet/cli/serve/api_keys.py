@@ -130,7 +130,10 @@ def revoke(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Revoke an API key: every service that uses the journal refuses it from its next call on."""
+    """Revoke an API key.
+
+    Every service that uses the journal refuses it from its next call on.
+    """
     now = SystemClock().now()
     found = use_journal(
         journal, lambda opened: ApiKeys(opened).revoke(key, by=login_name(), now=now), is_written=True

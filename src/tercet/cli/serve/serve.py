@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from tercet.cli import ExitCode
-from tercet.cli.documents import load_pack
-from tercet.cli.evidence.stores import StoreUrl, library_at
+from tercet.cli.evidence.stores import StoreUrl, find_library
+from tercet.cli.inputs import load_pack
 from tercet.cli.journals import DEFAULT, TENANT, JournalUrl, journal_at
 from tercet.cli.options import AsJson, argument, flag, option
 from tercet.cli.run.runner import run_until_complete
@@ -87,7 +87,7 @@ def serve(
     async def main() -> None:
         async with (
             journal_at(journal, is_new=True, is_written=True) as opened,
-            library_at(store, journal) as evidence,
+            find_library(store, journal) as evidence,
             server.open_service(
                 loaded, opened, settings, folders=_folders(loaded, packs), evidence=evidence
             ) as running,
@@ -125,7 +125,7 @@ def worker(
     async def main() -> None:
         async with (
             journal_at(journal, is_new=True, is_written=True) as opened,
-            library_at(store, journal) as evidence,
+            find_library(store, journal) as evidence,
         ):
             hub = server.Hub(loaded, opened, folders=_folders(loaded, packs), evidence=evidence)
             working = server.Worker(hub, at_once=runs)
