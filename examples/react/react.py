@@ -3,8 +3,8 @@
     python examples/react/react.py                    a rehearsed model, offline and the same each time
     python examples/react/react.py --model local      the small model of the extra local-model
 
-`decide` is a generator that yields questions. So each call of the model is recorded and paid from the budget of the run,
-and one that was answered before a crash is not asked for again. What the model says decides nothing by itself: each call
+`ModelAgent` asks the model through the runtime. So each of its calls is recorded and paid from the budget of the run, and
+one that was answered before a crash is not made again. What the model says decides nothing by itself: each call
 that it wants is reviewed like any other. Fern Street Library is an invented library.
 """
 
@@ -15,14 +15,23 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 from tercet import TercetError, tool
-from tercet.contracts.question import Message, Question, Reply
-from tercet.critics import Engine, EngineResult, MaxSteps, Moment, ReActSelfReflectionCritic, Stage, critic
+from tercet.contracts.question import Question, Reply
+from tercet.critics import (
+    Engine,
+    EngineResult,
+    MaxSteps,
+    ModelAgent,
+    ModelState,
+    Moment,
+    ReActSelfReflectionCritic,
+    Stage,
+    critic,
+)
 from tercet.models.model import Model
 
 SHELVES = {"tides": {"title": "tides", "copies": 2, "shelf": "C4"}, "knots": {"title": "knots", "copies": 0}}
@@ -40,75 +49,15 @@ def hours(day: str) -> dict[str, Any]:
     return {"day": day, "open": "10:00 to 18:00"}
 
 
-def _shape(**fields: Any) -> dict[str, Any]:
-    """An object with a thought and these fields."""
-    shapes = {"thought": {"type": "string", "maxLength": 120}, **fields}
-    return {
-        "type": "object",
-        "properties": shapes,
-        "required": list(shapes),
-        "additionalProperties": False,
-    }
-
-
-ANSWER: dict[str, Any] = {
-    "anyOf": [
-        *(_shape(tool={"const": each.name}, args=each.parameters) for each in (find, hours)),
-        _shape(final_answer={"type": "string", "maxLength": 200}),
-    ]
-}
-"""What the model is held to: a call of one of the tools with its own parameters, or an answer."""
-
-
-@dataclass
-class Notes:
-    """The task, and what came of each step."""
-
-    task: str
-    steps: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-class Reader:
-    """Asks a model what to do next, with all that has happened so far."""
-
-    tools = (find, hours)
-    system_prompt = (
-        "You answer questions about a library. Think, then either call one tool or answer.\n"
-        "Answer with one JSON object: thought, tool and args to call a tool, thought and final_answer to answer.\n"
-        + "\n".join(f"{each.name}: {each.description}" for each in tools)
-    )
-
-    def init_state(self, task: str) -> Notes:
-        """Nothing has happened yet."""
-        return Notes(task)
-
-    def decide(self, notes: Notes) -> Generator[Question, Reply, dict[str, Any]]:
-        """One question to the model, and its answer as a decision."""
-        seen = "\n".join(json.dumps(step) for step in (*notes.steps, *notes.metadata.get("reflections", ())))
-        asked = f"Question: {notes.task}\nSo far:\n{seen or 'nothing'}"
-        reply = yield Question(
-            purpose="react",
-            system=self.system_prompt,
-            messages=(Message(text=asked),),
-            answer_schema=ANSWER,
-            max_tokens=256,
-        )
-        return json.loads(reply.text)
-
-    def reduce(self, notes: Notes, decision: dict[str, Any], results: Sequence[Any]) -> None:
-        """Write down what was done and what came of it."""
-        if "tool" in decision:
-            done = {"tool": decision["tool"], "args": decision["args"], "result": results[0]}
-            notes.steps.append(done)
+READER = "You answer questions about a library. Look up what you are asked, then answer."
 
 
 @critic(name="grounded")
-def grounded(notes: Notes, decision: Any, results: Any) -> Any:  # noqa: ARG001 - a critic's signature
+def grounded(state: ModelState, decision: Any, results: Any) -> Any:  # noqa: ARG001 - a critic's signature
     """An answer names a shelf that a tool has brought."""
     if decision.mode != "final":
         return "continue"
-    shelves = {step["result"].get("shelf") for step in notes.steps} - {None}
+    shelves = {result.get("shelf") for step in state.history for result in step["results"]} - {None}
     named = set(re.findall(r"\b[A-Z]\d\b", str(decision.final_answer)))
     if named - shelves or not (named or shelves):
         return "retry", "no tool has brought this", "Look it up with a tool before you answer."
@@ -126,17 +75,15 @@ class Rehearsed:
 
     async def ask(self, question: Question) -> Reply:
         """A guess; if told off, a call; and then the answer."""
-        told = question.messages[0].text
+        told = "".join(message.text for message in question.messages)
         if '"shelf": "C4"' in told:
-            said: dict[str, Any] = {
-                "thought": "it is found",
-                "final_answer": "There are two copies on shelf C4.",
-            }
+            thought, decision = "it is found", {"final_answer": "There are two copies on shelf C4."}
         elif "Look it up" in question.system:
-            said = {"thought": "so I look", "tool": "library.find", "args": {"title": "tides"}}
+            call = {"tool": "library.find", "args": {"title": "tides"}}
+            thought, decision = "so I look", {"actions": [call]}
         else:
-            said = {"thought": "surely where books are", "final_answer": "It is on shelf A1."}
-        text = json.dumps(said)
+            thought, decision = "surely where books are", {"final_answer": "It is on shelf A1."}
+        text = json.dumps({"thought": thought, "decision": decision})
         return Reply(text=text, model=self.name, tokens_in=len(told) // 4, tokens_out=len(text) // 4)
 
 
@@ -169,7 +116,7 @@ def narrate(stage: Stage, moment: Moment) -> None:
 async def ask(task: str, model: Model, *, journal: str = "memory:") -> EngineResult:
     """One question to the agent, with any model."""
     engine = Engine(
-        Reader(),
+        ModelAgent([find, hours], READER, answer={"type": "string", "maxLength": 200}, max_tokens=400),
         critics=[grounded, ReActSelfReflectionCritic(max_retries=2)],
         stop=[MaxSteps(8)],
         hooks=[narrate],

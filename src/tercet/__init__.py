@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tercet.critic.pluggable.result import CriticResult
     from tercet.critic.score import score
     from tercet.critic.verify import validate, verify
+    from tercet.critics.agent import Agent
     from tercet.critics.engine import Engine
-    from tercet.critics.hooks import Agent
     from tercet.critics.result import EngineResult
     from tercet.engine.lists import PendingGate
     from tercet.packs.pack import Pack
@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Absent": "tercet.tools.reconcile",
     "Actor": "tercet.contracts.request",
-    "Agent": "tercet.critics.hooks",
+    "Agent": "tercet.critics.agent",
     "CompiledContext": "tercet.contracts.context",
     "Critic": "tercet.critic.pluggable.critic",
     "CriticReport": "tercet.contracts.verdict",

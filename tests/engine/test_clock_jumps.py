@@ -12,7 +12,7 @@ from tercet import Absent
 from tercet.contracts.errors import NotDone
 from tercet.core import events as e
 from tercet.engine.leases import LeaseClient
-from tercet.executor.breaker import COOLDOWN_MS, Circuit
+from tercet.executor.breaker import Circuit, CircuitBreaker
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import Journal
@@ -312,9 +312,9 @@ async def test_a_watchdog_finds_a_lost_session_although_the_clock_was_set_back(
 def test_a_circuit_that_a_fast_clock_opened_does_not_stay_open() -> None:
     """An opening that lies far ahead by this clock counts for no longer than the time it was meant for."""
     opened = Circuit(failures=5, opened_at=HOUR_MS, at=HOUR_MS)
-    states = [
-        opened.state(now).value for now in (0, HOUR_MS - COOLDOWN_MS + 1, HOUR_MS, HOUR_MS + COOLDOWN_MS)
-    ]
+    cooldown = CircuitBreaker().cooldown_ms
+    times = (0, HOUR_MS - cooldown + 1, HOUR_MS, HOUR_MS + cooldown)
+    states = [opened.state(now, cooldown).value for now in times]
     assert states == ["HALF_OPEN", "OPEN", "OPEN", "HALF_OPEN"]
 
 

@@ -14,7 +14,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
@@ -22,9 +22,11 @@ import jsonschema_rs
 import pytest
 
 from tercet.contracts.question import Message, ModelFault, Question, Reply
+from tercet.critics import Engine, MaxSteps, ModelAgent, StopReason
 from tercet.models.local import LocalModel
 from tercet.models.local.server import CONTEXT_TOKENS, SERVER, LocalServer, find_weights
 from tercet.testing.model_suite import CASES, Case, Subject
+from tercet.tools import tool
 
 pytestmark = pytest.mark.slow
 STEP: dict[str, Any] = {
@@ -207,3 +209,22 @@ def test_a_process_ends_cleanly_and_quietly_with_the_server_up() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+async def test_it_decides_for_an_agent(model: LocalModel) -> None:
+    """The local model can only call the agent's tools with their parameters, or answer: every decision can be read."""
+    calls: list[str] = []
+
+    @tool("library.find", mode="read_only")
+    def find(title: Literal["tides", "knots"]) -> dict[str, Any]:
+        """Find the shelf of a book."""
+        calls.append(title)
+        return {"title": title, "shelf": "C4"}
+
+    agent = ModelAgent([find], "You find books.", answer={"type": "string", "maxLength": 40}, max_tokens=400)
+    result = await Engine(agent, stop=[MaxSteps(3)], models=[model]).run("Where is the book about tides?")
+    assert result.stop_reason in (StopReason.FINAL, StopReason.MAX_STEPS), result.reason
+    assert len(result.state.history) == len(result.steps) >= 1
+    assert set(calls) <= {"tides", "knots"}
+    errors = {each.get("error_type") for step in result.steps for each in step.results} - {None}
+    assert errors <= {"loop_guard"}, "every call is one that its tool takes"

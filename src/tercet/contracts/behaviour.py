@@ -71,6 +71,11 @@ class Behaviour(IntEnum):
     stated; bound values stay bound. A call that failed is made again once in a run, and only where a defect is due to it. A word of a schema's list
     counts as found where its decision lists it. Before, right letters were refused, and repairs lost right values."""
 
+    LONGER_RUNS = 10
+    """A stop criterion that returns `final` completes the run of an agent, and the loop guard does not count reads of tools
+    that their decision lists as repeatable. Before, such a criterion was ignored, and the third equal answer to a poll was
+    an error."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -126,7 +126,7 @@ class DecisionSpec(Authored):
     """The tools that this decision may use; None means all tools of the pack."""
     prohibited_tools: tuple[str, ...] = ()
     repeatable: tuple[str, ...] = ()
-    """Tools that may be called again with the same identity in one plan."""
+    """Tools that may be called again with the same identity in one run; reads among them may be polled."""
     conditions: tuple[str, ...] = ()
     """Conditions that hold when this decision begins."""
     untrusted_inputs: tuple[str, ...] = ()

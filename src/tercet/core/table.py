@@ -204,6 +204,7 @@ TABLE: dict[type[e.Event], Row] = {
             "stop": _m((P.PLAN, P.ACT), P.HALT),
             "escalate": _m((P.PLAN, P.ACT), P.HALT),
             "limit": _m((P.PLAN, P.ACT), P.FAIL),
+            "end": _m((P.PLAN, P.ACT), P.FAIL),
         },
         is_verdict=True,
         label=_word("turn"),

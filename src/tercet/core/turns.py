@@ -43,6 +43,8 @@ class Sofar:
     tokens: int
     on_retry: StepOutcome
     """`retry`; `replan` where an effect stands; `escalate` where the budget has no try left."""
+    can_complete: bool = False
+    """Whether a stop criterion may complete the run: the decision was not refused, and rule 10 applies."""
 
 
 @dataclass(frozen=True, kw_only=True)

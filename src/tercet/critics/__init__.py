@@ -33,15 +33,19 @@ from tercet.critic.pluggable.stop import (
     critic_stop,
     first_stop,
 )
+from tercet.critics.agent import Agent, Observation
 from tercet.critics.decision import Action, Decision, DecisionError
 from tercet.critics.engine import Engine
-from tercet.critics.hooks import Agent, Hook, HookError, Moment, Stage
+from tercet.critics.hooks import Hook, HookError, Moment, Recovery, Stage, ToolCall
+from tercet.critics.model_agent import ModelAgent, ModelState
 from tercet.critics.result import CriticTrace, EngineResult, StepRecord
+from tercet.executor.breaker import CircuitBreaker
 
 __all__ = [
     "Action",
     "Agent",
     "ChainVerdict",
+    "CircuitBreaker",
     "Critic",
     "CriticChain",
     "CriticError",
@@ -59,17 +63,22 @@ __all__ = [
     "MaxRuntime",
     "MaxSteps",
     "MaxTokens",
+    "ModelAgent",
+    "ModelState",
     "Moment",
+    "Observation",
     "PassThroughCritic",
     "PatchError",
     "Progress",
     "ReActSelfReflectionCritic",
+    "Recovery",
     "SelfReflectionCritic",
     "Stage",
     "Stagnation",
     "StepRecord",
     "StopCriterion",
     "StopReason",
+    "ToolCall",
     "apply_patches",
     "as_results",
     "copy_metadata",

@@ -23,14 +23,18 @@ from tercet.core.turns import Turn, turns_of
 from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.critic import Evaluates
 from tercet.critic.pluggable.stop import FinalResult, MaxSteps, StopCriterion
-from tercet.critics.hooks import Agent, AnyHook, Hooks, Moment, asks_models, demand_agent
+from tercet.critics.agent import Agent, asks_models, demand_agent
+from tercet.critics.call_hooks import CallHooks
+from tercet.critics.hooks import AnyHook, Hooks, Moment
+from tercet.critics.judging import Judges, OnCriticStop
 from tercet.critics.result import EngineResult, tell
 from tercet.critics.stepper import TASK, AnySteps, AskingSteps, PlainSteps, RecalledSteps, task_of
-from tercet.critics.toolbox import demand_tools, pack_of
+from tercet.critics.toolbox import demand_polls, demand_tools, pack_of, polls_of
 from tercet.engine.leases import LEASE_MS
 from tercet.engine.result import RunResult
 from tercet.engine.session_reader import load_history
 from tercet.engine.subscription import Observer
+from tercet.executor.breaker import CircuitBreaker
 from tercet.executor.clock import Clock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import Journal
@@ -60,6 +64,8 @@ class Engine:
         intent: str | None = None,
         journal: str | Journal = "memory:",
         models: Sequence[Model] = (),
+        on_critic_stop: OnCriticStop = "pause",
+        breaker: CircuitBreaker | None = None,
         actor: Actor | None = None,
         tenant: str = "default",
         clock: Clock | None = None,
@@ -69,17 +75,22 @@ class Engine:
         observers: Sequence[Observer] = (),
     ) -> None:
         """Create an engine. Without a `pack`, one is made of the agent's tools. `models` are those that a `decide` with
-        questions asks: the first one, and the others as fallbacks. `actor` owns the runs, and cannot approve them, and
-        `observers` are notified of every run. Raises `UsageError` for an invalid agent, critic, criterion, hook or
-        tool.
+        questions asks: the first one, and the others as fallbacks. `on_critic_stop` says whether a critic's stop pauses the
+        run for a person or ends it, and `breaker` when a failing tool is no longer called. `actor` owns the runs, and
+        cannot approve them, and `observers` are notified of every run. Raises `UsageError` for an invalid agent, critic,
+        criterion, hook, tool or setting.
         """
         demand_agent(agent)
         self.agent = agent
         self.pack = pack_of(agent) if pack is None else pack
         demand_tools(agent.tools, self.pack)
-        self._intent = self.pack.decision_for(intent).id
-        self._chain = CriticChain(critics)
-        self._criteria = _criteria(stop)
+        decision = self.pack.decision_for(intent)
+        demand_polls(polls_of(agent), self.pack, decision)
+        self._intent = decision.id
+        self._judges = Judges(
+            chain=CriticChain(critics), criteria=_criteria(stop), on_stop=_demand_on_stop(on_critic_stop)
+        )
+        self._breaker = breaker or CircuitBreaker()
         self._hooks = Hooks.of(hooks)
         self._models = _demand_models(agent, models)
         self._actor = actor
@@ -98,13 +109,21 @@ class Engine:
         """Return a runtime on the same journal, to answer gates and to inspect: `async with engine.runtime() as
         runtime`.
         """
+        return self._runtime(None)
+
+    def _runtime(self, tell: CallHooks | None) -> Runtime:
         return Runtime(
             self.pack,
             self.journal,
             tenant=self._tenant,
             observers=self._observers,
+            tell=tell,
             options=RuntimeOptions(
-                clock=self._clock, ids=self._ids, lease_ms=self._lease_ms, crash=self._crash
+                clock=self._clock,
+                ids=self._ids,
+                lease_ms=self._lease_ms,
+                crash=self._crash,
+                breaker=self._breaker,
             ),
             watchdog_ms=None,  # a watchdog could not resume sessions without their agent
         )
@@ -112,8 +131,8 @@ class Engine:
     async def run(self, task: str | dict[str, Any]) -> EngineResult:
         """Start a run for a task, a text or a JSON object, and drive it as far as possible."""
         request = self._request(task)
-        async with self._at_work(), self.runtime() as runtime:
-            steps = self._steps()
+        steps = self._steps()
+        async with self._at_work(), self._runtime(CallHooks(steps)) as runtime:
             await steps.prepare(task_of(request.input))
             result = await runtime.run(request, planner=steps, actor=self._actor)
             return await self._result_of(runtime, result, steps)
@@ -139,9 +158,9 @@ class Engine:
     async def _go_on(
         self, session_id: str, carry: Callable[[Runtime, AnySteps], Awaitable[RunResult]]
     ) -> EngineResult:
-        async with self._at_work(), self.runtime() as runtime:
+        steps = self._live.get(session_id) or self._steps()
+        async with self._at_work(), self._runtime(CallHooks(steps)) as runtime:
             events = (await load_history(runtime.journal, self._tenant, session_id)).events
-            steps = self._live.get(session_id) or self._steps()
             steps.hooks = self._hooks.again()
             await steps.rebuild(self._task(events, session_id), await self._turns(runtime, events))
             return await self._result_of(runtime, await carry(runtime, steps), steps)
@@ -162,9 +181,9 @@ class Engine:
         """Return the agent at the start of a run that is judged again; None unless every critic is pure. Hooks are not
         called.
         """
-        if not self._chain.is_pure:
+        if not self._judges.chain.is_pure:
             return None
-        return RecalledSteps(self.agent, self._chain, self._criteria, Hooks.of(()), name=self.name)
+        return RecalledSteps(self.agent, self._judges, Hooks.of(()), name=self.name)
 
     # --- parts ---
 
@@ -179,7 +198,7 @@ class Engine:
 
     def _steps(self) -> AnySteps:
         kind = AskingSteps if asks_models(self.agent) else PlainSteps
-        steps = kind(self.agent, self._chain, self._criteria, self._hooks.again(), name=self.name)
+        steps = kind(self.agent, self._judges, self._hooks.again(), name=self.name)
         if isinstance(steps, AskingSteps):
             steps.models = self._models
         return steps
@@ -245,6 +264,14 @@ def _criteria(stop: Sequence[StopCriterion]) -> tuple[StopCriterion, ...]:
                 remedy="give an object with check(progress), for example MaxSteps(20)",
             )
     return tuple(stop) or (FinalResult(), MaxSteps(MAX_STEPS))
+
+
+def _demand_on_stop(given: OnCriticStop) -> OnCriticStop:
+    if given not in ("pause", "end"):
+        raise UsageError(
+            f"unknown on_critic_stop {given!r} (expected: pause or end)", code="on_critic_stop_invalid"
+        )
+    return given
 
 
 def _demand_models(agent: Agent, models: Sequence[Model]) -> tuple[Model, ...]:

@@ -1,6 +1,7 @@
-"""Hooks, which observe every stage of a run without affecting it, and the interface of an agent.
+"""Hooks, which observe every stage of a run without affecting it.
 
     start · decide · act · reduce · critic · check_stop  (again for each step)  · end
+                      └ tool, for each call · recovery, whenever something failed and is tried otherwise
 
 An exception of a hook is kept and reported with the result; the run continues.
 """
@@ -8,8 +9,7 @@ An exception of a hook is kept and reported with the result; the run continues.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
@@ -17,11 +17,32 @@ from tercet.contracts.errors import UsageError
 from tercet.critic.pluggable.chain import ChainVerdict
 from tercet.critic.pluggable.stop import StopReason
 from tercet.critics.decision import Decision
-from tercet.tools import Tool
 
-Stage = Literal["start", "decide", "act", "reduce", "critic", "check_stop", "end"]
+Stage = Literal["start", "decide", "act", "tool", "recovery", "reduce", "critic", "check_stop", "end"]
 """The part of a run that a hook is called before or after."""
 When = Literal["before", "after"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """One call of a tool, at the stage `tool`."""
+
+    step: str
+    """The id of the step in the journal, such as `t2`."""
+    tool: str
+    args: dict[str, Any]
+    attempt: int
+    result: dict[str, Any] | None = None
+    """None before the call. With an `error` if it failed; `blob` names a large result, which the step's results hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recovery:
+    """What the run does after a failure, at the stage `recovery`."""
+
+    kind: Literal["decide", "retry", "resume", "compensate"]
+    """The agent decides again; a call is made again; another process goes on; an effect is compensated."""
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +58,8 @@ class Moment:
     verdict: ChainVerdict | None = None
     stop_reason: StopReason | None = None
     prompt: str = ""
+    call: ToolCall | None = None
+    recovery: Recovery | None = None
 
 
 class Hook:
@@ -159,101 +182,3 @@ def _listener(hook: object) -> _Listener:
         code="hook_invalid",
         remedy="give an object with before(stage, moment) or after(stage, moment), or a function of both",
     )
-
-
-METHODS = ("init_state", "decide", "reduce")
-
-
-class Agent(Protocol):
-    """An agent that decides one step at a time.
-
-    Each method may be plain or async. `decide` may also be a generator function that yields `Question`s and is sent
-    `Reply`s: then each call of a model is recorded and paid from the budget, and is not repeated after a crash.
-    Promised: one call at a time, and `system_prompt` with the critics' patches while `decide` runs. Not promised: that
-    `decide` is called for every step. A resumed run passes the recorded decisions and results to `reduce`, so
-    `init_state` and `reduce` must produce the same state each time, and `decide` must not change it.
-    """
-
-    @property
-    def tools(self) -> Sequence[Tool | str]:
-        """The tools that it may call, or their names if a pack has them."""
-        ...
-
-    @property
-    def system_prompt(self) -> str:
-        """The system prompt; while a critic's patch is active, it is set here."""
-        ...
-
-    def init_state(self, task: Any, /) -> Any:
-        """Return the initial state: any object that can be copied, with a dict `metadata` that critics write to."""
-        ...
-
-    def decide(self, state: Any, /) -> Any:
-        """Return the next decision: a `Decision`, a dict, or an object with the same fields."""
-        ...
-
-    def reduce(self, state: Any, decision: Any, results: Any, /) -> Any:
-        """Apply the results of a decision: return the new state, or change it and return None."""
-        ...
-
-
-def demand_agent(agent: object) -> None:
-    """Raise `UsageError` for an object that is not an agent."""
-    if isinstance(agent, type):
-        raise _unfit(f"{agent.__name__} is a class, not an agent", f"pass {agent.__name__}(…)")
-    for name in METHODS:
-        if not callable(getattr(agent, name, None)):
-            raise _unfit(f"{_name(agent)} has no method {name}", f"an agent has {', '.join(METHODS)}")
-    if inspect.isasyncgenfunction(getattr(agent, "decide")):  # noqa: B009 - `agent` may have any type
-        raise _unfit(
-            f"{_name(agent)}.decide is an async generator",
-            "yield questions from a plain generator, or await the model in an async function",
-        )
-    if not isinstance(getattr(agent, "system_prompt", None), str):
-        raise _unfit(f"{_name(agent)} has no system_prompt", 'give it a string, be it ""')
-    tools = getattr(agent, "tools", None)
-    if isinstance(tools, str) or not isinstance(tools, Sequence):
-        raise _unfit(f"{_name(agent)} has no list of tools", "give it tools = […], be it empty")
-
-
-def asks_models(agent: Agent) -> bool:
-    """Return whether `decide` yields questions to language models."""
-    return inspect.isgeneratorfunction(agent.decide)
-
-
-async def settled(returned: Any) -> Any:
-    """Return the result of user code, awaited if necessary."""
-    return await returned if inspect.isawaitable(returned) else returned
-
-
-@contextmanager
-def prompted(agent: Agent, prompt: str | None) -> Generator[None, None, None]:
-    """Set another system prompt on the agent, and restore its own afterwards."""
-    if prompt is None:
-        yield
-        return
-    own = agent.system_prompt
-    is_shared = "system_prompt" not in getattr(agent, "__dict__", {"system_prompt": own})
-    try:
-        setattr(agent, "system_prompt", prompt)  # noqa: B010 - `agent` may have any type
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"the system prompt of {_name(agent)} cannot be set: {error}",
-            code="prompt_fixed",
-            remedy="make system_prompt an attribute that can be assigned, or use critics that patch no prompt",
-        ) from error
-    try:
-        yield
-    finally:
-        if is_shared and "system_prompt" in getattr(agent, "__dict__", {}):
-            delattr(agent, "system_prompt")  # the class attribute applies again
-        else:
-            setattr(agent, "system_prompt", own)  # noqa: B010 - `agent` may have any type
-
-
-def _name(agent: object) -> str:
-    return type(agent).__name__
-
-
-def _unfit(message: str, remedy: str) -> UsageError:
-    return UsageError(message, code="agent_invalid", remedy=remedy)

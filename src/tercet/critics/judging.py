@@ -5,7 +5,7 @@
 | continue        | an answer is final, anything else continues                                                 |
 | retry           | the state before the step, with their metadata and patches; after an effect, the patched    |
 |                 | state after it; if no retry is left, a person                                               |
-| stop            | the run ends here, whatever was decided                                                     |
+| stop            | the run is paused for a person, or ends, as the Engine was told                             |
 | (one raises)    | the run is escalated to a person, with the name of the critic                               |
 """
 
@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import JsonObject
@@ -33,7 +33,12 @@ from tercet.critic.pluggable.patches import (
 )
 from tercet.critic.pluggable.result import CriticResult, Escalation
 from tercet.critic.pluggable.stop import Progress, StopCriterion, StopReason, critic_stop
-from tercet.critics.hooks import Agent, Hooks, Moment, prompted
+from tercet.critics.agent import Agent, prompted
+from tercet.critics.hooks import Hooks, Moment
+
+OnCriticStop: TypeAlias = Literal["pause", "end"]
+"""What a critic's `stop` leads to: a person is asked, or the run ends as failed."""
+_ON_STOP: dict[OnCriticStop, TurnAction] = {"pause": "stop", "end": "end"}
 
 
 def recordable(found: Mapping[Any, Any], what: str) -> tuple[JsonObject, tuple[str, ...]]:
@@ -108,6 +113,19 @@ class Turned:
     results: list[dict[str, Any]]
     is_final: bool
     """Whether it ends with an answer that passed review."""
+    states: tuple[Any, ...]
+    """The states after the latest steps, as many as the criteria look back on, this one excluded."""
+    signatures: tuple[str, ...]
+    """One string for each step, this one included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judges:
+    """Who judges the turns of a run."""
+
+    chain: CriticChain
+    criteria: tuple[StopCriterion, ...]
+    on_stop: OnCriticStop = "pause"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +137,11 @@ class Taken:
 
 
 class Judging:
-    """The critics and stop criteria of one run."""
+    """The judgement of one turn."""
 
-    def __init__(
-        self, agent: Agent, chain: CriticChain, criteria: tuple[StopCriterion, ...], hooks: Hooks
-    ) -> None:
+    def __init__(self, agent: Agent, judges: Judges, hooks: Hooks) -> None:
         self._agent = agent
-        self._chain = chain
-        self._criteria = criteria
+        self._judges = judges
         self._hooks = hooks
 
     def unreduced(self, state: Any, error: Exception) -> Taken:
@@ -134,19 +149,17 @@ class Judging:
         reason = f"reduce raised {type(error).__name__}: {error}"
         return self._finish(state, Reflection(action="escalate", reason=reason, stop=StopReason.AGENT_RAISED))
 
-    async def judge(
-        self, turned: Turned, sofar: Sofar, signatures: Sequence[str], seen: Moment, prompt: str | None
-    ) -> Taken:
+    async def judge(self, turned: Turned, sofar: Sofar, seen: Moment, prompt: str | None) -> Taken:
         """Ask the critics, then the criteria. `prompt` is the patch that critics have asked for."""
         met = copy_state(turned.state)
         await self._hooks.tell("before", "critic", seen)
-        verdict = await self._chain.judge(turned.state, turned.shown, turned.results)
+        verdict = await self._judges.chain.judge(turned.state, turned.shown, turned.results)
         seen = replace(seen, verdict=verdict)
         await self._hooks.tell("after", "critic", seen)
         touched = tuple(name for name in changed_fields(met, turned.state) if name != "state.metadata")
         taken = self._after_critics(turned, dict(read_metadata(met)), verdict, sofar, prompt)
         await self._hooks.tell("before", "check_stop", seen)
-        taken = self._after_criteria(taken, turned, sofar, signatures)
+        taken = self._after_criteria(taken, turned, sofar)
         reason = StopReason(taken.reflection.stop) if taken.reflection.stop else None
         await self._hooks.tell("after", "check_stop", replace(seen, stop_reason=reason))
         return taken if taken.reflection.action == "retry" else _without(taken, touched)
@@ -166,7 +179,7 @@ class Judging:
             return self._finish(turned.state, replace(said, **ending))
         said = replace(said, reason=result.reason)
         if isinstance(result, Escalation) or result.action == "stop":
-            action = "escalate" if isinstance(result, Escalation) else "stop"
+            action = "escalate" if isinstance(result, Escalation) else _ON_STOP[self._judges.on_stop]
             stop = critic_stop(result.action)
             return self._finish(turned.state, replace(said, action=action, stop=stop))
         try:
@@ -210,13 +223,14 @@ class Judging:
 
     # --- check_stop ---
 
-    def _after_criteria(self, taken: Taken, turned: Turned, sofar: Sofar, signatures: Sequence[str]) -> Taken:
-        """Apply the stop criteria: a limit ends what would continue, but neither an answer nor a stop. A retry that is
-        not made undoes nothing.
+    def _after_criteria(self, taken: Taken, turned: Turned, sofar: Sofar) -> Taken:
+        """Apply the stop criteria: a limit ends what would continue, but neither an answer nor a stop, and `final`
+        completes only what would continue. A retry that is not made undoes nothing.
         """
         if taken.reflection.stop:
             return taken
-        action, reason, stop = self._limit(sofar, signatures)
+        can_complete = sofar.can_complete and taken.reflection.action == "continue"
+        action, reason, stop = self._limit(sofar, turned, taken.state, can_complete=can_complete)
         if stop is None:
             return taken
         ended = replace(
@@ -224,14 +238,17 @@ class Judging:
         )
         return self._finish(turned.state, ended)
 
-    def _limit(self, sofar: Sofar, signatures: Sequence[str]) -> tuple[TurnAction, str, StopReason | None]:
+    def _limit(
+        self, sofar: Sofar, turned: Turned, state: Any, *, can_complete: bool
+    ) -> tuple[TurnAction, str, StopReason | None]:
         progress = Progress(
             steps=sofar.steps,
             elapsed_ms=sofar.elapsed_ms,
             tokens=sofar.tokens,
-            signatures=tuple(signatures),
+            signatures=turned.signatures,
+            states=(*turned.states, state),
         )
-        for criterion in self._criteria:
+        for criterion in self._judges.criteria:
             try:
                 said = criterion.check(progress)
                 stop = None if said is None else StopReason(said)
@@ -240,7 +257,10 @@ class Judging:
                     f"the stop criterion {type(criterion).__name__} raised {type(error).__name__}: {error}"
                 )
                 return "escalate", broken, StopReason.ESCALATED
-            if stop is not None and stop is not StopReason.FINAL:
+            if stop is StopReason.FINAL:
+                if can_complete:
+                    return "final", f"completed by {type(criterion).__name__}", stop
+            elif stop is not None:
                 return "limit", f"stopped by {stop} after {sofar.steps} steps", stop
         return "continue", "", None
 

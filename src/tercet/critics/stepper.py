@@ -21,12 +21,12 @@ from tercet.contracts.values.plain import not_plain, storable
 from tercet.core.config import RunConfig
 from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn
-from tercet.critic.pluggable.chain import CriticChain
 from tercet.critic.pluggable.patches import copy_state
-from tercet.critic.pluggable.stop import StopCriterion, StopReason, step_signature
+from tercet.critic.pluggable.stop import StopReason, looks_back, step_signature
+from tercet.critics.agent import Agent, Observation, ask_decide, ask_reduce, prompted, settled
 from tercet.critics.decision import Decision, DecisionError, decision_of, is_readable, plan_of, read_decision
-from tercet.critics.hooks import Agent, Hooks, Moment, prompted, settled
-from tercet.critics.judging import Judging, Turned, changed_fields, mark_stopped, recall_metadata
+from tercet.critics.hooks import Hooks, Moment
+from tercet.critics.judging import Judges, Judging, Turned, changed_fields, mark_stopped, recall_metadata
 from tercet.models.model import Model
 from tercet.planner.sources import PlanningError
 
@@ -62,8 +62,7 @@ class Steps:
     """One run of an agent, as the runtime drives it."""
 
     agent: Agent
-    chain: CriticChain
-    criteria: tuple[StopCriterion, ...]
+    judges: Judges
     hooks: Hooks
     name: str = ""
     state: Any = None
@@ -79,6 +78,10 @@ class Steps:
     _reason: str = ""
     """Why the last turn was refused; the agent learns it from its critics."""
     _signatures: list[str] = field(default_factory=list[str])
+    _states: list[Any] = field(default_factory=list[Any])
+    """Copies of the states after the latest turns, as many as the criteria look back on."""
+    _results: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    """The results of the last turn."""
 
     # --- rebuilding the state ---
 
@@ -95,6 +98,8 @@ class Steps:
         copy_state(self.state)  # fail now rather than after a step if the state cannot be copied
         self.prompt, self.judged, self._open, self._is_ready = None, 0, None, True
         self._signatures.clear()
+        self._states.clear()
+        self._results = []
 
     async def rebuild(self, task: Any, turns: Sequence[Turn]) -> None:
         """Apply these turns, unless the state already includes them. Raises `UsageError` if that is impossible."""
@@ -146,6 +151,9 @@ class Steps:
     def _note(self, turn: Turn, prompt: str | None, reason: str) -> None:
         self.prompt, self.judged, self._reason, self._open = prompt, turn.number, reason, None
         self._signatures.append(step_signature(decision_of(turn.plan, turn.decision), turn.results))
+        self._results = turn.results
+        if (kept := looks_back(self.judges.criteria) - 1) > 0:
+            self._states = [*self._states, copy_state(self.state)][-kept:]
 
     # --- decide ---
 
@@ -194,7 +202,7 @@ class Steps:
         opened = self._open if self._open and self._open.number == turn.number else self._recalled(turn)
         seen = self._seen(opened, turn)
         await self.hooks.tell("after", "act", seen)
-        judging = Judging(self.agent, self.chain, self.criteria, self.hooks)
+        judging = Judging(self.agent, self.judges, self.hooks)
         try:
             await self.hooks.tell("before", "reduce", seen)
             await self._reduce(opened, turn.results)
@@ -204,28 +212,33 @@ class Steps:
         else:
             seen = self._seen(opened, turn)
             await self.hooks.tell("after", "reduce", seen)
-            signature = step_signature(decision_of(turn.plan, turn.decision), turn.results)
-            turned = self._turned(opened, turn)
-            taken = await judging.judge(turned, sofar, (*self._signatures, signature), seen, self.prompt)
+            taken = await judging.judge(self._turned(opened, turn), sofar, seen, self.prompt)
         self.state = taken.state
         self._note(turn, taken.reflection.prompt, taken.reflection.reason)
         return taken.reflection
 
     def _turned(self, opened: Open, turn: Turn) -> Turned:
         """Return what the critics are asked about. An answer makes no calls, so a result of one is its refusal."""
+        signature = step_signature(decision_of(turn.plan, turn.decision), turn.results)
         return Turned(
             state=self.state,
             before=opened.before,
             shown=opened.judged,
             results=copy.deepcopy(turn.results),
             is_final=opened.decision.mode == "final" and not turn.results,
+            states=tuple(self._states),
+            signatures=(*self._signatures, signature),
         )
 
     async def _reduce(self, opened: Open, results: list[dict[str, Any]]) -> None:
         # Copies, so that a reducer or a critic cannot change the recorded results.
-        reduced = await settled(self.agent.reduce(self.state, opened.returned, copy.deepcopy(results)))
+        observed = Observation(copy.deepcopy(results))
+        reduced = await settled(ask_reduce(self.agent, self.state, opened.returned, observed))
         if reduced is not None:
             self.state = reduced
+
+    def _decide(self) -> Any:
+        return ask_decide(self.agent, self.state, Observation(copy.deepcopy(self._results)))
 
     def _moment(self, step: int) -> Moment:
         prompt = self.agent.system_prompt if self.prompt is None else self.prompt
@@ -235,8 +248,8 @@ class Steps:
         """Return the moment after the results of a turn have arrived."""
         return replace(self._moment(turn.number), decision=opened.decision, results=tuple(turn.results))
 
-    def _next(self, prompt: str | None) -> Moment:
-        """Return the moment before the agent decides."""
+    def next_moment(self, prompt: str | None = None) -> Moment:
+        """Return the moment of the step that the agent decides on or that is carried out."""
         moment = self._moment(self.judged + 1)
         return moment if prompt is None else replace(moment, prompt=prompt)
 
@@ -247,10 +260,10 @@ class PlainSteps(Steps):
     async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
         """Return the plan of the next decision; raise `PlanningError`."""
         before, prompt = self._before_deciding(feedback)
-        await self.hooks.tell("before", "decide", self._next(prompt))
+        await self.hooks.tell("before", "decide", self.next_moment(prompt))
         with self._deciding(before, prompt):
-            plan = self._decided(await settled(self.agent.decide(self.state)), before, config)
-        seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
+            plan = self._decided(await settled(self._decide()), before, config)
+        seen = replace(self.next_moment(prompt), decision=self._open.decision if self._open else None)
         await self.hooks.tell("after", "decide", seen)
         await self.hooks.tell("before", "act", seen)
         return plan
@@ -277,10 +290,10 @@ class AskingSteps(Steps):
     def inquire(self, config: RunConfig, state: State) -> Inquiry[Plan]:
         """Return the generator of questions to the plan of the next decision; raises `PlanningError`."""
         before, prompt = self._before_deciding(state.feedback)
-        self.hooks.mention("before", "decide", self._next(prompt))
+        self.hooks.mention("before", "decide", self.next_moment(prompt))
         with self._deciding(before, prompt):
-            plan = self._decided((yield from _questions(self.agent.decide(self.state))), before, config)
-        seen = replace(self._next(prompt), decision=self._open.decision if self._open else None)
+            plan = self._decided((yield from _questions(self._decide())), before, config)
+        seen = replace(self.next_moment(prompt), decision=self._open.decision if self._open else None)
         self.hooks.mention("after", "decide", seen)
         self.hooks.mention("before", "act", seen)
         return plan

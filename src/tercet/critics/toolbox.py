@@ -16,7 +16,7 @@ from tercet.contracts.gate import Gate
 from tercet.contracts.mode import ApprovalMode, Reversibility, stronger
 from tercet.contracts.runs.budget import RunBudget
 from tercet.contracts.runs.session import RoleLimit
-from tercet.critics.hooks import Agent
+from tercet.critics.agent import Agent
 from tercet.packs.pack import Pack
 from tercet.tools import Tool
 
@@ -52,6 +52,29 @@ def demand_tools(tools: Sequence[object], pack: Pack) -> None:
             )
 
 
+def polls_of(agent: Agent) -> tuple[str, ...]:
+    """Return the tools whose reads an agent repeats until they bring something else."""
+    return tuple(each.name if isinstance(each, Tool) else each for each in getattr(agent, "polls", ()))
+
+
+def demand_polls(polls: Sequence[str], pack: Pack, decision: DecisionSpec) -> None:
+    """Raise `UsageError` for a poll of something else than a read that the decision lists as repeatable."""
+    reads = {tool.name for tool in pack.tools if tool.mode is ApprovalMode.READ_ONLY}
+    for name in polls:
+        if name not in reads:
+            raise UsageError(
+                f"{pack.ref} has no read_only tool {name}, so it cannot be polled",
+                code="poll_invalid",
+                remedy=f"poll one of {', '.join(sorted(reads)) or 'its reads, of which there are none'}",
+            )
+        if name not in decision.repeatable:
+            raise UsageError(
+                f"{pack.ref} does not let decision {decision.id} repeat {name}",
+                code="poll_undeclared",
+                remedy=f"list {name} in `repeatable` of the decision",
+            )
+
+
 def pack_of(agent: Agent) -> Pack:
     """Return a pack made of an agent's tools; raise `UsageError` for one that is not declared."""
     tools = [_gated(_demand_declared(tool)) for tool in agent.tools]
@@ -64,6 +87,7 @@ def pack_of(agent: Agent) -> Pack:
         # An invented value is never used automatically, but a person who sees its origin may approve it.
         unbound_gate=GATE,
         on_failure="keep",
+        repeatable=polls_of(agent),
     )
     return Pack(
         name=_slug(type(agent).__name__),

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import UsageError
+from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Plan
 from tercet.contracts.question import ModelFault
 from tercet.contracts.runs.session import PLANNER_TIMEOUT_MS, RoleLimit, RoleName
@@ -212,6 +213,7 @@ class Planning:
             elapsed_ms=state.used.wall_clock,
             tokens=state.used.tokens,
             on_retry=_on_retry(state, run.config, run.followed),
+            can_complete=state.phase is Phase.ACT and run.config.ctx.goes_by(Behaviour.LONGER_RUNS),
         )
         reflecting = self.planner.reflect(turn, sofar)
         try:

@@ -222,7 +222,7 @@ class World:
             at=now,
             epoch=session.lease.epoch,
             # `.value` is the very object that is INTENT's default, and a default is not stored.
-            circuit=services.breakers.glance(tool.name).state(now).value,
+            circuit=services.breakers.state(tool.name, now).value,
             role_lost=find_lost_approval(state, run.config, name, services.objection) if has_approval else "",
         )
         if tool.once_per is None or state.steps[name].is_unsettled:

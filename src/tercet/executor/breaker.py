@@ -7,8 +7,11 @@ A success while nothing is wrong writes nothing, so that a healthy tool costs no
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.invocation import CircuitState
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.fold.base import NOT_MADE
@@ -17,10 +20,27 @@ from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import demand_owner, name_owner
 
 _CLOSED = CircuitState.CLOSED
-THRESHOLD = 5
-COOLDOWN_MS = 30_000
 FRESH_MS = 1_000
 """How long what a process knows of a breaker counts as fresh."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CircuitBreaker:
+    """When a tool that keeps failing is no longer called, and for how long."""
+
+    threshold: int = 5
+    """How many failures in a row open the circuit."""
+    cooldown_ms: int = 30_000
+    """How long it stays open, until one call is let through to try."""
+
+    def __post_init__(self) -> None:
+        for name, limit in (("threshold", self.threshold), ("cooldown_ms", self.cooldown_ms)):
+            if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:  # pyright: ignore[reportUnnecessaryIsInstance] - the caller may give anything
+                raise UsageError(
+                    f"invalid {name} of a circuit breaker: {limit!r}",
+                    code="breaker_invalid",
+                    remedy="give a whole number, 1 or more",
+                )
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,17 +50,17 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     opened_at: int = 0
     at: int = 0
 
-    def state(self, now: int) -> CircuitState:
+    def state(self, now: int, cooldown_ms: int) -> CircuitState:
         """What the breaker does at this time."""
         if not self.opened_at:
             return _CLOSED
         # Another process wrote that time: where its clock was ahead of this one, the circuit is not open for longer.
-        return CircuitState.OPEN if abs(now - self.opened_at) < COOLDOWN_MS else CircuitState.HALF_OPEN
+        return CircuitState.OPEN if abs(now - self.opened_at) < cooldown_ms else CircuitState.HALF_OPEN
 
-    def failed(self, now: int) -> Circuit:
+    def failed(self, now: int, threshold: int) -> Circuit:
         """After one more failure."""
         failures = self.failures + 1
-        is_open = failures >= THRESHOLD or bool(self.opened_at)
+        is_open = failures >= threshold or bool(self.opened_at)
         return Circuit(failures=failures, opened_at=now if is_open else 0, at=now)
 
     def succeeded(self, now: int) -> Circuit:
@@ -55,8 +75,9 @@ _UNKNOWN = (0, Circuit())
 class Breakers:
     """The breakers of one tenant, kept in its journal."""
 
-    def __init__(self, journal: Journal, tenant: str) -> None:
+    def __init__(self, journal: Journal, tenant: str, settings: CircuitBreaker) -> None:
         self._journal = journal
+        self._settings = settings
         self._tenant = tenant
         self._known: dict[str, tuple[int, Circuit]] = {}
         self._looked: dict[str, int] = {}
@@ -70,6 +91,10 @@ class Breakers:
         if abs(now - self._looked.get(tool, -FRESH_MS)) >= FRESH_MS:
             self._looked[tool] = now
             await self._read(tool)
+
+    def state(self, tool: str, now: int) -> CircuitState:
+        """What the breaker of a tool does, as far as this process knows."""
+        return self.glance(tool).state(now, self._settings.cooldown_ms)
 
     def glance(self, tool: str) -> Circuit:
         """How a tool was doing when this process last looked or wrote."""
@@ -89,7 +114,7 @@ class Breakers:
             position, circuit = await self._read(tool)
             if is_success and not circuit.failures:
                 return
-            moved = circuit.succeeded(now) if is_success else circuit.failed(now)
+            moved = circuit.succeeded(now) if is_success else circuit.failed(now, self._settings.threshold)
             unit = Append(
                 tenant=self._tenant,
                 stream=_stream(tool),

@@ -25,7 +25,7 @@ from tercet.contracts.text.pasted import show
 from tercet.contracts.values import references
 from tercet.contracts.values.references import RESERVED_IDS, Reference
 from tercet.planner.assignment import Assignment
-from tercet.planner.plan_schema import means_nothing_as_null
+from tercet.planner.plan_schema import without_nulls
 from tercet.planner.sources import PlanningError
 
 
@@ -233,17 +233,7 @@ def _cleaned(step: Any, assignment: Assignment) -> Any:
     tool = assignment.tools.get(str((fields or {}).get("tool")))
     if fields is None or params is None or tool is None:
         return step
-    schemas = as_object(tool.parameters.get("properties")) or {}
-    required = as_list(tool.parameters.get("required")) or []
-    kept = {
-        name: value
-        for name, value in params.items()
-        if value is not None
-        or name in required
-        or name not in schemas
-        or not means_nothing_as_null(schemas[name])
-    }
-    return {**fields, "params": kept}
+    return {**fields, "params": without_nulls(tool, params)}
 
 
 def _named(document: JsonObject, assignment: Assignment) -> JsonObject:

@@ -51,6 +51,26 @@ def answer_schema(assignment: Assignment) -> JsonObject:
     return _Writer(assignment).write()
 
 
+def params_schema(tool: ToolSpec) -> JsonObject:
+    """Return the schema of a tool's parameters as literals, in the common subset."""
+    defined = as_object(tool.parameters.get("$defs")) or {}
+    return _literal(_inlined(tool.parameters, defined)) or _object({})
+
+
+def without_nulls(tool: ToolSpec, params: JsonObject) -> JsonObject:
+    """Return parameters without the optional ones that are null in place of being omitted."""
+    schemas = as_object(tool.parameters.get("properties")) or {}
+    required = as_list(tool.parameters.get("required")) or []
+    return {
+        name: value
+        for name, value in params.items()
+        if value is not None
+        or name in required
+        or name not in schemas
+        or not means_nothing_as_null(schemas[name])
+    }
+
+
 def means_nothing_as_null(schema: Any) -> bool:
     """Return whether null in an optional parameter means the same as omitting it: it may not be null, or null is its
     default.

@@ -151,7 +151,7 @@ class OpenRuntime(People):
             signal=self._subscription.signal,
         )
         self._gateway = Gateway(self._clock)
-        self._breakers = Breakers(self.journal, self.tenant)
+        self._breakers = Breakers(self.journal, self.tenant, self._options.breaker)
         self._stops = EmergencyStops(self.journal, self.tenant, self.pack.name)
         self._pool = DriverPool(
             self.journal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.shape import TEN_YEARS_MS
@@ -13,6 +13,7 @@ from tercet.engine.leases import LEASE_MS, Held
 from tercet.engine.models.session import OpenModel
 from tercet.engine.subscription import Signal
 from tercet.evidence.retrieval import Retriever
+from tercet.executor.breaker import CircuitBreaker
 from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import SessionRow
@@ -33,6 +34,8 @@ class RuntimeOptions:
 
     lease_ms: int = LEASE_MS
     """How long a process may be silent before another one may take its sessions over."""
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
+    """When a tool that keeps failing is no longer called."""
     held: Held = _wait_on
     """Called at every look while another process has a session; it may raise to wait no longer."""
     signal: Signal | None = None

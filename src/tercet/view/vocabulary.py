@@ -117,7 +117,8 @@ TURNS: dict[TurnAction, Status] = {
     "stop": Status("✗", "bad", "is the last"),
     "escalate": Status("✗", "bad", "goes to a person"),
     "limit": Status("✗", "bad", "is the last"),
-    "final": Status("✓", "good", "answers"),
+    "end": Status("✗", "bad", "is the last"),
+    "final": Status("✓", "good", "completes the run"),
 }
 """The verdicts on a turn of an agent."""
 SCORES: dict[str, Tone] = {"pass": "good", "warn": "wait", "fail": "bad"}

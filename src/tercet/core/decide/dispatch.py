@@ -61,7 +61,7 @@ class Acting(Compensations):
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
-            return is_looping(step) and not step.compensates
+            return is_looping(self.run, name)
         is_harmless = step.outcome != "done" or bool(step.compensates)
         is_excused = self.plan.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.config, step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.values.canonical import digest
 from tercet.core import commands as c
 from tercet.core import lanes
@@ -13,6 +14,7 @@ from tercet.core.config import RunConfig
 from tercet.core.decide.progress import StepProgress
 from tercet.core.events.gate import Need
 from tercet.core.fold.base import INTERRUPTED, STOPPED, WITHHELD
+from tercet.core.run import Run
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import State, StepState
 
@@ -97,6 +99,12 @@ def has_retries(state: State, config: RunConfig, step: StepState) -> bool:
     return step.retries < limits.max_step_retries and state.used.retries < limits.max_retries
 
 
-def is_looping(step: StepState) -> bool:
-    """Whether a step was the same call with the same result once too often."""
-    return step.status == "done" and step.repeated >= LOOP_LIMIT
+def is_looping(run: Run, name: str) -> bool:
+    """Whether a step was the same call with the same result once too often. A read that its decision lists as repeatable
+    may wait for another result as long as the budget lasts."""
+    step = run.state.steps[name]
+    if step.status != "done" or step.repeated < LOOP_LIMIT or step.compensates:
+        return False
+    call = None if run.plan is None else run.plan.calls.get(name)
+    is_poll = call is not None and call.leaves_nothing and call.tool.name in run.config.spec.repeatable
+    return not (is_poll and run.config.ctx.goes_by(Behaviour.LONGER_RUNS))

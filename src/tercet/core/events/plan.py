@@ -78,9 +78,9 @@ class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
     """What the run suggests remembering: class, content, sources, and whether all of them are trusted."""
 
 
-TurnAction = Literal["continue", "retry", "replan", "stop", "escalate", "final", "limit"]
+TurnAction = Literal["continue", "retry", "replan", "stop", "escalate", "final", "limit", "end"]
 """Go on; undo the turn and decide again; keep it and decide otherwise; stop for a person; stop because a critic broke;
-take the answer; stop because a limit is reached."""
+complete the run; fail because a limit is reached; fail because a critic said stop."""
 
 
 class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):

@@ -255,7 +255,7 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
         case "final":
             demand(state, event, is_met=state.phase is P.ACT, why="its decision was refused")
             return turned
-        case "limit":
+        case "limit" | "end":
             return ending(turned, "failed", event.reason)
         case "stop" | "escalate":
             return escalated(turned, P.PLAN, event.reason)

@@ -252,7 +252,7 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     state, config, name, at = run.state, run.config, command.step, answer.at
     step = state.steps[name]
     is_undo = bool(step.compensates)
-    is_stuck = is_looping(step) and not is_undo
+    is_stuck = is_looping(run, name)
     if step.status == "done" and not is_stuck:
         return Made((e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept"),))
     judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, TypeGuard, cast
+
+from tercet.critic.pluggable.errors import CriticReturnError
 
 Action = Literal["continue", "stop", "retry"]
 """The actions of a critic."""
@@ -40,6 +43,56 @@ class CriticResult:
     def scored(self) -> bool:
         """Whether a score was given, even if it is 1.0."""
         return self.score is not UNSCORED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as a dict."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, members: Mapping[str, Any]) -> CriticResult:
+        """Return the result with these fields, of which only `action` is required; raise `CriticReturnError` for an
+        unknown field or a wrong value.
+        """
+        if (fault := find_fault(members)) is not None:
+            raise CriticReturnError(
+                f"{fault} makes no CriticResult",
+                remedy=f"give action, one of {', '.join(ACTIONS)}, and any of {', '.join(FIELDS[1:])}",
+            )
+        return cls(**members)
+
+
+FIELDS = tuple(each.name for each in fields(CriticResult))
+
+
+def is_score(value: object) -> TypeGuard[float]:
+    """Return whether this is a finite number from 0 to 1; booleans do not count as numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def find_fault(members: Mapping[Any, Any]) -> str | None:
+    """Return what keeps a dict from being the fields of a result, in words; None if nothing does."""
+    unknown = [name for name in members if name not in FIELDS]
+    if unknown:
+        return f"a dict with the unknown field {reprlib.repr(unknown[0])}"
+    if "action" not in members:
+        return "a dict without an action"
+    return next((fault for each in members.items() if (fault := _wrong_value(*each))), None)
+
+
+def _wrong_value(name: str, value: object) -> str | None:
+    fits, wanted = _RULES[name]
+    return None if fits(value) else f"the {name} {reprlib.repr(value)}, which is not {wanted}"
+
+
+_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "action": (lambda value: value in ACTIONS, f"one of {', '.join(ACTIONS)}"),
+    "reason": (lambda value: isinstance(value, str), "a string"),
+    "score": (is_score, "a number from 0 to 1"),
+    "details": (lambda value: isinstance(value, Mapping), "a dict"),
+    "instruction_patch": (lambda value: isinstance(value, str | None), "a string or None"),
+    "state_patch": (lambda value: isinstance(value, Mapping | None), "a dict or None"),
+    "modified_prompt": (lambda value: isinstance(value, str | None), "a string or None"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

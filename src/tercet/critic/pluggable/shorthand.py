@@ -14,17 +14,16 @@ Anything else is an error: a missing return is not an agreement.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from typing import Any, TypeGuard, cast
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 from tercet.critic.pluggable.errors import CriticError, CriticReturnError
-from tercet.critic.pluggable.result import ACTIONS, Action, CriticResult
+from tercet.critic.pluggable.result import ACTIONS, FIELDS, Action, CriticResult, find_fault, is_score
 
 CriticReturn = CriticResult | str | tuple[str, str] | tuple[str, str, str | None] | Mapping[str, Any]
 """The return values of a critic; strings are checked at run time."""
 
-FIELDS = tuple(each.name for each in fields(CriticResult))
 REMEDY = (
     'return "continue", ("continue", reason), ("stop", reason), ("retry", reason), '
     '("retry", reason, instruction_patch), a dict with an action, or a CriticResult; '
@@ -38,16 +37,10 @@ def settle(returned: object, *, critic: str, default_score: float = 1.0) -> Crit
     Raises CriticReturnError.
     """
     result = _read(returned, critic)
-    for fault in (_fault(name, getattr(result, name)) for name in FIELDS):
-        if fault:
-            raise _refused(critic, fault)
+    if (fault := find_fault({name: getattr(result, name) for name in FIELDS})) is not None:
+        raise _refused(critic, fault)
     score = float(result.score) if result.scored else default_score
     return replace(result, score=score, details=dict(result.details))
-
-
-def is_score(value: object) -> TypeGuard[float]:
-    """Return whether this is a finite number from 0 to 1; booleans do not count as numbers."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def check_default_score(value: object) -> float:
@@ -72,34 +65,12 @@ def _read(returned: object, critic: str) -> CriticResult:
         case tuple(("retry", str() as reason, str() | None as patch)):
             return CriticResult("retry", reason, instruction_patch=patch)
         case Mapping():
-            return _read_mapping(cast("Mapping[Any, Any]", returned), critic)
+            members = cast("Mapping[Any, Any]", returned)
+            if (fault := find_fault(members)) is not None:
+                raise _refused(critic, fault)
+            return CriticResult(**members)
         case _:
             raise _refused(critic, reprlib.repr(returned))
-
-
-def _read_mapping(returned: Mapping[Any, Any], critic: str) -> CriticResult:
-    unknown = [name for name in returned if name not in FIELDS]
-    if unknown:
-        raise _refused(critic, f"a dict with the unknown field {reprlib.repr(unknown[0])}")
-    if "action" not in returned:
-        raise _refused(critic, "a dict without an action")
-    return CriticResult(**returned)
-
-
-def _fault(name: str, value: object) -> str | None:
-    fits, wanted = _RULES[name]
-    return None if fits(value) else f"the {name} {reprlib.repr(value)}, which is not {wanted}"
-
-
-_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "action": (lambda value: value in ACTIONS, f"one of {', '.join(ACTIONS)}"),
-    "reason": (lambda value: isinstance(value, str), "a string"),
-    "score": (is_score, "a number from 0 to 1"),
-    "details": (lambda value: isinstance(value, Mapping), "a dict"),
-    "instruction_patch": (lambda value: isinstance(value, str | None), "a string or None"),
-    "state_patch": (lambda value: isinstance(value, Mapping | None), "a dict or None"),
-    "modified_prompt": (lambda value: isinstance(value, str | None), "a string or None"),
-}
 
 
 def _refused(critic: str, what: str) -> CriticReturnError:

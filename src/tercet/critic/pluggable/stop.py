@@ -6,10 +6,10 @@ The shell measures steps, time and tokens and passes the figures.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tercet.contracts.errors import UsageError
 from tercet.critic.pluggable.result import Action
@@ -54,10 +54,20 @@ class Progress:
     tokens: int = 0
     has_final_answer: bool = False
     signatures: tuple[str, ...] = ()
+    """One string for each step; equal steps have equal strings."""
+    states: tuple[Any, ...] = ()
+    """The states of the agent after the latest steps, as many as the criteria look back on."""
+
+    @property
+    def state(self) -> Any:
+        """The state of the agent after the last step, which criteria must not change."""
+        return self.states[-1] if self.states else None
 
 
 class StopCriterion(Protocol):
-    """A criterion that ends a run. It is pure: the same progress gives the same answer, and it never raises."""
+    """A criterion that ends a run: `final` completes it, and any other reason lets it fail. It is pure: the same progress
+    gives the same answer, and it never raises.
+    """
 
     def check(self, progress: Progress, /) -> StopReason | None:
         """Return the reason to stop now, or None."""
@@ -117,17 +127,29 @@ class MaxTokens:
 
 @dataclass(frozen=True, slots=True)
 class Stagnation:
-    """Ends a run whose last `window` steps had the same decision and the same results."""
+    """Ends a run whose last `window` steps had the same decision and the same results; or, with a `key`, left the same
+    value of `key(state)`.
+    """
 
     window: int = 3
+    key: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         _check_limit("Stagnation", self.window, least=2)
 
     def check(self, progress: Progress, /) -> StopReason | None:
         """Stop when there is no progress."""
-        latest = progress.signatures[-self.window :]
-        return StopReason.STAGNATION if len(latest) == self.window and len(set(latest)) == 1 else None
+        if self.key is None:
+            latest: list[object] = list(progress.signatures[-self.window :])
+        else:
+            latest = [self.key(state) for state in progress.states[-self.window :]]
+        is_stuck = len(latest) == self.window and all(each == latest[0] for each in latest)
+        return StopReason.STAGNATION if is_stuck else None
+
+
+def looks_back(criteria: Iterable[StopCriterion]) -> int:
+    """Return how many states these criteria look at."""
+    return max((each.window for each in criteria if isinstance(each, Stagnation) and each.key), default=1)
 
 
 def step_signature(decision: object, results: Sequence[object]) -> str:

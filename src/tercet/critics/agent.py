@@ -1,0 +1,167 @@
+"""The interface of an agent that decides one step at a time, and how its methods are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tercet.contracts.errors import UsageError
+from tercet.tools import Tool
+
+METHODS = ("init_state", "decide", "reduce")
+
+
+class Agent(Protocol):
+    """An agent that decides one step at a time.
+
+    Each method may be plain or async. `decide` may also be a generator function that yields `Question`s and is sent
+    `Reply`s: then each call of a model is recorded and paid from the budget, and is not repeated after a crash.
+    Promised: one call at a time, and `system_prompt` with the critics' patches while `decide` runs. Not promised: that
+    `decide` is called for every step. A resumed run passes the recorded decisions and results to `reduce`, so
+    `init_state` and `reduce` must produce the same state each time, and `decide` must not change it.
+
+    `decide(state, observation)` and `reduce(state, observation, decision)` are called with an `Observation`. A list `polls`
+    names the tools whose reads may be repeated until they bring something else.
+    """
+
+    @property
+    def tools(self) -> Sequence[Tool | str]:
+        """The tools that it may call, or their names if a pack has them."""
+        ...
+
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt; while a critic's patch is active, it is set here."""
+        ...
+
+    def init_state(self, task: Any, /) -> Any:
+        """Return the initial state: any object that can be copied, with a dict `metadata` that critics write to."""
+        ...
+
+    @property
+    def decide(self) -> Callable[..., Any]:
+        """Return the next decision, from the state: a `Decision`, a dict, or an object with the same fields."""
+        ...
+
+    @property
+    def reduce(self) -> Callable[..., Any]:
+        """Apply the results of a decision, from state, decision and results: return the new state, or change it and return
+        None.
+        """
+        ...
+
+
+class Observation(dict[str, Any]):
+    """The results of a step, as `observation["action_results"]` and `observation.action_results`: one dict for each call."""
+
+    def __init__(self, results: list[dict[str, Any]]) -> None:
+        super().__init__(action_results=results)
+
+    @property
+    def action_results(self) -> list[dict[str, Any]]:
+        """The results; empty before the first step and for an answer."""
+        return self["action_results"]
+
+
+def ask_decide(agent: Agent, state: Any, last: Observation) -> Any:
+    """Call `decide(state)` or `decide(state, observation)`, with the results of the step before."""
+    return agent.decide(state, last) if len(_positional(agent.decide)) > 1 else agent.decide(state)
+
+
+def ask_reduce(agent: Agent, state: Any, decision: Any, observed: Observation) -> Any:
+    """Call `reduce(state, decision, results)` or `reduce(state, observation, decision)`."""
+    if _positional(agent.reduce)[1:2] == ["observation"]:
+        return agent.reduce(state, observed, decision)
+    return agent.reduce(state, decision, observed.action_results)
+
+
+def _positional(method: Callable[..., Any]) -> list[str]:
+    """Return the names of the positional parameters that an agent expects to be given."""
+    try:
+        parameters = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):  # not a Python function
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [
+        each.name
+        for each in parameters
+        if each.kind in kinds and (each.default is each.empty or each.name == "observation")
+    ]
+
+
+def demand_agent(agent: object) -> None:
+    """Raise `UsageError` for an object that is not an agent."""
+    if isinstance(agent, type):
+        raise _unfit(f"{agent.__name__} is a class, not an agent", f"pass {agent.__name__}(…)")
+    for name in METHODS:
+        if not callable(getattr(agent, name, None)):
+            raise _unfit(f"{_name(agent)} has no method {name}", f"an agent has {', '.join(METHODS)}")
+    if inspect.isasyncgenfunction(getattr(agent, "decide")):  # noqa: B009 - `agent` may have any type
+        raise _unfit(
+            f"{_name(agent)}.decide is an async generator",
+            "yield questions from a plain generator, or await the model in an async function",
+        )
+    _demand_signatures(agent)
+    if not isinstance(getattr(agent, "system_prompt", None), str):
+        raise _unfit(f"{_name(agent)} has no system_prompt", 'give it a string, be it ""')
+    tools = getattr(agent, "tools", None)
+    if isinstance(tools, str) or not isinstance(tools, Sequence):
+        raise _unfit(f"{_name(agent)} has no list of tools", "give it tools = […], be it empty")
+
+
+def _demand_signatures(agent: Any) -> None:
+    if len(_positional(agent.decide)) > 2:
+        raise _unfit(
+            f"{_name(agent)}.decide takes too many arguments",
+            "write decide(state) or decide(state, observation)",
+        )
+    if len(_positional(agent.reduce)) > 3:
+        raise _unfit(
+            f"{_name(agent)}.reduce takes too many arguments",
+            "write reduce(state, decision, results) or reduce(state, observation, decision)",
+        )
+
+
+def asks_models(agent: Agent) -> bool:
+    """Return whether `decide` yields questions to language models."""
+    return inspect.isgeneratorfunction(agent.decide)
+
+
+async def settled(returned: Any) -> Any:
+    """Return the result of user code, awaited if necessary."""
+    return await returned if inspect.isawaitable(returned) else returned
+
+
+@contextmanager
+def prompted(agent: Agent, prompt: str | None) -> Generator[None, None, None]:
+    """Set another system prompt on the agent, and restore its own afterwards."""
+    if prompt is None:
+        yield
+        return
+    own = agent.system_prompt
+    is_shared = "system_prompt" not in getattr(agent, "__dict__", {"system_prompt": own})
+    try:
+        setattr(agent, "system_prompt", prompt)  # noqa: B010 - `agent` may have any type
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"the system prompt of {_name(agent)} cannot be set: {error}",
+            code="prompt_fixed",
+            remedy="make system_prompt an attribute that can be assigned, or use critics that patch no prompt",
+        ) from error
+    try:
+        yield
+    finally:
+        if is_shared and "system_prompt" in getattr(agent, "__dict__", {}):
+            delattr(agent, "system_prompt")  # the class attribute applies again
+        else:
+            setattr(agent, "system_prompt", own)  # noqa: B010 - `agent` may have any type
+
+
+def _name(agent: object) -> str:
+    return type(agent).__name__
+
+
+def _unfit(message: str, remedy: str) -> UsageError:
+    return UsageError(message, code="agent_invalid", remedy=remedy)
