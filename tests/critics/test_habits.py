@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tercet import Actor, DecisionSpec, Pack, tool
+from tercet.contracts.behaviour import CURRENT, Behaviour
 from tercet.contracts.decision import RiskTier
 from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.budget import RunBudget
@@ -387,3 +388,26 @@ def test_what_a_model_says_is_read_or_refused():
     ] * 3
     with pytest.raises(UsageError, match="its parameters are unknown"):
         ModelAgent(tools=["desk.say"])  # pyright: ignore[reportArgumentType]
+
+
+def test_under_earlier_rules_neither_a_criterion_nor_a_poll_is_heeded(monkeypatch):
+    """A session without rule 10 goes on as it began."""
+    framed = Pack.run_context
+    before = tuple(set(CURRENT) - {Behaviour.LONGER_RUNS})
+    monkeypatch.setattr(
+        Pack,
+        "run_context",
+        lambda self, **given: framed(self, **given).model_copy(update={"behaviour": before}),
+    )
+    say, _ = counted("desk.say")
+    result = run(Scripted([act("a"), act("b"), act("c")], [say]), stop=[Enough(), MaxSteps(3)])
+    assert result.stop_reason is StopReason.MAX_STEPS
+
+    class Waiting(Shop):
+        polls = ["jobs.status"]
+
+        def decide(self, state, observation):
+            return Decision.act("jobs.status", job="j1")
+
+    results = [each for step in run(Waiting(), stop=[MaxSteps(5)]).steps for each in step.results]
+    assert "loop_guard" in [each.get("error_type") for each in results]

@@ -5,7 +5,7 @@
 | continue        | an answer is final, anything else continues                                                 |
 | retry           | the state before the step, with their metadata and patches; after an effect, the patched    |
 |                 | state after it; if no retry is left, a person                                               |
-| stop            | the run is paused for a person, or ends, as the Engine was told                             |
+| stop            | the run is paused for a person, or ends, as the Engine is set                               |
 | (one raises)    | the run is escalated to a person, with the name of the critic                               |
 """
 

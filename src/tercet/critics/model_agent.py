@@ -37,7 +37,7 @@ class ModelAgent:
     """Asks a model for each decision. Derive from it to change `init_state` or `reduce`, or to show other messages.
 
     Promised: questions follow from the state and the prompt alone, so that a recorded reply is not asked for again. Not
-    promised: that the model keeps to the schema; what cannot be read costs a re-plan, and the model is told why.
+    promised: that the model keeps to the schema; what cannot be read costs a re-plan, and the reason is in the next prompt.
     """
 
     def __init__(
