@@ -1,4 +1,4 @@
-"""Answers: what the outside world says to a command. `resolve` turns a command and its answer into events.
+"""Answers: what the outside world returns for a command. `resolve` turns a command and its answer into events.
 
 In a live run the engine's `World` makes them; in a replay they are read from the recorded events.
 """
@@ -17,11 +17,11 @@ from tercet.core.turns import Reflection
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the outside world says to a command."""
+    """The outside world's answer to a command."""
 
 
 class Now(Answer, frozen=True, kw_only=True):
-    """The time: all that most commands need."""
+    """The current time, which is all that most commands need."""
 
     at: int
 
@@ -30,9 +30,9 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The random part of a delay."""
 
     fraction: float = 0.0
-    """What was drawn from [0, 1)."""
+    """A random number from [0, 1)."""
     not_before: int | None = None
-    """In a recorded run, the time that came of it; what was drawn is not recorded."""
+    """In a replay, the recorded time that resulted; the random number itself is not recorded."""
 
 
 class Drawn(Answer, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class Planned(Answer, frozen=True, kw_only=True):
     planner: str = ""
     """The planner that made it; empty for a caller's plan."""
     decision: JsonObject = {}
-    """The decision of a step-by-step agent that the plan stands for."""
+    """The decision of a step-by-step agent that the plan represents."""
     by_pack: bool = False
-    """Whether the pack's own templates or methods made it, so that the pack alone can make it again."""
+    """Whether the pack's templates or methods made it, so that the pack alone can reproduce it."""
 
 
 class NotPlanned(Answer, frozen=True, kw_only=True):
@@ -72,24 +72,24 @@ class Retrieved(Answer, frozen=True, kw_only=True):
     at: int
     facts: tuple[Evidence, ...] = ()
     data: bytes = b""
-    """The facts as they are stored beside the events."""
+    """The facts as the bytes of a blob."""
     digest: str = ""
     """The digest of these bytes; empty where there are none."""
     refs: dict[str, tuple[str, ...]] | None = None
-    """The ids of what was found for each step that declares queries; None where no step does."""
+    """The ids of the evidence found for each step that declares queries; None if no step does."""
     calls: int = 0
     cost: int = 0
 
 
 class ToolChanges(Answer, frozen=True, kw_only=True):
-    """What the plan's tools reach outside that differs from what a person has accepted."""
+    """How external tools of the plan differ from the definitions that a person accepted."""
 
     at: int
     changes: tuple[str, ...] = ()
 
 
 class Reflected(Answer, frozen=True, kw_only=True):
-    """What an agent and its critics made of a turn."""
+    """The judgement of an agent and its critics on a turn."""
 
     at: int
     reflection: Reflection
@@ -103,8 +103,8 @@ class RepeatsFound(Answer, frozen=True, kw_only=True):
 
 
 class Ready(Answer, frozen=True, kw_only=True):
-    """What was looked at just before a call: the lease, the circuit of its tool, its approvers, and earlier calls. Before
-    outputs are delivered, those who accepted them."""
+    """The checks just before a call: lease epoch, circuit of the tool, roles of approvers, earlier calls. Before outputs
+    are delivered: the roles of the people who accepted them."""
 
     at: int
     epoch: int = 0
@@ -112,31 +112,31 @@ class Ready(Answer, frozen=True, kw_only=True):
     role_lost: str = ""
     """Why an approval of the call no longer counts; empty if it does."""
     repeats: tuple[e.EarlierCall, ...] = ()
-    """Earlier calls that turned up since they were last looked for."""
+    """Earlier calls that were found since the last check."""
 
 
 class CallEnded(Answer, frozen=True, kw_only=True):
-    """How a call ended, or what its tool found when it looked the call up."""
+    """The outcome of a call, or what its tool found when it reconciled the call."""
 
     at: int
     ended: Ended | None = None
-    """None for a tool that cannot look a call up."""
+    """None for a tool that cannot reconcile."""
     data: bytes = b""
-    """The result as JSON, where it is too large for an event."""
+    """The result as JSON if it is too large for an event."""
     blob: str = ""
     """The digest of these bytes."""
     draw: Draw = Draw()
 
 
 class History(Answer, frozen=True, kw_only=True):
-    """The events of the run so far, for commands that look back at all of it."""
+    """The events of the run so far, for commands that need all of them."""
 
     at: int
     events: Sequence[e.Event]
     role_lost: str = ""
     """Why the acceptance of the outputs no longer counts; empty if it does, or no person was asked."""
     exit: JsonObject = {}
-    """How a run that was judged by earlier rules for outputs was to end; empty for any other."""
+    """The decided exit of a run judged by earlier rules for outputs; empty for others."""
 
 
 class Observed(Answer, frozen=True, kw_only=True):
@@ -147,12 +147,12 @@ class Observed(Answer, frozen=True, kw_only=True):
 
 
 class ModelReply(Answer, frozen=True, kw_only=True):
-    """What a language model answered and took, or why it did not answer."""
+    """A language model's answer and its cost, or why it did not answer."""
 
     at: int
     text: str = ""
     data: bytes = b""
-    """The answer as JSON, where it is too large for an event."""
+    """The answer as JSON if it is too large for an event."""
     blob: str = ""
     """The digest of these bytes."""
     model: str = ""

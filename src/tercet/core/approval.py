@@ -1,12 +1,12 @@
-"""What a person is asked before a call is made: what their answer binds to, and what they are shown.
+"""Approval of calls: what an approval binds to, and what the approver is shown.
 
-Bound by the digest: tenant, run, step, the tool's definition with its declared defaults, the resolved parameters, the key, the effective mode, the
-hashes of the evidence and results that it depends on, its condition, the pack, the definition of the gates, and the
-compensation as it would run. If any of them has changed when the call is due, the digest differs and the approval does
-not count. Shown and not bound: the budget, the rest of the plan, and where each value came from.
+Bound by the digest: tenant, run, step, the tool's definition with its declared defaults, the resolved parameters, the
+key, the effective mode, the hashes of the evidence and results that it depends on, its condition, the pack, the definition
+of the gates, and the compensation as it would run. If any of them has changed when the call is due, the digest differs and
+the approval does not count. Shown but not bound: the budget, the rest of the plan, and the source of each value.
 
-What time and people change is checked again when the call is due, or outputs are to be committed, and fails closed: evidence
-that has expired, and approvers who no longer hold their role, or who are another login by the pack's list of people.
+Checked again when the call is due or outputs are to be committed, failing closed: the expiry of evidence, the roles of
+the approvers, and their logins in the pack's list of people.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tercet.quality.exit.decision import recommend
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """A call as it would be made."""
+    """A call with resolved parameters."""
 
     name: str
     call: EffectiveStep
@@ -55,13 +55,13 @@ class Resolved:
     compensation: BoundCompensation | None = None
     """The bound compensation, if it has one."""
     sources: dict[str, str] | None = None
-    """Where its parameters came from; None if the plan shows it."""
+    """The sources of its parameters; None if the plan shows them."""
     repeats: tuple[EarlierCall, ...] = ()
     """The earlier calls that it repeats, where its tool allows one in a period."""
 
 
 def call_digest(state: State, config: RunConfig, asked: Resolved, gates: tuple[str, ...]) -> str:
-    """What an approval of a call binds to."""
+    """Return the digest that an approval of a call binds to."""
     compiled, call, start = config.compiled, asked.call, state.start
     definitions = [gate.model_dump(mode="json") for gate in compiled.gates if gate.name in gates]
     bound = [
@@ -97,13 +97,13 @@ def dated_sources(state: State, config: RunConfig, call: EffectiveStep) -> tuple
 
 
 def frozen_evidence(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, str]:
-    """The evidence that a call depends on, each with the hash of its content."""
+    """Return the evidence that a call depends on, each with the hash of its content."""
     known = config.compiled.evidence
     return {ref: known[ref].hash for ref in sources_of(state, config, call) if ref in known}
 
 
 def frozen_results(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, str]:
-    """Return the results that a call depends on, each step with the hash of what it brought."""
+    """Return the hashes of the results that a call depends on, by step."""
     read = basis_of(state, config, call.step, call.compensate).results
     done = {
         name: state.steps[name] for name in read if name in state.steps and state.steps[name].status == "done"
@@ -118,7 +118,7 @@ def ask_for(
     gates: tuple[str, ...],
     sequence: tuple[Resolved, ...] = (),
 ) -> c.Ask:
-    """The gate at which a call waits, and with it those that the same people would be asked about."""
+    """Return the gate at which a call waits, together with calls that the same people would be asked about."""
     known = [config.compiled.gates_by_name[name] for name in gates if name in config.compiled.gates_by_name]
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum) for gate in known}
     shown = _shown(state, config, asked)
@@ -149,7 +149,7 @@ def ask_for(
 
 
 def _judgement(state: State) -> dict[str, Any]:
-    """What was said of the outputs that a call delivers."""
+    """Return the verdict on the outputs that a call delivers."""
     accepted, report = state.accepted, state.report
     return {
         "outputs": accepted.digest if accepted else "",
@@ -161,7 +161,7 @@ def _judgement(state: State) -> dict[str, Any]:
 
 
 def _is_settable(config: RunConfig, asked: Resolved, needs: Mapping[str, Need]) -> bool:
-    """Whether values can be set in a call: one of the plan, at a gate that names who is trusted to set them."""
+    """Return whether values can be set in a call: it is a step of the plan, at a gate that names trusted roles."""
     is_planned = not isinstance(asked.call.step, CompensatingStep)
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
     return is_planned and is_strict and any(need.roles for need in needs.values())
@@ -175,12 +175,12 @@ def ask_for_compensation(state: State, config: RunConfig, asked: Resolved, gates
 
 
 def accepting(config: RunConfig) -> Gate | None:
-    """The gate of the pack that says who may accept outputs of this decision."""
+    """Return the pack's gate that names who may accept outputs of this decision."""
     return config.compiled.gates_by_name.get(config.spec.output_gate or "")
 
 
 def ask_for_outputs(state: State, config: RunConfig) -> c.Ask:
-    """The gate at which a person accepts what a run has produced, or does not."""
+    """Return the gate at which a person accepts or refuses the outputs of a run."""
     gate = accepting(config)
     decided = ExitDecision.model_validate(state.quality.exit)
     bound = [
@@ -214,7 +214,7 @@ def ask_for_outputs(state: State, config: RunConfig) -> c.Ask:
 
 
 def _assessed(state: State) -> dict[str, Any]:
-    """Where each piece of the outputs comes from, how they were scored, and what speaks for looking at them."""
+    """Return the provenance of the outputs, their scores, and the reasons for asking a person."""
     asked = request_approval(state)
     return asked.model_dump(
         mode="json", include={"provenance", "quality_scores", "confidence", "risk_assessment"}
@@ -222,7 +222,7 @@ def _assessed(state: State) -> dict[str, Any]:
 
 
 def _stood_on(state: State, config: RunConfig) -> tuple[str, ...]:
-    """The evidence that the plan has pinned, or reads its outputs from."""
+    """Return the evidence that the plan pins or reads its outputs from."""
     plan = read_plan(state.plan)
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         read = (found.target for found in scan(plan.outputs) if isinstance(found, Reference))
@@ -232,7 +232,7 @@ def _stood_on(state: State, config: RunConfig) -> tuple[str, ...]:
 
 
 def diagnosis_of(state: State) -> tuple[str, ...]:
-    """What repairs left, in words: what is wrong, why, and what was tried."""
+    """Return the remaining defects as text: the problem, its cause, and the repairs that were tried."""
     left: list[dict[str, Any]] = state.quality.escalation.get("left", [])
     return tuple(
         f"{each['defect']['dimension']}: {each['defect']['description']}"
@@ -246,12 +246,12 @@ def _times(count: int) -> str:
 
 
 def _stale(state: State, config: RunConfig, calls: Iterable[Resolved]) -> int:
-    """When these calls begin to miss evidence that they depend on; 0 if they never do."""
+    """Return when the first evidence that these calls depend on expires; 0 if none does."""
     return _first_expiry(config, (ref for asked in calls for ref in dated_sources(state, config, asked.call)))
 
 
 def _first_expiry(config: RunConfig, refs: Iterable[str]) -> int:
-    """When the first of these pieces of evidence expires; 0 if that never happens."""
+    """Return when the first of these pieces of evidence expires; 0 if none does."""
     ends = config.expiry
     return min((ends[ref] for ref in refs if ref in ends), default=0)
 
@@ -286,7 +286,7 @@ def _shown(state: State, config: RunConfig, asked: Resolved) -> dict[str, Any]:
 
 
 def _with_changes(config: RunConfig, asked: Resolved, sources: dict[str, str]) -> dict[str, str]:
-    """Return where values came from, with those that an approver has set."""
+    """Return the sources of values, including those that an approver has set."""
     described = dict(sources)
     for each in config.compiled.changed_at(asked.name, asked.call.tool.name):
         name, *inner = pointer.parts(each.place)
@@ -296,7 +296,7 @@ def _with_changes(config: RunConfig, asked: Resolved, sources: dict[str, str]) -
 
 
 def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str, str]:
-    """Return where values came from, with those that are defaults of the tool."""
+    """Return the sources of values, including the tool's defaults."""
     described = dict(sources)
     for place in defaults:
         name, *inner = pointer.parts(place)
@@ -306,7 +306,7 @@ def _with_defaults(sources: dict[str, str], defaults: Iterable[str]) -> dict[str
 
 
 def _shown_compensation(config: RunConfig, asked: Resolved) -> dict[str, Any] | None:
-    """What would compensate a call, as it would run, and where its values came from if the plan proposed it."""
+    """Return the compensation of a call as it would run, with the sources of its values if the plan proposed it."""
     bound, declared = asked.compensation, asked.call.compensate
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return declared.model_dump(mode="json") if declared else None
@@ -323,7 +323,7 @@ def _shown_compensation(config: RunConfig, asked: Resolved) -> dict[str, Any] | 
 
 
 def _shown_basis(state: State, config: RunConfig, call: EffectiveStep) -> dict[str, Any]:
-    """The condition under which a call is made, and the results that it depends on, where there are any."""
+    """Return the condition of a call and the results that it depends on, if there are any."""
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return {}
     shown = {"when": call.step.when, "results": frozen_results(state, config, call)}
@@ -331,13 +331,13 @@ def _shown_basis(state: State, config: RunConfig, call: EffectiveStep) -> dict[s
 
 
 def _sources(state: State, config: RunConfig, asked: Resolved) -> dict[str, str]:
-    """Where the value of each parameter came from, in the words of the plan, and whether that place is trusted."""
+    """Return the source of each parameter as the plan writes it, and whether it is trusted."""
     review = config.review(read_plan(state.plan))
     return describe_origins(origins(review, asked.name))
 
 
 def _rest(state: State) -> list[dict[str, str]]:
-    """The whole plan in a few words, so that an approver sees what stands around the call."""
+    """Return a summary of the whole plan, to show an approver the context of the call."""
     return [
         {"step": step["id"], "tool": step.get("tool", "note"), "status": state.steps[step["id"]].status}
         for step in state.plan.get("steps", ())
@@ -345,8 +345,8 @@ def _rest(state: State) -> list[dict[str, str]]:
 
 
 def people_of(state: State, config: RunConfig, steps: Iterable[str]) -> dict[str, Need]:
-    """Whom to ask about what these steps did: one of those who may approve such calls; nobody in particular where no
-    approval was given by name."""
+    """Return who may answer about the effects of these steps: the people who may approve such calls; empty if no
+    named approval was given."""
     wanted = frozenset(steps)
     return _needs(config, (name for answer in _approvals(state, wanted) for name in answer.names))
 
@@ -384,7 +384,7 @@ def _needs(config: RunConfig, names: Iterable[str]) -> dict[str, Need]:
 
 
 Objection: TypeAlias = Callable[[Answer, tuple[str, ...]], str]
-"""Why an approval does not count by now where one of these roles is asked for; empty if it does."""
+"""Returns why an approval no longer counts for one of these roles; empty if it does."""
 
 
 def find_expired_evidence(state: State, config: RunConfig, call: EffectiveStep, now: int) -> str | None:
@@ -421,7 +421,7 @@ def _covering_gate(state: State, config: RunConfig, name: str) -> OpenGate | Non
 
 
 def find_lost_acceptance(state: State, config: RunConfig, objection: Objection) -> str:
-    """Return why outputs that people have accepted must not be committed any more; empty if nothing speaks against it."""
+    """Return why accepted outputs can no longer be committed; empty if they can."""
     given, gate = acceptances(state), accepting(config)
     if not given or gate is None:
         return ""
@@ -430,7 +430,7 @@ def find_lost_acceptance(state: State, config: RunConfig, objection: Objection) 
 
 
 def _lost(gate: OpenGate, objection: Objection) -> str:
-    """Why the approvals of a gate are not enough any more, by what is known of people now; empty if they are."""
+    """Return why the approvals of a gate no longer suffice, given the current roles; empty if they do."""
     for name, need in gate.needs.items():
         counted = [a for a in gate.approvals if gate.counts(name, a.roles)]
         against = {a.actor: why for a in counted if (why := objection(a, need.roles))}

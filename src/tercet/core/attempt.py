@@ -1,4 +1,4 @@
-"""How an attempt at a call ended, and how long to wait before the next one."""
+"""Outcomes of call attempts, and the delay before a retry."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class NotHappened(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     code: str = "not_done"
     is_retriable: bool = True
     retry_after_ms: int = 0
-    """How long trying again would fail again, as far as the tool knows."""
+    """How long a retry would fail again, as far as the tool knows."""
     is_attempt_only: bool = False
-    """Whether nothing is said of the attempts before this one."""
+    """Whether earlier attempts may still have happened."""
     latency_ms: int = 0
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Nobody knows whether the call happened, so trying again blindly is not safe."""
+    """It is unknown whether the call happened, so a blind retry is not safe."""
 
     error: str
     code: str = "unknown"
@@ -43,6 +43,6 @@ Ended: TypeAlias = Done | NotHappened | Unknown
 
 
 def delay_ms(backoff: Backoff, retry: int, draw: Callable[[], float]) -> int:
-    """min(maximum, base * 2^retry + a draw from the jitter)."""
+    """Return min(maximum, base * 2^retry + random jitter)."""
     jitter = int(draw() * backoff.jitter_ms)
     return min(backoff.maximum_ms, backoff.base_ms * 2 ** min(retry, 30) + jitter)

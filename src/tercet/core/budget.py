@@ -1,8 +1,8 @@
-"""The budget of a run: one table of its dimensions, from which come reserve, settle, remaining, shortage and extend.
+"""The budget of a run: one table of its dimensions, used by reserve, settle, remaining, shortage and extend.
 
-A row names the fields that hold a dimension elsewhere: its limit in `RunBudget`, what is used up in `Used`, what one call
-takes in an INTENT, a COMPLETE and a step. Before a call its amounts are reserved, and what its compensation would take is
-held back; when its outcome is known, the reservation is settled with what the call took.
+A row names the fields of a dimension in other structs: its limit in `RunBudget`, its total in `Used`, and the amount of
+one call in an INTENT, a COMPLETE and a step. Before a call its amounts are reserved, and the cost of its compensation is
+held back; once its outcome is known, the reservation is settled with the actual amounts.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from tercet.core import events as e
 from tercet.core.state import Asked, State, StepState, Used
 
 Amounts: TypeAlias = Mapping[str, int]
-"""So much of each dimension, by its name."""
+"""Amounts by the names of dimensions."""
 Fields: TypeAlias = dict[str, Any]
 """Amounts by the names of the struct fields that hold them."""
 NOTHING: Amounts = {}
 
 
 class Dimension(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a run uses up, and the fields that hold it."""
+    """One resource of a run, and the fields that hold its amounts."""
 
     name: str
-    """As it is published, and as extensions name it."""
+    """The published name, also used by extensions."""
     unit: str
-    """As refusals name it."""
+    """The unit in refusals."""
     limit: str = ""
     """The field of `RunBudget` with its limit; empty for the share of a role, which the pack limits."""
     label: str = ""
-    """As reports name it."""
+    """The label in reports."""
     used: str
     """The field of `Used` with what is used up."""
     reserved: str = ""
@@ -56,9 +56,9 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     lane: str = ""
     """The field of an INTENT, a COMPLETE and a step with what a lane takes, where `amount` does not hold it."""
     of_call: Callable[[EffectiveStep], int] | None = None
-    """What a call needs; None where no call is held to it."""
+    """Returns what a call needs; None if calls are not checked against this dimension."""
     of_tool: Callable[[ToolSpec | None], int] | None = None
-    """What a call of a tool needs that is not a step of the plan; the tool of a compensation may be unknown."""
+    """Returns what a call outside of the plan needs; the tool of a compensation may be unknown."""
 
     def spent(self, used: Used) -> int:
         """Return what counts against the limit: what is used up, reserved and held back."""
@@ -148,7 +148,7 @@ DIMENSIONS = (
     Dimension(name="replans", unit="re-plans", limit="max_replans", label="re-plans", used="replans"),
     Dimension(name="repairs", unit="repairs", limit="max_repairs", label="repairs", used="repairs"),
 )
-"""In the order in which a shortage is looked for."""
+"""In the order in which shortages are checked."""
 
 BY_NAME = {each.name: each for each in DIMENSIONS}
 EXTENSIBLE = tuple(name for name in RunBudget.model_fields if name in BY_NAME)
@@ -218,7 +218,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     left: int
 
     def __str__(self) -> str:
-        """Return it as refusals say it."""
+        """Return the text for refusals."""
         return f"{self.needed:,} {BY_NAME[self.dimension].unit} are needed, {self.left:,} are left"
 
 
@@ -242,7 +242,7 @@ def find_shortage(
     return None
 
 
-# --- what a call takes ---
+# --- amounts of a call ---
 
 
 def needs_of_call(call: EffectiveStep, hold: Amounts) -> dict[str, int]:

@@ -1,10 +1,10 @@
-"""Events as bytes: JSON of one tagged struct behind one byte that says the version.
+"""Events as bytes: a version byte, followed by the JSON of one tagged struct.
 
-Between the two may stand a seal, with a version byte of its own: the hash of the fold that was stored with the event, of
-the state before it. So the chain over the events covers the fold too.
+A sealed event has its own version byte and, before the JSON, the hash of the fold that was stored with it (of the state
+before the event). So the chain over the events covers the fold too.
 
-The version rises only when old readers would misread new events. Fields that a reader does not know are ignored; a
-version or an event type that it does not know is refused, since ignoring a fact would fold a wrong state.
+The version changes only when old readers would misread new events. Unknown fields are ignored; an unknown version or
+event type is refused, since ignoring an event would fold a wrong state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 class CodecError(TercetError):
-    """Bytes that are no event of this version."""
+    """Bytes that are not an event of this version."""
 
     default_code = "journal_unreadable"
 
@@ -45,7 +45,7 @@ def strip_seal(data: bytes) -> bytes:
 
 
 def decode(data: bytes) -> Event:
-    """The event that bytes hold."""
+    """Decode an event."""
     if data[:1] not in (VERSION, SEALED):
         raise CodecError(
             f"this event was written in format {data[:1]!r}, and this Tercet reads formats {VERSION!r} and {SEALED!r}",

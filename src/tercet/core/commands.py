@@ -13,7 +13,7 @@ from tercet.core.prepared_call import PreparedCall
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Something for the shell to do; the answer to it, or the command alone, comes to events in `resolve`."""
+    """A command to the driver; `resolve` turns it and its answer into events."""
 
 
 class Propose(Command, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class Propose(Command, frozen=True, kw_only=True):
 
 
 class Reflect(Command, frozen=True, kw_only=True):
-    """Let an agent take in what its turn brought, and judge the turn."""
+    """Let an agent process the results of its turn, and judge the turn."""
 
 
 class Decompose(Command, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class Await(Command, frozen=True, kw_only=True):
 
 
 class Note(Command, frozen=True, kw_only=True):
-    """Take a note: its resolved parameters are its result."""
+    """Record a note: its resolved parameters are its result."""
 
     step: str
     params: dict[str, Any]
@@ -91,7 +91,7 @@ class Fault(Command, frozen=True, kw_only=True):
 
 
 class ProposeStep(Command, frozen=True, kw_only=True):
-    """In a lane: propose a step to the parent instead of carrying it out."""
+    """In a lane: propose a step to the parent instead of executing it."""
 
     step: str
     proposal: dict[str, Any]
@@ -110,7 +110,7 @@ class Judge(Command, frozen=True, kw_only=True):
 
 
 class Settle(Command, frozen=True, kw_only=True):
-    """Find out what became of a call whose outcome is unknown."""
+    """Find out the outcome of a call whose outcome is unknown."""
 
     step: str
     not_before: int = 0
@@ -131,7 +131,7 @@ class Ask(Command, frozen=True, kw_only=True):
     ttl_ms: int = 0
     """How long it waits; 0 means as long as the session lives."""
     not_before: int = 0
-    """While a call of unknown outcome may still take effect, no answer about it would be true for long."""
+    """A call of unknown outcome may still take effect before this time, so it is too early to ask about it."""
 
 
 class Grant(Command, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class Grant(Command, frozen=True, kw_only=True):
 
 
 class Escalate(Command, frozen=True, kw_only=True):
-    """Open the gate at which a person decides how the run goes on."""
+    """Open the gate at which a person decides how the run continues."""
 
 
 class Compensate(Command, frozen=True, kw_only=True):
@@ -153,15 +153,15 @@ class Compensate(Command, frozen=True, kw_only=True):
 
 
 class Finish(Command, frozen=True, kw_only=True):
-    """Every step has ended: work out the outputs."""
+    """Every step has ended: compute the outputs."""
 
 
 class DrawExperience(Command, frozen=True, kw_only=True):
-    """Look up what earlier runs of the same kind have taught."""
+    """Load the experience of earlier runs of the same task class."""
 
 
 class DrawSamples(Command, frozen=True, kw_only=True):
-    """Call the step that brought an output again, to see whether it brings the same."""
+    """Repeat the call that produced an output, to compare the results."""
 
 
 class ReadOutputs(Command, frozen=True, kw_only=True):
@@ -175,7 +175,7 @@ class RunTests(Command, frozen=True, kw_only=True):
 
 
 class VerifyOutputs(Command, frozen=True, kw_only=True):
-    """Look at schema, values and words of the outputs."""
+    """Check the schema, values and statements of the outputs."""
 
 
 class Attack(Command, frozen=True, kw_only=True):
@@ -189,11 +189,11 @@ class Critique(Command, frozen=True, kw_only=True):
 
 
 class FetchEvidence(Command, frozen=True, kw_only=True):
-    """Look for more evidence before outputs are repaired, and make read_only calls again that failed."""
+    """Look for more evidence before outputs are repaired, and retry failed read_only calls."""
 
     queries: tuple[EvidenceQuery, ...] = ()
     retries: tuple[str, ...] = ()
-    """The steps whose calls are made again."""
+    """The steps whose calls are retried."""
 
 
 class Repair(Command, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ class Score(Command, frozen=True, kw_only=True):
 
 
 class AcceptOutputs(Command, frozen=True, kw_only=True):
-    """Let the steps begin that take the outputs, which the critic or a person has accepted."""
+    """Start the steps that deliver the outputs, which the critic or a person has accepted."""
 
 
 class StopExhausted(Command, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ class End(Command, frozen=True, kw_only=True):
 
 
 class AskModel(Command, frozen=True, kw_only=True):
-    """Ask a language model; what it may take is reserved."""
+    """Ask a language model, after reserving its budget."""
 
     purpose: str
     model: str
@@ -232,7 +232,7 @@ class AskModel(Command, frozen=True, kw_only=True):
     cost: int
     timeout_ms: int
     question: bytes = b""
-    """The question as it is stored beside the events."""
+    """The question as the bytes of a blob."""
 
 
 class AwaitModel(Command, frozen=True, kw_only=True):
@@ -248,11 +248,11 @@ class Receive(Command, frozen=True, kw_only=True):
     data: bytes
     inbox: int
     outside: bool = False
-    """Whether a process reads it that does not carry the session forward."""
+    """Whether it is read by a process that does not run the session."""
 
 
 class Expire(Command, frozen=True, kw_only=True):
-    """End a session whose time is over."""
+    """End a session whose time to live has passed."""
 
     outside: bool = False
 
@@ -269,12 +269,12 @@ class Pause(Command, frozen=True, kw_only=True):
 
 
 class Resume(Command, frozen=True, kw_only=True):
-    """Carry a session on in another process."""
+    """Resume a session in another process."""
 
     owner: str
     epoch: int
     people: dict[str, Any] | None = None
-    """Who is who by now, where the list of people has changed."""
+    """The current list of people, if it has changed."""
 
 
 DELAYED = (Dispatch, Settle, Ask)

@@ -1,7 +1,7 @@
-"""Binding compensations: what would undo a call is resolved when the call is dispatched, and kept with its INTENT.
+"""Binding of compensations: the compensation of a call is resolved when the call is dispatched, and stored in its INTENT.
 
-From then on nothing can change it: a later plan may give its steps other meanings, but the compensation holds values by
-then. Only what it reads of the result of its own step is resolved once that result is there.
+From then on nothing can change it: a later plan may redefine its steps, but the compensation already holds values. Only
+references to the result of its own step are resolved later, once that result is known.
 """
 
 from __future__ import annotations

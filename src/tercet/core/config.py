@@ -1,4 +1,4 @@
-"""What a run is judged and carried out in: derived from the session's start and its plan, and never changed by it."""
+"""The configuration of a run and its indexed plan, both derived from the session's start and its events."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from tercet.critic.review import Review
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The frame, the compiled context and the decision of a run."""
+    """The run context, the compiled context and the decision of a run."""
 
     ctx: RunContext
     compiled: CompiledContext
     spec: DecisionSpec
     expiry: Mapping[str, int] = field(default_factory=dict[str, int])
-    """When each piece of evidence that expires does so."""
+    """The expiry times of evidence that expires."""
     executor_tokens: int | None = None
-    """How many tokens the executor may use, where the pack gives it a limit of its own."""
+    """The executor's own token limit, if the pack sets one."""
     control: ControlSpec | None = None
-    """What steers the repairs of the outputs, where the pack says so."""
+    """The controller of output repairs, if the pack configures one."""
     library_snapshot: str = ""
-    """The snapshot of the library that the run is pinned to, where there is one."""
+    """The library snapshot that the run is pinned to, if there is one."""
     library_hash: str = ""
 
     @property
@@ -66,16 +66,16 @@ class RunConfig:
 
     @cached_property
     def limits(self) -> budget.Amounts:
-        """How much of each dimension of the budget may be used, where that is limited."""
+        """The budget limits by dimension."""
         return budget.limits_of(self.ctx.run_budget, {"executor": self.executor_tokens})
 
     def frame_with(self, **fields: Any) -> RunContext:
-        """Return the frame with other values in some of its fields, which are not checked again."""
+        """Return the run context with some fields replaced, without validation."""
         return unchecked(RunContext, {**vars(self.ctx), **fields})
 
     @cached_property
     def max_iterations(self) -> int:
-        """How many phases the run may go through."""
+        """The maximum number of phases."""
         return self.ctx.run_budget.max_iterations
 
     @cached_property
@@ -90,7 +90,7 @@ class RunConfig:
 
     @cached_property
     def judges_other_steps(self) -> bool:
-        """Whether a policy looks at more than the step that it is about."""
+        """Whether a policy depends on steps other than the one it judges."""
         return self.is_strict and look_at_other_steps(self.compiled.policies)
 
     def review(self, plan: Plan) -> Review:
@@ -98,13 +98,13 @@ class RunConfig:
         return Review(self.ctx, self.compiled, self.spec, plan)
 
     def extended(self, more: Mapping[str, int]) -> RunConfig:
-        """The same with more to use up; what has no limit needs none."""
+        """Return the configuration with an extended budget."""
         ctx = self.ctx.model_copy(update={"run_budget": budget.extend(self.ctx.run_budget, more)})
         own = self.executor_tokens
         return replace(self, ctx=ctx, executor_tokens=None if own is None else own + more.get("tokens", 0))
 
     def with_facts(self, facts: Sequence[Evidence]) -> RunConfig:
-        """The same with facts that plans have asked for and found."""
+        """Return the configuration with the evidence that plans have found."""
         new = [fact for fact in facts if fact.id not in self.compiled.evidence]
         entries = (*self.compiled.manifests.evidence_manifest, *map(EvidenceManifestEntry.of, new))
         manifests = self.compiled.manifests.model_copy(update={"evidence_manifest": entries})
@@ -115,15 +115,15 @@ class RunConfig:
         return replace(self, compiled=compiled, expiry={**self.expiry, **ends})
 
     def knowing(self, results: tuple[KnownResult, ...]) -> RunConfig:
-        """The same with results of earlier turns, whose values may be used again."""
+        """Return the configuration with results of earlier turns, whose values may be used again."""
         return replace(self, compiled=self.compiled.model_copy(update={"results": results}))
 
     def with_entered(self, entered: tuple[EnteredResult, ...]) -> RunConfig:
-        """The same with the results that people typed."""
+        """Return the configuration with the results that people entered."""
         return replace(self, compiled=self.compiled.model_copy(update={"entered": entered}))
 
     def with_changed(self, changed: Sequence[SetValue]) -> RunConfig:
-        """The same with the values that approvers have set in calls of the plan."""
+        """Return the configuration with the values that approvers have set in calls of the plan."""
         values = tuple(
             ChangedValue(
                 step_id=each.step,
@@ -138,7 +138,7 @@ class RunConfig:
         return replace(self, compiled=self.compiled.model_copy(update={"changed": values}))
 
     def after(self, earlier: Sequence[EarlierStep]) -> RunConfig:
-        """The same for a run that has done these things before its present plan."""
+        """Return the configuration of a run that executed these steps before its current plan."""
         if not self.is_strict:
             return self
         calls = tuple(
@@ -150,23 +150,23 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """A verified plan, ready to be followed: its steps by name, effective, and how much waits on each."""
+    """A verified plan, indexed for execution: steps and effective calls by name, and their dispatch order."""
 
     plan: Plan
     steps: dict[str, Step]
     calls: dict[str, EffectiveStep]
     order: dict[str, tuple[int, int, int]]
-    """The key by which ready steps go out: priority, then how much waits on them, then position."""
+    """The sort key for dispatching ready steps: priority, number of dependent steps, position."""
     demanded: dict[str, tuple[tuple[dict[str, Any], Progress], tuple[str, ...]]] = field(
         default_factory=dict[str, tuple[tuple[dict[str, Any], Progress], tuple[str, ...]]],
         compare=False,
         repr=False,
     )
-    """The gates that each step waits for with its resolved parameters and what is known of the others, worked out once."""
+    """A cache of the gates that each step needs, with the parameters and progress that they were computed for."""
     prepared: dict[tuple[str, bool], PreparedCall] = field(
         default_factory=dict[tuple[str, bool], PreparedCall], compare=False, repr=False
     )
-    """The calls whose parameters the plan writes out, by step and by whether strict rules hold; worked out once."""
+    """A cache of calls whose parameters the plan gives literally, by step and by whether strict rules hold."""
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec], compare=False, repr=False)
     """The tools by which a step may be compensated."""
 
@@ -193,11 +193,11 @@ class ExecutionPlan:
         )
 
     def for_run(self) -> ExecutionPlan:
-        """The same for another run, which has gates of its own."""
+        """Return a copy for another run, which has its own gates."""
         return replace(self, demanded={})
 
     def prepare(self, call: EffectiveStep, params: dict[str, Any], *, is_strict: bool) -> PreparedCall:
-        """Return a call with its resolved parameters, kept here if the plan writes them out."""
+        """Return a call with its resolved parameters, cached if the plan gives them literally."""
         if params is not call.params:  # they hold results of one run, and a plan may be shared
             return PreparedCall(call, params, is_strict=is_strict)
         key = (call.step.id, is_strict)
@@ -207,7 +207,7 @@ class ExecutionPlan:
         return known
 
     def with_undo(self, undo: tuple[Undo, ...], tools: Mapping[str, ToolSpec]) -> ExecutionPlan:
-        """Return the same plan with the steps that compensate others, none of which can end the run."""
+        """Return the plan with its compensating steps, none of which can end the run."""
         ways = {way.name: way for way in undo if way.tool}
         steps = {name: _compensating_step(way) for name, way in ways.items()}
         calls = {name: effective(-1, step, tools[ways[name].tool]) for name, step in steps.items()}
@@ -228,7 +228,7 @@ def _compensating_step(way: Undo) -> Step:
 
 
 def _downstream(drawn: graph.Graph) -> list[int]:
-    """How many steps wait on each, directly or through others; bounded work for long plans."""
+    """Return the number of direct and indirect dependents of each step, capped for long plans."""
     after: list[set[int]] = [set() for _ in drawn.successors]
     for step in reversed(drawn.order):
         for successor in drawn.successors[step]:

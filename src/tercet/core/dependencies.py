@@ -1,8 +1,7 @@
-"""Results that references can point at, and what a call depends on besides what its step writes down: evidence that must be
-valid when it is made, and results.
+"""Results that references can point at, and the evidence and results that a call depends on.
 
-Values behind notes count as if the call read them itself, since a note only passes on what the plan writes there. Evidence
-that vouches for a literal is pinned by the step that writes it, so it is among what the step lists.
+Values read through notes count as if the call read them itself, since a note only passes values on. Evidence that
+supports a literal is pinned by the step that contains it, so the step lists it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tercet.critic.reading import pinned
 
 
 def entered_results(state: State) -> tuple[EnteredResult, ...]:
-    """Return the results that people typed, as the critic takes them."""
+    """Return the results that people entered, in the critic's form."""
     return tuple(
         EnteredResult(step_id=step, by=each.by, trust=Trust.TRUSTED if each.is_trusted else Trust.UNTRUSTED)
         for step, each in state.entered.items()
@@ -34,7 +33,7 @@ def entered_results(state: State) -> tuple[EnteredResult, ...]:
 
 
 class Results(Mapping[str, Any]):
-    """A view of a run's results by step; nothing is copied, since a run may have a thousand of them."""
+    """A view of a run's results by step, without copying them."""
 
     def __init__(self, state: State, request: Mapping[str, Any], blobs: Mapping[str, Any]) -> None:
         self._state = state
@@ -58,7 +57,7 @@ class Results(Mapping[str, Any]):
         return step is not None and step.status == "done"
 
     def _is_outputs(self, name: object) -> bool:
-        """Whether a name stands for the outputs of the run, and they are accepted."""
+        """Return whether a name refers to the accepted outputs of the run."""
         is_meant = name == references.OUTPUTS and name not in self._state.steps
         return is_meant and self._state.accepted is not None
 
@@ -123,7 +122,7 @@ class _Search:
         return scanned
 
     def follow_notes(self) -> None:
-        """Add what the notes hold that were read, at the places that were read, and why these notes were written."""
+        """Add what the read parts of notes refer to, and the conditions of these notes."""
         if not self._reads and not self._awaited:
             return
         plan = read_plan(self._state.plan)
@@ -146,8 +145,8 @@ class _Search:
                         self._add(item)
 
     def _add_outputs(self, plan: Plan, read: Read) -> None:
-        """Add what an output of the run is made of, and the evidence that its repairs have fetched. One that the plan does
-        not bind, such as a document that the pack renders, may stand on all evidence that the plan pins."""
+        """Add the sources of an output, and the evidence that its repairs have fetched. An output that the plan does not
+        bind, such as a rendered document, may depend on all evidence that the plan pins."""
         self.evidence.update(dict.fromkeys(self._state.quality.fetched))
         if not read.place or read.place[0] not in plan.outputs:
             self.evidence.update(dict.fromkeys(ref for step in plan.steps for ref in pinned(step)))
@@ -156,7 +155,7 @@ class _Search:
                 self._add(item)
 
     def _add_reason(self, note: Step | None) -> None:
-        """Add what decides whether a note is written."""
+        """Add what the condition of a note depends on."""
         if note is not None:
             self.evidence.update(dict.fromkeys(note.evidence_refs))
             self._awaited.update(dict.fromkeys(note.depends_on))

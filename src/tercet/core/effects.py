@@ -1,8 +1,8 @@
-"""The way back from what a run did: which calls take its effects back, and what is left for a person.
+"""Effects of a run: the calls that compensate them, and those that are left to an operator.
 
-Read from the events and not from the plan alone: a run that was planned anew may have done things that its last plan no
-longer mentions. Pure steps leave nothing to take back; irreversible ones, and those whose tool states that there is no
-way back, are listed for the operator.
+They are read from the events, since after a replan the last plan may no longer mention earlier calls. Pure steps have
+nothing to compensate; irreversible ones, and those whose tool declares that it has no compensation, are listed for the
+operator.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Effect:
     value: Any
     blob: str
     entered_by: str = ""
-    """Who entered its result without being trusted for that; empty where its tool returned it, or a trusted person did."""
+    """The person who entered its result without being trusted for it; empty if the tool or a trusted person gave it."""
 
 
 def effects(events: Sequence[e.Event]) -> list[Effect]:
-    """Every call that happened, in the order in which they ended."""
+    """Return every call that happened, in the order in which they ended."""
     planned: dict[str, Step] = {}
     intents: dict[str, e.Intent] = {}
     asked: dict[str, e.GateOpened] = {}
@@ -88,7 +88,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
 def ways_back(
     done: Sequence[Effect], config: RunConfig, tools: Mapping[str, ToolSpec], blobs: Mapping[str, Any]
 ) -> tuple[e.Undo, ...]:
-    """How each effect is taken back, the last one first; a step that was done twice is numbered."""
+    """Return the compensation of each effect, the last one first; a repeated step is numbered."""
     results = {effect.step: _value(effect, blobs) for effect in done}
     seen: dict[str, int] = {}
     ways: list[e.Undo] = []
@@ -114,7 +114,7 @@ def ways_back(
                 bound = _gated(bound, effect, call, config, tools)
             ways.append(_bound_undo(label, effect, bound, own, config, tools))
         elif effect.planned.compensate is None:
-            # Either there is none, or the call was made under earlier rules: then the tool's own declaration counts.
+            # There is none, or the call was made under earlier rules: then the tool's own declaration counts.
             is_entered = call.compensate is not None and _is_entered(effect, call.compensate.params)
             way = _way(label, effect, call, own, config, tools)
             ways.append(_left_to_operator(label, effect) if is_entered and way.tool else way)
@@ -212,7 +212,7 @@ def _why_not(call: EffectiveStep, way: Compensation | None) -> str:
 
 
 def rollback(state: State) -> RollbackResult | None:
-    """How taking effects back went; None where nothing was to be taken back."""
+    """Return the result of compensation; None if there was nothing to compensate."""
     if state.saga != "undoing":
         return None
     log = tuple(_entries(state))

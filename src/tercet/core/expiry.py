@@ -1,4 +1,4 @@
-"""Times to live: of a session, and of the gates that it waits at."""
+"""Expiry of sessions and of the gates that they wait at."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tercet.core.state import State
 
 
 def find_expired(state: State, now: int, *, outside: bool = False) -> e.SessionExpired | None:
-    """The end of a session whose time is over, or that of a gate it waits at; None if there is time left."""
+    """Return the expiry event of a session whose time to live, or that of one of its gates, has passed; None otherwise."""
     if not state.is_started or state.phase in (Phase.COMMIT, Phase.FAIL):
         return None
     ends = state.start.expires
@@ -22,13 +22,13 @@ def find_expired(state: State, now: int, *, outside: bool = False) -> e.SessionE
 
 
 def due_at(state: State) -> int | None:
-    """When somebody should look at a session again: a time to live ends, or a sign of life should have come."""
+    """Return when the watchdog has to check a session: a time to live ends, or a heartbeat is due."""
     if state.is_over:
         return None
     times = [gate.expires for gate in state.gates.values() if gate.expires]
     if not state.ending and (ends := state.start.expires):
         times.append(ends)
-    # One that is ending waits for nobody, unless a gate is open: whoever carries it brings it to its end.
+    # A session that is ending waits for no one, unless a gate is open: the process that runs it ends it.
     if state.status == "in_progress" or (state.ending and not state.gates):
         times.append(state.at + 2 * state.start.heartbeat)
     return min(times, default=None)

@@ -1,6 +1,6 @@
-"""Lanes, purely: what a run that is one may carry out, what it proposes, and how its parent takes that in.
+"""Lanes: which steps a lane may execute, what it proposes, and how its parent adopts the proposals.
 
-A lane executes only what leaves nothing behind. Every other step of its plan, and every step that needs one of these,
+A lane executes only steps without side effects. Every other step of its plan, and every step that depends on one,
 becomes a proposal. The parent's critic reviews the parent's plan with the proposals at its end: accepted, they are steps
 of a new revision, each with its gates; rejected, nothing of them runs.
 """
@@ -27,7 +27,7 @@ from tercet.critic.reading import pinned
 from tercet.policy.resolution import ResolutionError, resolve
 
 NOT_PROPOSABLE = "not_proposable"
-"""The code of a step of a lane that can be neither carried out nor proposed."""
+"""The code of a step of a lane that can be neither executed nor proposed."""
 TIMEOUT = "lane_timeout"
 """The code of a lane that ran out of time."""
 NEEDS_PERSON = "lane_needs_person"
@@ -38,7 +38,7 @@ NEEDS_PERSON = "lane_needs_person"
 
 
 def is_withheld(state: State, course: ExecutionPlan, name: str) -> bool:
-    """Whether a lane proposes a step instead of carrying it out: by itself, or for a step that it comes after."""
+    """Return whether a lane proposes a step instead of executing it, for itself or for a step it depends on."""
     call = course.calls.get(name)
     if call is not None and not call.runs_in_lane:
         return True
@@ -47,7 +47,7 @@ def is_withheld(state: State, course: ExecutionPlan, name: str) -> bool:
 
 
 def _before(plan: Plan, name: str) -> set[str]:
-    """The steps that a step waits for."""
+    """Return the steps that a step waits for."""
     index = next(place for place, step in enumerate(plan.steps) if step.id == name)
     return {plan.steps[place].id for place in plan.graph.predecessors[index]}
 
@@ -55,9 +55,9 @@ def _before(plan: Plan, name: str) -> set[str]:
 def propose_step(
     state: State, config: RunConfig, course: ExecutionPlan, name: str, results: Results
 ) -> LaneProposal:
-    """Return a step as a proposal, with its values as far as they are known.
+    """Return a step as a proposal, with known values filled in.
 
-    Raises `ResolutionError` for one that computes with what another proposal would bring.
+    Raises `ResolutionError` for one that computes with the result of another proposal.
     """
     step, call = course.steps[name], course.calls.get(name)
     if call is None:
@@ -79,7 +79,7 @@ def propose_step(
 
 
 def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict[str, Any]) -> Any:
-    """A parameter with what is known as values; references to proposals stay."""
+    """Return a parameter with known values filled in; references to proposals stay."""
     members = as_object(value)
     if members is not None:
         reference = references.as_reference(members)
@@ -100,13 +100,13 @@ def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict
 
 
 def _written(value: Any) -> Any:
-    """A value as a plan writes it down."""
+    """Return a value as a plan writes it."""
     is_nested = as_object(value) is not None or as_list(value) is not None
     return {references.LITERAL: value} if is_nested else value
 
 
 def envelope_of(state: State, *, code: str = "") -> LaneEnvelope:
-    """Return how a lane ended, for its parent. One that did not succeed has no outputs, and proposes nothing."""
+    """Return the envelope of a lane for its parent. A failed lane has no outputs and no proposals."""
     used = budget.budget_use(state.used)
     is_completed = state.status == "completed"
     if not is_completed and not code:
@@ -190,7 +190,7 @@ def _as_step(proposal: LaneProposal, step_id: str, ids: dict[str, str]) -> dict[
 
 
 def _renamed(value: Any, ids: dict[str, str]) -> Any:
-    """A parameter whose references to proposals name them as the parent's plan does."""
+    """Return a parameter with references to proposals renamed to the parent's step ids."""
     members = as_object(value)
     if members is not None:
         if references.LITERAL in members:

@@ -1,10 +1,11 @@
-"""What people say to a session: answers to its gates, and pause, cancel, extend.
+"""Messages of people to a session: answers to its gates, and pause, cancel, extend.
 
-A message is put into the session's inbox, a stream of its own that needs no lease: so speaking only appends. Whoever
-holds the session's lease reads the inbox and makes each message an event, in the order in which they came; one that
-does not fit any more is dropped with the reason. Two answers that race have one outcome.
+A message is appended to the session's inbox, a stream of its own that needs no lease. The lease holder reads the inbox and
+turns each message into an event, in order; one that the state no longer allows is dropped with a reason. So two answers
+that race have one outcome.
 
-Who may say what is decided here, against the state that the message meets.
+Permissions are checked here, against the state that the message meets. The texts of refusals are recorded when a message
+is dropped, so they do not change.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ TEMPLATE = "template"
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """Something that a person says to a session."""
+    """A message of a person to a session."""
 
     session: str
     actor: str
     roles: tuple[str, ...] = ()
-    """The roles that they hold as they say it."""
+    """The roles that the person holds when sending it."""
     auth: str = "local"
     login: str = ""
-    """The login that they speak from; empty where the caller vouches for them."""
+    """The login that the message was sent from; empty if the caller vouches for the person."""
     simulated_by: str = ""
-    """The login of the person who acts as `actor` in a development session; empty where `actor` speaks."""
+    """The login of the person who acts as `actor` in a development session; empty otherwise."""
     note: str = ""
     nonce: str = ""
-    """Drawn when it is put into the inbox, so that no two messages have the same bytes there."""
+    """Random, so that no two messages in an inbox have the same bytes."""
 
 
 class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
@@ -59,15 +60,15 @@ class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
     answer: Answered
     value: Any = None
     digest: str = ""
-    """The digest of the call that was looked at; empty where the gate's own is meant."""
+    """The digest of the call that the person saw; empty for the gate's own."""
     listed: bool = False
-    """Whether their roles come from a list of people."""
+    """Whether the roles come from a list of people."""
     changes: dict[str, Any] = {}
-    """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
+    """With `modify`: the values to set in the call, by JSON Pointer into its parameters."""
 
 
 class Pause(_Message, frozen=True, kw_only=True, tag="pause"):
-    """Let go of the session once the calls under way have ended."""
+    """Pause the session once the calls in progress have ended."""
 
 
 class Cancel(_Message, frozen=True, kw_only=True, tag="cancel"):
@@ -75,7 +76,7 @@ class Cancel(_Message, frozen=True, kw_only=True, tag="cancel"):
 
 
 class Extend(_Message, frozen=True, kw_only=True, tag="extend"):
-    """Let the run use more."""
+    """Extend the budget of the run."""
 
     more: dict[str, int]
 
@@ -87,19 +88,19 @@ _decode = msgspec.json.Decoder(Message).decode
 
 
 def decode(data: bytes) -> Message:
-    """A message as it was stored; raises `UsageError` for what is none here, as what a newer version has written."""
+    """Decode a message; raises `UsageError` for bytes that this version cannot decode."""
     try:
         return _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UsageError(
             f"a message cannot be read here: {storable(str(error))}",
             code="unreadable",
-            remedy="a newer version of Tercet may have written it: upgrade, and say it again",
+            remedy="a newer version of Tercet may have written it: upgrade, and send it again",
         ) from error
 
 
 def calls_off(data: bytes) -> bool:
-    """Whether a message wants a run to pause or to end."""
+    """Return whether a message asks to pause or cancel a run."""
     try:
         return isinstance(decode(data), Pause | Cancel)
     except UsageError:
@@ -107,30 +108,30 @@ def calls_off(data: bytes) -> bool:
 
 
 def inbox_of(session: str) -> str:
-    """The stream that holds what people said to a session."""
+    """Return the name of the stream with the messages to a session."""
     return f"inbox:{session}"
 
 
 def session_of(gate: str) -> str:
-    """The session whose gate this is."""
+    """Return the session that a gate belongs to."""
     session, _, number = gate.rpartition(".g")
     if not session or not number.isdecimal():
         raise UsageError(
-            f"{gate!r} is no gate id",
+            f"{gate!r} is not a gate id",
             code="unknown_gate",
-            remedy="tercet gates list names the gates that wait",
+            remedy="tercet gates list shows the open gates",
         )
     return session
 
 
 def nameable(actor: Actor) -> Actor:
-    """Somebody by a name that can be stored: the same one, whether they start a run or speak to it."""
+    """Return an actor with a name that can be stored, the same for starting a run and for messages to it."""
     roles = tuple(storable(role) for role in actor.roles)
     return actor.model_copy(update={"id": storable(actor.id), "roles": roles, "auth": storable(actor.auth)})
 
 
 def by(actor: Actor) -> dict[str, Any]:
-    """Who says something, in the words of a message."""
+    """Return the sender as fields of a message."""
     named = nameable(actor)
     user, is_simulated = storable(named.os_user or ""), named.auth == SIMULATED
     return {
@@ -153,10 +154,10 @@ def reply(
     listed: bool = False,
     changes: Mapping[str, Any] | None = None,
 ) -> Reply:
-    """An answer to a gate, by somebody; raises `UsageError` for what is no gate id or no JSON."""
+    """Return an answer to a gate; raises `UsageError` for an invalid gate id or values that are not JSON."""
     if (fault := not_plain(value)) is not None:
         raise UsageError(
-            f"this value is no JSON: {fault}", code="not_json", remedy="give what the call brought as JSON"
+            f"this value is not JSON: {fault}", code="not_json", remedy="give the result of the call as JSON"
         )
     given = as_object({} if changes is None else changes)
     if given is None or not all(map(is_text, given)):
@@ -182,7 +183,7 @@ def reply(
 
 
 def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: bool = False) -> e.Event:
-    """The event that a message becomes; raises `UsageError` if it does not fit the session as it stands."""
+    """Return the event of a message; raises `UsageError` if the current state does not allow it."""
     at = max(now, state.at)
     if state.is_over:
         raise session_over(said.session, state)
@@ -207,38 +208,38 @@ def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: 
 
 
 def session_over(session: str, state: State) -> UsageError:
-    """The refusal of what is said to a session that is over."""
+    """Return the error for a message to a session that is over."""
     return UsageError(
         f"session {session} is over: it is {state.status}",
         code="session_over",
-        remedy=f"tercet sessions show {session} tells how it ended",
+        remedy=f"tercet sessions show {session} shows how it ended",
     )
 
 
 def demand_current_rules(said: Message, state: State) -> None:
-    """Raises `UsageError` for an approval of a session with outdated rules: it would be void when the session goes on."""
+    """Raise `UsageError` for an approval of a session with outdated rules, which would be void when it is resumed."""
     is_approval = isinstance(said, Reply) and said.answer in ("approve", "compensate")
     if is_approval and is_outdated(state.start.behaviour):
         session = state.start.session
         raise UsageError(
             f"session {session} was started by an earlier version, and what is approved now would not count",
             code="outdated_rules",
-            remedy=f"let it go on under the current rules, then answer its new gate: tercet sessions resume {session} --pack FOLDER",
+            remedy=f"continue it under the current rules, then answer its new gate: tercet sessions resume {session} --pack FOLDER",
         )
 
 
 def _demand_person(said: Message) -> None:
-    """What a policy grants is recorded in its name: nobody else goes by such a one."""
+    """Raise `UsageError` for an actor with the name of a policy, since grants of policies are recorded by their name."""
     if said.actor.startswith(POLICY) or said.auth == "policy":
         raise UsageError(
             f"{said.actor} is the name of a policy, and no person's",
             code="reserved_name",
-            remedy=f"speak under a name that does not begin with {POLICY}",
+            remedy=f"use a name that does not begin with {POLICY}",
         )
 
 
 def demand_simulation(said: Message, state: State) -> None:
-    """Raise `UsageError` for what one person says as another, except in a development session."""
+    """Raise `UsageError` for a message sent as another person, except in a development session."""
     is_simulated = said.auth == SIMULATED or bool(said.simulated_by)
     if is_simulated and not state.start.dev:
         raise UsageError(
@@ -249,7 +250,7 @@ def demand_simulation(said: Message, state: State) -> None:
 
 
 def _demand_open(said: Message, state: State) -> None:
-    """A run whose end is decided is neither paused nor cancelled nor extended."""
+    """Raise `UsageError` if the end of the run is decided: it can be neither paused, cancelled nor extended."""
     if state.phase in (Phase.COMMIT, Phase.FAIL):
         raise UsageError(
             f"session {said.session} is ending already: {state.reason}".rstrip(": "),
@@ -259,7 +260,7 @@ def _demand_open(said: Message, state: State) -> None:
 
 
 def _demand_own_budget(said: Extend, state: State) -> None:
-    """A lane has what its parent has reserved for it: more would be paid by nobody."""
+    """Raise `UsageError` for a lane, whose budget is the part that its parent has reserved."""
     if state.start.lane:
         raise UsageError(
             f"session {said.session} is a lane, and has the budget that was reserved for it",
@@ -278,7 +279,7 @@ def _demand_running(said: Pause, state: State) -> None:
 
 
 def demand_extension(more: Any) -> dict[str, int]:
-    """The amounts by which a budget is extended; raises `UsageError` if they are none."""
+    """Return the amounts of a budget extension; raises `UsageError` if they are invalid."""
     amounts = as_object(more) or {}
     if not is_extension(amounts):
         raise UsageError(
@@ -300,7 +301,7 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         raise UsageError(
             f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
             code="wrong_answer",
-            remedy=f"tercet gates show {said.gate} tells what it asks",
+            remedy=f"tercet gates show {said.gate} shows the question",
         )
     if gate.expires and at >= gate.expires and said.answer != "withdraw":
         raise gate_expired(gate)
@@ -321,10 +322,10 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
 
 
 def _recognised(said: Reply, state: State) -> Reply:
-    """Return an answer with those of its giver's roles that the run's own list of people gives them.
+    """Return an answer with only those of the sender's roles that the run's own list of people confirms.
 
-    It is asked for answers from a login, and for those whose roles are said to come from a list. Raises `UsageError` if the
-    list gives that name to another login. The owner of the run is who they were when it started.
+    The list is used for answers from a login, and for those that claim roles from a list. Raises `UsageError` if the list
+    gives that name to another login. The owner of the run is the one recorded at its start.
     """
     people: dict[str, Any] = state.start.people or {}
     owner = state.start.actor
@@ -336,27 +337,27 @@ def _recognised(said: Reply, state: State) -> Reply:
         raise UsageError(
             f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
             code="wrong_login",
-            remedy=f"answer from their login, or let somebody else answer; {_lists(said)}",
+            remedy=f"answer from their login, or let another person answer; {_lists(said)}",
         )
     held = as_list(person.get("roles")) or ()
     return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
 
 
 def _goes_by_list(said: Reply, state: State) -> bool:
-    """Whether an answer's roles are said to come from a list of people, and the session's rules compare that."""
+    """Return whether an answer claims roles from a list of people, and the session's rules check that."""
     return said.listed and Behaviour.STRICT_CALLS in state.start.behaviour
 
 
 def _lists(said: Reply) -> str:
-    """Where it is written who is who, and how a session comes to know of a change."""
+    """Return where the list of people is, and how a session reads it again."""
     return (
-        f"who is who is in the actors.toml of the run's own pack; if that was changed since, "
+        f"people and their roles are listed in the actors.toml of the run's own pack; if that was changed since, "
         f"tercet sessions resume {said.session} --pack PACK reads it again"
     )
 
 
 def _gate_of(said: Reply, state: State) -> OpenGate:
-    """The gate that an answer is about; raises `UsageError` if it cannot be answered any more."""
+    """Return the gate of an answer; raises `UsageError` if it can no longer be answered."""
     if (gate := gate_for(state, said.gate, said.answer)) is not None:
         return gate
     if state.ending:
@@ -368,12 +369,12 @@ def _gate_of(said: Reply, state: State) -> OpenGate:
     raise UsageError(
         f"gate {said.gate} is not open",
         code="gate_not_open",
-        remedy="it was answered before, or what it asked about has changed: tercet gates list names those that wait",
+        remedy="it was answered before, or the call has changed: tercet gates list shows the open gates",
     )
 
 
 def gate_expired(gate: OpenGate) -> UsageError:
-    """The refusal of an answer that comes too late."""
+    """Return the error for an answer to an expired gate."""
     return UsageError(
         f"gate {gate.id} has expired, and its session with it",
         code="gate_expired",
@@ -382,7 +383,7 @@ def gate_expired(gate: OpenGate) -> UsageError:
 
 
 def _demand_fresh(gate: OpenGate, at: int) -> None:
-    """Evidence that has expired closes no gate."""
+    """Raise `UsageError` for an approval on expired evidence."""
     if gate.stale and at >= gate.stale:
         raise UsageError(
             f"evidence that gate {gate.id} stands on has expired",
@@ -392,7 +393,7 @@ def _demand_fresh(gate: OpenGate, at: int) -> None:
 
 
 def _owner(said: Reply, state: State) -> str:
-    """Return how an answer's giver is known as an owner; without a login of their own, the list's login counts."""
+    """Return the owner identity of the sender; without a login in the answer, the list's login counts."""
     listed: dict[str, Any] = state.start.people or {} if _goes_by_list(said, state) else {}
     login = said.login or (as_object(listed.get(said.actor)) or {}).get("login") or ""
     return owner_named(state, said.actor, login)
@@ -406,7 +407,7 @@ def _demand_other_than_owner(said: Reply, state: State, cannot: str, remedy: str
 
 def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
     _demand_other_than_owner(
-        said, state, "cannot approve its gate", "let somebody else approve it, or deny it"
+        said, state, "cannot approve its gate", "let another person approve it, or deny it"
     )
     for approval in gate.approvals:
         if approval.actor != said.actor and not (said.login and approval.login == said.login):
@@ -415,7 +416,7 @@ def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
         raise UsageError(
             f"{who} has approved gate {gate.id} already{'' if who == said.actor else f', as {approval.actor}'}",
             code="already_approved",
-            remedy="a quorum counts different people: let somebody else approve it as well",
+            remedy="a quorum counts different people: let another person approve it as well",
         )
     if has_set_values(state, gate, said.actor, said.login):
         raise UsageError(
@@ -429,7 +430,7 @@ def _may_approve(said: Reply, gate: OpenGate, state: State) -> None:
 
 
 def _may_refuse(said: Reply, gate: OpenGate, state: State) -> None:
-    """Whoever could approve may refuse, and so may whoever started the run."""
+    """Allow a refusal by anyone who could approve, and by the owner of the run."""
     if _owner(said, state):
         return
     asked = [need.roles for need in gate.needs.values()]
@@ -445,7 +446,7 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
         if said.roles
         else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
         code="role_missing",
-        remedy=f"let somebody with that role answer; {_lists(said)}",
+        remedy=f"let a person with that role answer; {_lists(said)}",
     )
 
 
@@ -464,24 +465,23 @@ def _may_modify(said: Reply, gate: OpenGate, state: State) -> None:
         _demand_planner(state, "deny it, and run the changed plan")
     if not said.note:
         raise UsageError(
-            "a change needs words", code="note_missing", remedy="say what shall be different with a note"
+            "a change needs words", code="note_missing", remedy="describe the change with a note"
         )
 
 
 def _demand_no_change(said: Reply, gate: OpenGate, state: State) -> None:
-    """Raise `UsageError` while another call is being changed: the next plan can follow one wish only."""
+    """Raise `UsageError` while another call is being changed, since the next plan can follow one change only."""
     is_sent_back = any(state.steps[name].code == MODIFIED for name in state.unjudged)
     if state.change is not None or (is_sent_back and said.changes):
         raise UsageError(
             f"another call of the run is being changed, and gate {gate.id} waits for the plan that follows from that",
             code="change_pending",
-            remedy=f"let the session go on, then answer its next gate: tercet sessions resume {said.session}",
+            remedy=f"continue the session, then answer its next gate: tercet sessions resume {said.session}",
         )
 
 
 def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
-    """Values that a person sets are trusted because the gate trusts that person: by a role that it names. The owner of the
-    run is not trusted with them."""
+    """Allow a person to set values if a role of the gate makes the person trusted; the owner of the run is not."""
     _demand_other_than_owner(
         said,
         state,
@@ -498,7 +498,7 @@ def _may_set_values(said: Reply, gate: OpenGate, state: State) -> None:
         raise UsageError(
             "an agent decides this run step by step, and its turns are not changed",
             code=NOT_SETTABLE,
-            remedy="leave the values out, and tell the agent with a note what shall be different",
+            remedy="leave the values out, and describe the change with a note to the agent",
         )
     wanted = {role for need in gate.needs.values() for role in need.roles}
     if wanted.isdisjoint(said.roles):
@@ -513,7 +513,7 @@ def _demand_other_approver(said: Reply, gate: OpenGate, state: State) -> None:
     excluded = {said.actor, *(str(owner.get("id")) for owner in owners_of(state.start))}
     kept = [each for each in state.changed if each.step in gate.calls and not is_replaced(each, said.changes)]
     excluded |= {each.by for each in kept}
-    # A program that vouches for people may know others than the list.
+    # A trusted caller may know people who are not on the list.
     for name, need in gate.needs.items() if people and said.listed else ():
         others = [who for who in people if who not in excluded]
         able = [who for who in others if gate.counts(name, tuple(as_list(people[who].get("roles")) or ()))]
@@ -551,32 +551,32 @@ def _may_withdraw(said: Reply, gate: OpenGate, state: State) -> None:
         raise UsageError(
             f"{said.actor} has not approved gate {gate.id}",
             code="not_approved",
-            remedy="only one's own approval can be withdrawn",
+            remedy="you can withdraw only your own approval",
         )
     if not any(can_be_held(state.steps[name], gate) for name in gate.calls):
         raise UsageError(
             f"the call behind gate {gate.id} has begun",
             code="too_late",
-            remedy="it cannot be called back; see how it ends",
+            remedy="it can no longer be stopped; wait for its outcome",
         )
 
 
 def _may_settle(said: Reply, gate: OpenGate, state: State) -> None:
-    """What people had to approve, only such people speak about afterwards: not the one who started the run."""
+    """Allow only people who may approve a call to settle its outcome, not the owner of the run."""
     if not gate.needs:
         return
     _demand_other_than_owner(
         said,
         state,
         "what it did had to be approved by somebody else",
-        "let one of those answer who may approve such a call",
+        "let a person who may approve such a call answer",
     )
     if not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "answer")
 
 
 def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
-    """What a call is said to have brought must be something that it could have brought."""
+    """Raise `UsageError` for an entered result that the tool's schema does not allow."""
     _may_settle(said, gate, state)
     schema = gate.shown.get("result_schema")
     faults = schemas.faults(canonical(schema).decode(), said.value) if schema is not None else []
@@ -584,14 +584,14 @@ def _demand_result(said: Reply, gate: OpenGate, state: State) -> None:
         raise UsageError(
             f"{gate.shown.get('tool', 'the call')} cannot have brought this: {faults[0].message}",
             code="wrong_value",
-            remedy="give what the call brought as its value",
+            remedy="give the result of the call as the value",
         )
 
 
 def _may_accept(said: Reply, gate: OpenGate, state: State) -> None:
-    """Outputs are accepted by those whom the pack names for it, also where the critic did not accept them."""
+    """Allow the people whom the pack names to accept outputs, even if the critic did not accept them."""
     _demand_other_than_owner(
-        said, state, "cannot accept what the critic did not", "let somebody else accept it, or abandon it"
+        said, state, "cannot accept what the critic did not", "let another person accept it, or abandon it"
     )
     if gate.needs and not any(gate.counts(name, said.roles) for name in gate.needs):
         raise _role_missing(said, gate, "accept the outputs of")

@@ -1,8 +1,8 @@
-"""Values that an approver sets in a call: which ones may be set, and the plan that has them.
+"""Values that an approver sets in a call: which ones may be set, and the resulting plan.
 
-The parameters that a gate shows are the ones that its digest covers, so these and no others can be set. The step is
-rewritten where the value stands: its other values stay references, so that they keep their sources, and it still waits for
-every step, and pins all the evidence, that it did before.
+Only the parameters that a gate shows can be set, since the digest covers exactly these. The step is rewritten only at the
+place of the value: its other values stay references and keep their sources, and it still depends on the same steps and
+evidence as before.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tercet.policy import schemas
 from tercet.policy.schemas import Fault
 
 SETTABLE = "settable"
-"""Under this name a gate tells what is needed to check values: the schema of the tool, and which parameters are computed."""
+"""The key under which a gate stores what is needed to check values: the tool's schema and the computed parameters."""
 NOT_SETTABLE = "not_settable"
 """The code for a place at which no value can be set."""
 
@@ -36,14 +36,14 @@ def place_of(name: str) -> str:
 
 
 def is_replaced(value: SetValue, places: Iterable[str]) -> bool:
-    """Return whether a value that was set before is a part of what is set at one of these places now."""
+    """Return whether a value that was set before lies within one of these places."""
     way = pointer.parts(value.place)
     return any(way[: len(outer)] == outer for outer in map(pointer.parts, places))
 
 
 def settable(call_params: Mapping[str, Any], tool: ToolSpec, *, is_delivered: bool = False) -> dict[str, Any]:
-    """Return what a gate tells about its call so that values can be checked without the pack; `is_delivered` says that the
-    outputs are accepted."""
+    """Return what a gate stores about its call so that values can be checked without the pack; `is_delivered` says that
+    the outputs are accepted."""
     found = [each for each in references.scan(dict(call_params)) if type(each) is Reference]
     computed = [pointer.join(each.place) for each in found if each.kind == "cel"]
     accepted = [pointer.join(each.place) for each in found if references.OUTPUTS in each.names]
@@ -55,7 +55,7 @@ def settable(call_params: Mapping[str, Any], tool: ToolSpec, *, is_delivered: bo
 
 
 def faults_at(gate: OpenGate, place: str, value: Any) -> list[Fault]:
-    """Return how a value breaks the schema of the gate's call, at its place or beneath it."""
+    """Return the schema violations of a value in the gate's call, at its place or below."""
     changed = with_values(gate.shown.get("params", {}), {place: value})
     parts = pointer.parts(place)
     found = _schema_faults(gate, changed)
@@ -196,7 +196,7 @@ def _rewritten(
     value: Any,
     defaults: tuple[str, ...],
 ) -> Any:
-    """Return what a step writes at a place, with another value further in; `shown` is what that resolves to."""
+    """Return a step's value at a place with a nested value replaced; `shown` is the resolved value."""
     if not rest:
         return _as_literal(value)
     members = as_object(written)

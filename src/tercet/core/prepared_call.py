@@ -1,5 +1,7 @@
-"""A call whose parameters are known, and what follows from these alone: the key of the action, the hash that the loop guard
-compares, and the marks by which other runs recognise it. A plan that writes its parameters out keeps all of this."""
+"""Prepared calls: resolved parameters, with the idempotency key, the loop guard's hash and the marks derived from them.
+
+A plan with literal parameters caches its prepared calls.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _READ_ONLY = ApprovalMode.READ_ONLY
 
 
 class PreparedCall:
-    """A call with its resolved parameters; parts that only an INTENT needs are worked out with the first."""
+    """A call with its resolved parameters; what only an INTENT needs is computed on first use."""
 
     __slots__ = (
         "_compared",
@@ -90,7 +92,7 @@ def idempotency_key(tenant: str, session: str, tool: str, identity: bytes, occur
 
 @lru_cache(maxsize=256)
 def _print_scope(tenant: str, session: str) -> bytes:
-    """How the keys of all actions of one session begin."""
+    """Return the common prefix of the keys of one session."""
     return canonical_dump([tenant, session])[:-1]
 
 
@@ -119,7 +121,7 @@ def _digest(tool: str, printed: bytes) -> str:
 
 
 def call_hash(tool: str, params: dict[str, Any]) -> str:
-    """The hash of a call: what the loop guard compares, within one run, so that sorted JSON is enough."""
+    """Return the hash of a call for the loop guard; within one run, sorted JSON is enough."""
     return hash_bytes(_sorted([tool, params]))
 
 

@@ -1,7 +1,7 @@
-"""The gates that a resolved call waits for: exactly those that the critic looks for when it scores the run.
+"""The gates that a resolved call needs: exactly those that the critic checks when it scores the run.
 
-A gate is demanded by the tool, the step, the decision, a policy, or a value without a trusted source. Conditions and
-policies that review had to leave open are decided here, on what the call will really run with.
+A gate is required by the tool, the step, the decision, a policy, or a value without a trusted source. Conditions and
+policies that the review could not evaluate are evaluated here, with the resolved parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def gates_of(
     params: dict[str, Any],
     progress: Progress = NO_PROGRESS,
 ) -> tuple[str, ...]:
-    """The names of the gates that a step waits for with these parameters, worked out once for what is known by then."""
+    """Return the names of the gates that a step needs with these parameters (cached for the given progress)."""
     if not config.compiled.gates:
         return ()
     known = execution_plan.demanded.get(name)
@@ -34,7 +34,7 @@ def gates_of(
         known = execution_plan.demanded[name] = ((params, progress), gates)
     tool = execution_plan.calls[name].tool.name if name in execution_plan.calls else ""
     held = (gate for each in config.compiled.changed_at(name, tool) for gate in each.gates)
-    # A call that an approver changed waits where it was changed, even if its new values would not be asked about.
+    # A call that an approver changed waits at the same gates, even if its new values alone would not need them.
     return tuple(
         dict.fromkeys((*known[1], *(gate for gate in held if gate in config.compiled.gates_by_name)))
     )

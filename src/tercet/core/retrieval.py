@@ -1,7 +1,7 @@
-"""The queries of a plan: which steps ask for evidence, and the plan with what was found for them; and those of a repair.
+"""Evidence queries of plans and repairs: which steps have open queries, and the plan with what was found for them.
 
-A caller's plan is never changed. A step that an earlier plan had in the same words keeps what was found for it, so that a
-re-plan does not turn it into another step.
+A caller's plan is never changed. A step that is unchanged since an earlier plan keeps the evidence that was found for it,
+so that a replan does not turn it into another step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tercet.quality.repair.regions import locate, text_at
 
 
 def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
-    """The plan with what was found earlier for the steps that ask the same in the same words."""
+    """Return the plan with the evidence found earlier for steps with unchanged queries."""
     if not before or not any(step.evidence_queries for step in plan.steps):
         return plan
     earlier = {step.id: step for step in read_plan(before).steps}
@@ -46,8 +46,7 @@ def _carried(step: Step, earlier: Step | None) -> Step:
 
 
 def asking(plan: Plan, state: State) -> list[Step]:
-    """The steps whose questions have not been asked: those of a planner's plan that have nothing pinned yet and have not
-    run."""
+    """Return the steps with open queries: those of a planner's plan that have nothing pinned and have not run."""
     if state.plan_origin == "caller":
         return []
     return [step for step in steps_asking(plan) if state.steps[step.id].status == "pending"]
@@ -59,11 +58,11 @@ def steps_asking(plan: Plan) -> list[Step]:
 
 
 MOST_READ = 500
-"""How many facts of the library a plan may name that the run did not begin with."""
+"""How many further facts of the library a plan may name."""
 
 
 def unread(plan: Plan, config: RunConfig) -> tuple[str, ...]:
-    """The evidence that a plan names, that is of the library's snapshot, and that the run does not have yet."""
+    """Return the ids in the library's snapshot that a plan names and the run does not have yet."""
     if not config.library_snapshot or not config.ctx.goes_by(Behaviour.STRICT_CALLS):
         return ()
     read = [
@@ -88,12 +87,12 @@ def _snapshot_of(ref: str) -> str:
 
 
 def read_facts(data: bytes) -> tuple[Evidence, ...]:
-    """The facts that were kept beside the events."""
+    """Decode stored facts."""
     return tuple(Evidence.model_validate(kept["evidence"]) for kept in msgspec.json.decode(data))
 
 
 def with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
-    """The next revision of a plan: what was found is pinned to the steps that asked, and nothing else is another."""
+    """Return the next revision of a plan, in which the found evidence is pinned to the steps that queried it."""
     steps = tuple(
         step.model_copy(update={"evidence_refs": refs[step.id]}) if refs.get(step.id) else step
         for step in plan.steps
@@ -102,14 +101,14 @@ def with_refs(plan: Plan, refs: dict[str, tuple[str, ...]]) -> Plan:
 
 
 def pinned_evidence(plan: Plan, config: RunConfig, facts: Sequence[Evidence]) -> dict[str, str]:
-    """Every piece of evidence that the plan pins, with the hash of its content."""
+    """Return every piece of evidence that the plan pins, with the hash of its content."""
     known = {entry.id: entry.hash for entry in config.compiled.evidence.values()}
     known |= {fact.id: fact.hash for fact in facts}
     return {ref: known[ref] for step in plan.steps for ref in step.evidence_refs if ref in known}
 
 
 def failed_look_ups(run: Run) -> tuple[str, ...]:
-    """Return the steps whose read_only calls failed for good and have brought nothing since; none that a person approves."""
+    """Return the steps whose read_only calls failed for good and have no result; none that needs an approval."""
     if not run.config.ctx.goes_by(Behaviour.FAILED_TOOLS_RETRIED):
         return ()
     quality = run.state.quality
@@ -119,7 +118,7 @@ def failed_look_ups(run: Run) -> tuple[str, ...]:
 
 
 def _is_missed(run: Run, name: str) -> bool:
-    """Whether a defect may be due to what a step did not bring: it lacks a value of it, or holds one that nothing equals."""
+    """Return whether a defect may be due to a step's missing result: a value is missing, or has no source."""
     if not run.config.ctx.goes_by(Behaviour.OUTPUTS_READ_CLOSELY):
         return True
     quality, rules = run.state.quality, run.config.spec.quality
@@ -139,7 +138,7 @@ def _is_missed(run: Run, name: str) -> bool:
 
 
 def _is_free(run: Run, name: str) -> bool:
-    """Whether the call of a step changes nothing, and no person is asked before it."""
+    """Return whether the call of a step changes nothing and needs no approval."""
     call, params = run.followed.calls.get(name), run.state.steps[name].params
     if call is None or call.mode is not ApprovalMode.READ_ONLY or call.needs_person:
         return False
@@ -148,12 +147,12 @@ def _is_free(run: Run, name: str) -> bool:
 
 MOST_QUERIES = 8
 EACH = 3
-"""How many facts are taken for one defect and class."""
+"""How many facts are used for one defect and class."""
 _LONGEST = 400
 
 
 def missing_evidence(state: State, config: RunConfig) -> tuple[EvidenceQuery, ...]:
-    """What to look for before outputs are mended; nothing where nothing is missing, or nobody can be asked.
+    """Return the queries to make before outputs are repaired; empty if nothing is missing or there is no library.
 
     Only classes that the plan or its decision asks for, and only of the snapshot that the run is pinned to.
     """
@@ -186,7 +185,7 @@ def _needs_evidence(defect: Defect, known: Circumstances) -> bool:
 
 
 def _words(state: State, defects: Iterable[Defect]) -> Iterable[str]:
-    """What each defect is about: the words at its place, else those that describe it."""
+    """Return the subject of each defect: the text at its place, or its description."""
     for defect in defects:
         place = locate(state.outputs, defect.location)
         text = text_at(state.outputs, place.pointer) if place is not None and place.is_range else None

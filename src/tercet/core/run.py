@@ -1,4 +1,4 @@
-"""A run as the interpreter sees it: its state, and what follows from the state without asking anybody."""
+"""A run as the interpreter sees it: its state, and the configuration and plan that follow from it."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Scored(NamedTuple):
     verdict: Verdict
     report: CriticReport
     recorded: JsonObject
-    """The report as its event has it. Where a state holds another one, the state counts."""
+    """The recorded form of the report. If the state holds another one, the state counts."""
 
 
 class WaitingCalls:
-    """Steps that were found to wait for a free slot and for nothing else, so that they are not looked at before there is
-    one: else a plan of many parallel steps would look at all of them after every event."""
+    """Steps that wait only for a free slot. They are not checked again until there is one; otherwise a plan of many
+    parallel steps would check all of them after every event."""
 
     def __init__(self) -> None:
         self.steps: dict[str, StepState] = {}
         """The state in which each was found."""
         self._names: dict[str, str] = {}
-        """The step of each idempotency key; empty for a key that several of them have: these are always looked at."""
+        """The step of each idempotency key; empty for a key that several steps share, which are always checked."""
         self._basis: tuple[object, object] = (None, None)
 
     def keep_for(self, config: RunConfig, plan: ExecutionPlan) -> None:
-        """Forget them if they were found under another configuration or plan."""
+        """Clear the steps if they were found under another configuration or plan."""
         if self._basis[0] is not config or self._basis[1] is not plan:
             self._basis = (config, plan)
             self.steps.clear()
@@ -69,7 +69,7 @@ class WaitingCalls:
 class Run:
     """The state of a run, the configuration it is judged and executed under, its plan and its large values.
 
-    Live and in replay it is the same: what differs is where `blobs` and `facts` are read from.
+    Live runs and replays use the same class; only the sources of `blobs` and `facts` differ.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Run:
         """The last review, kept for the score of its plan."""
         self.shared = SharedWork() if shared is None else shared
         self.waiting: WaitingCalls | None = None
-        """The calls that wait for a slot, where a driver carries the run forward."""
+        """The calls that wait for a slot, if a driver runs the session."""
         self._facts = facts
         """The evidence that plans have found, by its digest."""
         self._base = config
@@ -126,7 +126,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """What the run is judged and executed under, with the facts and results that it has learned since its start."""
+        """The configuration, with the evidence and results added since the start of the run."""
         if (config := self._config) is None:
             config = self._config = self._make_config()
         return config
@@ -151,7 +151,7 @@ class Run:
 
     @property
     def plan(self) -> ExecutionPlan | None:
-        """The plan of the state, indexed for execution; None where there is none."""
+        """The current plan, indexed for execution; None if there is none."""
         if self._plan is None and (state := self.state).plan:
             plan = self.shared.execution_plan(read_plan(state.plan), self.config.surface, self.tools)
             self._plan = plan.with_undo(state.undo, self.tools) if state.undo else plan
@@ -159,7 +159,7 @@ class Run:
 
     @property
     def followed(self) -> ExecutionPlan:
-        """The same, where there must be one."""
+        """The current plan, which must exist."""
         if (plan := self.plan) is None:
             raise InternalError("there is no plan")
         return plan

@@ -1,5 +1,4 @@
-"""Calls of different runs that are the same or alike: the keys by which they are found, what became of one, and repetitions
-in words."""
+"""Identical and similar calls of different runs: their keys, outcomes, and the description of a repetition."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ REPEATED = "repeated_call"
 DAY_MS = 24 * 60 * 60 * 1000
 
 CallOutcome: TypeAlias = Literal["done", "unknown", "not_done", "compensated"]
-"""What became of a call; `unknown` also means that it is in progress."""
+"""The outcome of a call; `unknown` also means that it is in progress."""
 
 _END = 10**14
 """A time that no call reaches: the keys of recent calls count backwards from it, so that the newest come first."""
 
 
 def shown_marks(config: RunConfig, call: EffectiveStep, params: dict[str, Any]) -> dict[str, Any]:
-    """Return what a gate keeps of a call, so that recent calls like it are found when the gate is shown; nothing for one
-    that only reads, and under earlier rules."""
+    """Return the marks that a gate stores so that similar calls are found when it is shown; empty for a call that only
+    reads, and under earlier rules."""
     marks = PreparedCall(call, params, is_strict=config.is_strict).marks
     return {} if marks is None else {"marks": msgspec.to_builtins(marks)}
 
@@ -40,7 +39,7 @@ def shown_marks(config: RunConfig, call: EffectiveStep, params: dict[str, Any]) 
 
 
 class RecentKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What the key says by which other runs find a call."""
+    """The parts of a key by which other runs find a call."""
 
     at: int
     same: str
@@ -65,12 +64,12 @@ def shorten_session(session: str) -> str:
 
 
 def recent_prefix(marks: e.CallMarks) -> str:
-    """Return what the keys of all calls like one begin with."""
+    """Return the common prefix of the keys of similar calls."""
     return f"recent:{marks.like}:"
 
 
 def read_recent_key(key: str) -> RecentKey | None:
-    """Return what a key says; None for one that `recent_claim` has not made."""
+    """Parse a key; None if `recent_claim` did not make it."""
     try:
         _, like, before_end, same, seq, _ = key.split(":")
         return RecentKey(at=_END - int(before_end), same=same or like, seq=int(seq))
@@ -78,7 +77,7 @@ def read_recent_key(key: str) -> RecentKey | None:
         return None
 
 
-# --- what became of a call ---
+# --- outcomes ---
 
 
 def outcome_of(state: State, key: str) -> CallOutcome:
@@ -101,7 +100,7 @@ def _is_compensated(state: State, key: str) -> bool:
     return any(state.steps[undo.name].status == "done" for undo in ways)
 
 
-# --- repetitions in words ---
+# --- descriptions ---
 
 
 def describe_repeat(tool: ToolSpec, once: OncePer, found: tuple[e.EarlierCall, ...]) -> str:

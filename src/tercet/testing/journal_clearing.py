@@ -40,7 +40,7 @@ async def what_nobody_holds_comes_oldest_first(journal: Journal, tenant: str) ->
         rows = await journal.resumable(now_ms=now_ms, limit=limit)
         return [row.session_id for row in rows if row.tenant == tenant]
 
-    expect("what nobody holds", await resumable(59), ["b", "a"])
+    expect("without a lease", await resumable(59), ["b", "a"])
     expect("once the lease has ended", await resumable(60), ["b", "d", "a"])
     await journal.release(held)
     expect("once it is released", await resumable(0), ["b", "d", "a"])
