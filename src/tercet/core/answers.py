@@ -74,7 +74,7 @@ class Retrieved(Answer, frozen=True, kw_only=True):
     data: bytes = b""
     """The facts as the bytes of a blob."""
     digest: str = ""
-    """The digest of these bytes; empty where there are none."""
+    """The digest of these bytes; empty if there are none."""
     refs: dict[str, tuple[str, ...]] | None = None
     """The ids of the evidence found for each step that declares queries; None if no step does."""
     calls: int = 0

@@ -83,14 +83,14 @@ def _replace_references(value: Any, resolver: Resolver) -> Any:
 
 
 def is_complete(bound: BoundCompensation) -> bool:
-    """Whether every value of a bound compensation is known before its step has a result."""
+    """Return whether every value of a bound compensation is known before its step has a result."""
     return not bound.error and not any(
         isinstance(found, references.Reference) for found in references.scan(bound.params)
     )
 
 
 def reads_own_result(params: dict[str, Any]) -> bool:
-    """Whether the parameters of a compensation read the result of its step."""
+    """Return whether the parameters of a compensation read the result of its step."""
     return any(_own_references(params))
 
 

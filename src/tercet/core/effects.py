@@ -151,7 +151,7 @@ def _bound_undo(
 
 
 def _is_entered(effect: Effect, params: dict[str, Any]) -> bool:
-    """Whether a compensation with these parameters reads a result that a person entered without being trusted for it."""
+    """Return whether a compensation with these parameters reads a result that a person entered without being trusted for it."""
     return bool(effect.entered_by) and reads_own_result(params)
 
 

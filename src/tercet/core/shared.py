@@ -37,7 +37,7 @@ class Reviewed(NamedTuple):
 
 class SharedWork:
     """Execution plans and reviews that further runs may use again. The runs of a runtime share one; a replay has its own, so
-    that it relies on nothing that another run has worked out.
+    that it relies on nothing that another run has computed.
 
     Contexts, plans and decisions are compared by identity: they are frozen, and the same one is handed out while it is
     the same. An entry holds the objects whose ids it is kept under.

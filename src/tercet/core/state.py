@@ -68,7 +68,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     retry_after: int = 0
     """How long its tool asks not to be called again."""
     call: str = ""
-    """The hash of a call under way: what the loop guard compares."""
+    """The hash of a call in progress: what the loop guard compares."""
     repeated: int = 0
     """How many times this call has brought this result."""
     same: str = ""
@@ -82,7 +82,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     is_added: bool = False
     """Whether a re-plan brought it, or a planner that had read untrusted data: then no policy grants its approval."""
     hold_calls: int = 0
-    """What is kept back of the budget for taking it back."""
+    """What is kept back of the budget for compensating it."""
     hold_cost: int = 0
     params: dict[str, Any] = {}
     """What the call of its last attempt was made with."""
@@ -91,7 +91,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     earlier_calls: tuple[EarlierCall, ...] = ()
     """Those that were found."""
     refused_change: str = ""
-    """Why the critic refused the values that an approver had set in its call; empty where it refused none."""
+    """Why the critic refused the values that an approver had set in its call; empty if it refused none."""
     compensates: str = ""
     """The step that it compensates; empty for a step of the plan."""
     is_lane: bool = False
@@ -121,7 +121,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def is_reserving(self) -> bool:
-        """Whether tokens and money are kept for it: while a call is under way, and until it is known what became of it."""
+        """Whether tokens and money are kept for it: while a call is in progress, and until it is known what became of it."""
         return self.status == "in_flight" or self.is_unsettled
 
 
@@ -142,7 +142,7 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     model_tokens: int = 0
     """Those of the tokens that language models took."""
     critic_tokens: int = 0
-    """Those of them that went into judging and mending."""
+    """Those of them that went into judging and repairing."""
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
@@ -167,7 +167,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     listed: bool = False
     """Whether they held them by a list of people."""
     login: str = ""
-    """The login that they answered from; empty where that is not known."""
+    """The login that they answered from; empty if that is not known."""
     simulated_by: str = ""
     """The login of the person who acted as them in a development session."""
     changes: dict[str, Any] = {}
@@ -191,7 +191,7 @@ class SetValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     value: Any
     by: str
     login: str = ""
-    """The login that they answered from; empty where that is not known."""
+    """The login that they answered from; empty if that is not known."""
     gates: tuple[str, ...] = ()
     """The gates at which it was set."""
 
@@ -244,7 +244,7 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
         return {self.step: self.digest, **self.covers}
 
     def counts(self, name: str, roles: tuple[str, ...]) -> bool:
-        """Whether a person with these roles is one of those that a name asks for."""
+        """Return whether a person with these roles is one of those that a name asks for."""
         wanted = self.needs[name].roles if name in self.needs else ()
         return not wanted or not set(wanted).isdisjoint(roles)
 
@@ -282,7 +282,7 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     logprob: float | None = None
 
     def as_reply(self, text: str) -> Reply:
-        """The answer with its text, which may be kept beside the events."""
+        """The answer with its text, which may be kept with the events."""
         return Reply(
             text=text,
             model=self.model,
@@ -333,7 +333,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How far the judging and mending of the outputs is."""
+    """How far the judging and repairing of the outputs is."""
 
     stage: Literal["", "judged", "asking"] = ""
     """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
@@ -365,7 +365,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     memory: dict[str, Any] = {}
     """By what a repair that goes round in circles is known."""
     escalation: dict[str, Any] = {}
-    """What the last REPAIR phase left to somebody else; empty where it mended all."""
+    """What the last REPAIR phase left to somebody else; empty if it repaired all."""
     drafts: dict[str, Any] = {}
     """The outputs as they were produced, once a repair has changed them."""
     feedback: str = ""
@@ -383,11 +383,11 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     best: Round | None = None
     """The best of the rounds before the last one."""
     logprob: float | None = None
-    """The mean log-probability of what a model wrote into the outputs; None where none did, or it does not say."""
+    """The mean log-probability of what a model wrote into the outputs; None if none did, or it does not say."""
     lapsed: str = ""
     """Why people who accepted the outputs are asked again."""
     restored: dict[str, Any] = {}
-    """The round that the outputs were taken from, of how many; empty where they are the last."""
+    """The round that the outputs were taken from, of how many; empty if they are the last."""
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -395,7 +395,7 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
     digest: str
     by: tuple[str, ...] = ()
-    """The people who accepted them; empty where the decision's rules did."""
+    """The people who accepted them; empty if the decision's rules did."""
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -408,7 +408,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     status: SessionStatus = "in_progress"
     reason: str = ""
     escalation: str | None = None
-    """Why the run was handed to a person; None where it was not, or where it has gone on since."""
+    """Why the run was escalated to a person; None if it was not, or where it has gone on since."""
     start: SessionStarted = NOT_STARTED
     """What the session was started with, and what it has been pinned to since."""
     plan: dict[str, Any] = {}
@@ -422,7 +422,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     verdict: dict[str, Any] = {}
     feedback: tuple[str, ...] = ()
     setbacks: tuple[tuple[str, ...], ...] = ()
-    """For each plan that was given up, the steps that it was given up for; none if it was for the whole of it."""
+    """For each plan that was abandoned, the steps that it was abandoned for; none if it was for the whole of it."""
     steps: dict[str, StepState] = {}
     after: dict[str, tuple[str, ...]] = {}
     """For each step, those that wait for it."""
@@ -490,9 +490,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     accepted: Acceptance | None = None
     """That the outputs are accepted for delivery: they are judged no more, and no other plan is made."""
     paused_by: str = ""
-    """The person who paused it; empty where the runtime did."""
+    """The person who paused it; empty if the runtime did."""
     paused_for: str = ""
-    """What kept it from going on when it was paused, such as `model_unavailable`; empty where nothing did."""
+    """What kept it from going on when it was paused, such as `model_unavailable`; empty if nothing did."""
     memory: tuple[dict[str, Any], ...] = ()
     """What the run suggests remembering."""
     quality: Quality = Quality()
@@ -501,7 +501,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     record: str = ""
     """The hash of the decision record."""
     kept: str = ""
-    """The digest of what is kept of it beside the events."""
+    """The digest of what is kept of it with the events."""
     ending: Ending = ""
     """How the session will end, once its effects are settled and compensated."""
     partial: str = ""

@@ -36,11 +36,11 @@ class Row(NamedTuple):
     is_verdict: bool = False
     """Whether it says what was judged."""
     blobs: tuple[str, ...] = ()
-    """Its fields that name bytes stored beside the events."""
+    """Its fields that name bytes stored with the events."""
     compensates: bool = False
     """Whether in FAIL it may happen to compensations only."""
     label: Callable[[Any, State], str] | None = None
-    """The label of the checkpoint that is written with it; None where it needs none."""
+    """The label of the checkpoint that is written with it; None if it needs none."""
 
     def allows(self, event: e.Event, before: Phase, after: Phase) -> bool:
         """Return whether an event of this type may lead from one phase to another."""
@@ -52,7 +52,7 @@ def _p(*phases: Phase) -> frozenset[Phase]:
 
 
 def _m(before: Phase | Iterable[Phase], after: Phase | Iterable[Phase]) -> tuple[Move, ...]:
-    """Every move from one of these phases to one of those."""
+    """Return every move from one of these phases to one of those."""
     sources = (before,) if isinstance(before, Phase) else before
     targets = (after,) if isinstance(after, Phase) else tuple(after)
     return tuple((source, target) for source in sources for target in targets)

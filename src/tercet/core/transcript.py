@@ -24,12 +24,12 @@ _LAST_MS = 253_402_300_799_000
 
 @lru_cache(maxsize=64)  # many steps begin in the same millisecond
 def moment(ms: int) -> datetime:
-    """A time in milliseconds as a datetime in UTC; one behind the end of the calendar is its end."""
+    """Return a time in milliseconds as a datetime in UTC; one behind the end of the calendar is its end."""
     return datetime.fromtimestamp(min(ms, _LAST_MS) / 1000, UTC)
 
 
 def timestamp(ms: int) -> str:
-    """A time in milliseconds as ISO 8601."""
+    """Return a time in milliseconds as ISO 8601."""
     return moment(ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -39,7 +39,7 @@ _OF_CALLS = frozenset({e.Intent, e.Complete, e.Abort, e.GateOpened, e.GateAnswer
 
 
 def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
-    """Every call with its result, in the order in which the results came.
+    """Return every call with its result, in the order in which the results came.
 
     Of the large values only those in `blobs` stand here whole, the others by their digest.
     """
@@ -91,7 +91,7 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
 
 
 def _of_this_plan(state: State, events: Sequence[e.Event]) -> list[e.Event]:
-    """The events that belong to the plan being carried out: those behind it, and those of steps kept from before.
+    """Return the events that belong to the plan being carried out: those behind it, and those of steps kept from before.
 
     What an earlier plan did was judged with that plan. The record keeps all of it.
     """
@@ -121,7 +121,7 @@ def _entry(
     tokens: int = 0,
     cost_microcents: int = 0,
 ) -> TranscriptEntry:
-    """A call and its result; its fields are those of events, which were checked."""
+    """Return a call and its result; its fields are those of events, which were checked."""
     call = {
         "step_id": intent.step,
         "tool": intent.tool,
@@ -154,7 +154,7 @@ def run_of(
     *,
     is_whole: bool = False,
 ) -> Run:
-    """What `score` reads; `is_whole` adds what was done under plans that were given up."""
+    """Return what `score` reads; `is_whole` adds what was done under plans that were abandoned."""
     # Its parts are contracts that were checked when they were made: checking a plan again costs as much as scoring it.
     skipped = tuple(
         SkippedStep.model_validate({"step_id": name, "reason": step.error})
@@ -187,7 +187,7 @@ def undelivered(plan: Plan, state: State) -> tuple[SkippedStep, ...]:
 
 
 def delivery_of(plan: Plan, state: State) -> Delivery | None:
-    """What a run has delivered of its outputs; None if they were not accepted for delivery."""
+    """Return what a run has delivered of its outputs; None if they were not accepted for delivery."""
     if state.accepted is None:
         return None
     names = [plan.steps[index].id for index in sorted(plan.graph.delivery)]
@@ -201,7 +201,7 @@ def delivery_of(plan: Plan, state: State) -> Delivery | None:
 
 
 def approvals(state: State) -> tuple[Approval, ...]:
-    """The answers of people to approval gates, and the grants of policies in their place.
+    """Return the answers of people to approval gates, and the grants of policies in their place.
 
     A call that waited for several gates has an answer for each of those that it counts for.
     """

@@ -2,7 +2,7 @@
 
 A turn is one decision, carried out as a plan of its own, and what the agent and its critics made of the results. All of
 it can be read from the events, so an agent that another process began with is brought to where it stood by taking in its
-turns again: nothing is called for it, and nobody decides anew.
+turns again: nothing is called for it, and no one decides again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Reflection:
 
 
 def is_recorded_whole(decision: JsonObject) -> bool:
-    """Whether the journal holds all of a decision: deciding changed no state, and the agent returned no object of its own."""
+    """Return whether the journal holds all of a decision: deciding changed no state, and the agent returned no object of its own."""
     return not (decision.get("left_out") or decision.get("own"))
 
 

@@ -36,7 +36,7 @@ LOST = (
     asyncpg.InternalClientError,
     OSError,
 )
-"""The connection is gone or cannot be had; whether the statement under way was done is not known.
+"""The connection is gone or cannot be had; whether the statement in progress was done is not known.
 
 `OSError` includes time-outs and refused connections; asyncpg says `InterfaceError` when it finds a connection closed,
 and `InternalClientError` when it is cut while a failed transaction is being rolled back.
@@ -314,7 +314,7 @@ class Pool:
         )
 
     async def close(self) -> None:
-        """Wait for what is under way and disconnect."""
+        """Wait for what is in progress and disconnect."""
         if self._closed or self._pool is None:
             return
         self._closed = True

@@ -144,7 +144,7 @@ class Transactions(Protocol[SessionT_co]):
         ...
 
     async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
+        """Wait for what is in progress and close the connections."""
         ...
 
 

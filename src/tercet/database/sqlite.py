@@ -243,7 +243,7 @@ class Readers:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, act)
 
     async def close(self) -> None:
-        """Wait for the queries under way and close the connections."""
+        """Wait for the queries in progress and close the connections."""
         if self._closed:
             return
         self._closed = True
@@ -358,7 +358,7 @@ class Connections:
         return await self._readers.run(lambda connection: self._transact(connection, "DEFERRED", act))
 
     async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
+        """Wait for what is in progress and close the connections."""
         self._closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
         await self._readers.close()

@@ -51,7 +51,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     at: int = 0
 
     def state(self, now: int, cooldown_ms: int) -> CircuitState:
-        """What the breaker does at this time."""
+        """Return what the breaker does at this time."""
         if not self.opened_at:
             return _CLOSED
         # Another process wrote that time: where its clock was ahead of this one, the circuit is not open for longer.
@@ -83,7 +83,7 @@ class Breakers:
         self._looked: dict[str, int] = {}
 
     async def look(self, tool: str) -> Circuit:
-        """How a tool is doing, as far as the journal knows."""
+        """Return how a tool is doing, as far as the journal knows."""
         return (await self._read(tool))[1]
 
     async def refresh(self, tool: str, now: int) -> None:
@@ -93,15 +93,15 @@ class Breakers:
             await self._read(tool)
 
     def state(self, tool: str, now: int) -> CircuitState:
-        """What the breaker of a tool does, as far as this process knows."""
+        """Return what the breaker of a tool does, as far as this process knows."""
         return self.glance(tool).state(now, self._settings.cooldown_ms)
 
     def glance(self, tool: str) -> Circuit:
-        """How a tool was doing when this process last looked or wrote."""
+        """Return how a tool was doing when this process last looked or wrote."""
         return self._known.get(tool, _UNKNOWN)[1]
 
     def is_affected(self, tool: str, ended: Ended) -> bool:
-        """Whether the end of a call has to be counted: one that was not made says nothing, nor does one more success."""
+        """Return whether the end of a call has to be counted: one that was not made says nothing, nor does one more success."""
         if isinstance(ended, Done):
             return bool(self.glance(tool).failures)
         return isinstance(ended, Unknown) or ended.code not in NOT_MADE

@@ -75,7 +75,7 @@ class Gateway:
     async def call(
         self, tool: Tool, params: dict[str, Any], context: ToolContext, *, timeout_ms: int
     ) -> Ended:
-        """One attempt at a call; never raises for anything that the tool does."""
+        """Return one attempt at a call; never raises for anything that the tool does."""
         ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         attempt = self.begin(tool, params, context, timeout_ms=timeout_ms, on_end=ended.set_result)
         try:
@@ -113,7 +113,7 @@ class Gateway:
 
 
 class Attempt:
-    """One call under way: a task and a timer, and whichever ends first is reported.
+    """One call in progress: a task and a timer, and whichever ends first is reported.
 
     Whatever takes longer for a larger value is done in a thread: copying the parameters, before the timer starts, and
     checking the result, after it has stopped.
@@ -234,14 +234,14 @@ def _failure(tool: Tool, error: BaseException) -> Ended:
 
 
 def _failed(tool: Tool, error: str, code: str) -> Ended:
-    """A failure that says nothing about whether the call happened; for a read it makes no difference."""
+    """Return a failure that says nothing about whether the call happened; for a read it makes no difference."""
     if tool.mode is ApprovalMode.READ_ONLY:
         return NotHappened(error=_short(error), code=code)
     return Unknown(error=_short(error), code=code)
 
 
 def _unusable(tool: Tool, error: Unusable) -> Ended:
-    """What was done is not done again; a read may be."""
+    """Return what was done is not done again; a read may be."""
     if tool.mode is ApprovalMode.READ_ONLY:
         return NotHappened(error=_short(str(error)), code=_short(error.code))
     return Done(error=_short(str(error)))
@@ -295,7 +295,7 @@ def _is_coroutine_function(function: Any) -> bool:
 
 
 def _read_look_up_answer(tool: Tool, answer: Any) -> Ended:
-    """How a call ended by the answer of its look-up; the result schema is for what was found."""
+    """Return how a call ended by the answer of its look-up; the result schema is for what was found."""
     match answer:
         case reconcile.Happened():
             return _usable(tool, answer.value)
@@ -333,7 +333,7 @@ def _usable(tool: Tool, value: Any) -> Ended:
 
 
 def _is_suspect(data: bytes) -> bool:
-    """Whether JSON may stand for something else: NaN is printed as null, and long numbers and depths are not exact."""
+    """Return whether JSON may stand for something else: NaN is printed as null, and long numbers and depths are not exact."""
     if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
         return True
     # In pieces, since nothing else runs in the process during one search.
@@ -349,7 +349,7 @@ def _is_plain(value: Any) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """The parameter that a function wants its context in."""
+    """Return the parameter that a function wants its context in."""
     # A callable object keeps its annotations on its __call__.
     annotated = function if inspect.isroutine(function) else type(function).__call__
     try:
@@ -360,14 +360,14 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def takes_context(tool: Tool) -> bool:
-    """Whether a tool has a parameter for its context."""
+    """Return whether a tool has a parameter for its context."""
     return _context_name(tool.call) is not None
 
 
 def _arguments(
     function: Callable[..., Any], params: dict[str, Any], context: ToolContext | None
 ) -> dict[str, Any]:
-    """What a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
+    """Return what a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
     given = {name: value if _is_plain(value) else copy.deepcopy(value) for name, value in params.items()}
     name = _context_name(function)
     if name is not None:
@@ -378,7 +378,7 @@ def _arguments(
 def _look_up_arguments(
     function: Callable[..., Any], params: dict[str, Any], context: ToolContext
 ) -> dict[str, Any]:
-    """What a look-up is called with: its context, and those of the call's parameters that it names."""
+    """Return what a look-up is called with: its context, and those of the call's parameters that it names."""
     accepted = inspect.signature(function).parameters
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
     named = {name: value for name, value in params.items() if takes_all or name in accepted}

@@ -1,6 +1,6 @@
 """Threads for tools that are plain functions.
 
-They are daemons, and as many as calls are under way. The standard pool is joined when the process ends, and has few
+They are daemons, and as many as calls are in progress. The standard pool is joined when the process ends, and has few
 threads: one tool that never returns would keep the process for ever, and a handful of them would stop all others.
 """
 

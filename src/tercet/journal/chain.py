@@ -20,12 +20,12 @@ _PAGE = 1000
 
 
 def link(chain: bytes, data: bytes) -> bytes:
-    """The chain after one more event."""
+    """Return the chain after one more event."""
     return sha256(chain + data).digest()
 
 
 def extend_chain(chain: bytes, events: Iterable[bytes]) -> list[bytes]:
-    """The chain after each of these events."""
+    """Return the chain after each of these events."""
     return [chain := sha256(chain + data).digest() for data in events]
 
 

@@ -30,7 +30,7 @@ _PREFIX = "sha256:"
 
 
 def digest_bytes(digest: str) -> bytes:
-    """The 32 bytes of a digest; what is not a digest becomes no bytes, under which nothing is stored."""
+    """Return the 32 bytes of a digest; what is not a digest becomes no bytes, under which nothing is stored."""
     try:
         return bytes.fromhex(digest.removeprefix(_PREFIX)) if digest.startswith(_PREFIX) else b""
     except ValueError:
@@ -84,7 +84,7 @@ class Writing(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the acts under way."""
+        """Finish the acts in progress."""
         ...
 
 
@@ -92,7 +92,7 @@ class Reading(Protocol):
     """Who answers the queries of `queries.sql` by their names."""
 
     async def rows(self, query: str, *parameters: Any) -> list[Any]:
-        """All rows that a named query finds."""
+        """Return all rows that a named query finds."""
         ...
 
     async def close(self) -> None:
@@ -122,12 +122,12 @@ class DatabaseJournal(LeaseActs):
         return await self._reader.rows(query, *names, *more)
 
     async def bell(self, tenant: str) -> int:
-        """How often the tenant's bell was rung."""
+        """Return how often the tenant's bell was rung."""
         rows = await self._find("read_bell", tenant)
         return rows[0][0] if rows else 0
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """At most `limit` events behind position `after`."""
+        """Return at most `limit` events behind position `after`."""
         rows = await self._find("read_events", tenant, stream, more=(after, max(limit, 0)))
         found = [
             each
@@ -140,43 +140,43 @@ class DatabaseJournal(LeaseActs):
         return [each for each in found if each.seq > after][: max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Where a stream ends."""
+        """Return where a stream ends."""
         rows = await self._find("read_head", tenant, stream)
         return Position(*rows[0]) if rows else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """The checkpoint of this kind with the highest position."""
+        """Return the checkpoint of this kind with the highest position."""
         rows = await self._find("newest_checkpoint", tenant, stream, more=(kind,))
         return checkpoint_from(stream, rows[0]) if rows else None
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """The checkpoints behind position `after`, in order."""
+        """Return the checkpoints behind position `after`, in order."""
         rows = await self._find("read_checkpoints", tenant, stream, more=(after, max(limit, 0)))
         return [checkpoint_from(stream, row) for row in rows]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """The bytes with this digest."""
+        """Return the bytes with this digest."""
         rows = await self._find("read_blob", tenant, more=(digest_bytes(digest),))
         return check_blob(tenant, digest, rows)
 
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """The digests of the blobs that a stream brought, in order."""
+        """Return the digests of the blobs that a stream brought, in order."""
         rows = await self._find("list_blobs", tenant, stream, more=(digest_bytes(after), max(limit, 0)))
         return [digest_text(row[0]) for row in rows]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Who holds an idempotency key."""
+        """Return who holds an idempotency key."""
         rows = await self._find("read_claim", tenant, key)
         if rows and rows[0][0] is None:
             raise claim_without_stream(key)
         return ClaimHolder(*rows[0]) if rows else None
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
-        """The keys that begin with a prefix, in order, each with its holder."""
+        """Return the keys that begin with a prefix, in order, each with its holder."""
         rows = await self._find("list_claims", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         if lost := [row[0] for row in rows if row[1] is None]:
             raise claim_without_stream(lost[0])
@@ -186,7 +186,7 @@ class DatabaseJournal(LeaseActs):
         return await self._writer.submit(act)
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Who holds a stream."""
+        """Return who holds a stream."""
         rows = await self._find("read_lease", tenant, stream)
         if not rows:
             return None
@@ -199,7 +199,7 @@ class DatabaseJournal(LeaseActs):
         await self._writer.submit(Forget(lease=lease))
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """The row of one session."""
+        """Return the row of one session."""
         rows = await self._find("read_session", tenant, session_id)
         return _session(rows[0]) if rows else None
 
@@ -217,7 +217,7 @@ class DatabaseJournal(LeaseActs):
         return [_session(row) for row in rows]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """The ids of sessions that begin with a prefix, in order."""
+        """Return the ids of sessions that begin with a prefix, in order."""
         rows = await self._find("list_session_ids", tenant, prefix, more=(prefix + _LAST, max(limit, 0)))
         return [session for (session,) in rows]
 
@@ -263,7 +263,7 @@ class DatabaseJournal(LeaseActs):
         return []
 
     async def close(self) -> None:
-        """Finish the appends under way and let the database go."""
+        """Finish the appends in progress and let the database go."""
         await self._writer.close()
         await self._reader.close()
 

@@ -86,24 +86,24 @@ class MemoryJournal(LeaseActs):
         return Position(after.seq, after.chain, bell)
 
     async def bell(self, tenant: str) -> int:
-        """How often the tenant's bell was rung."""
+        """Return how often the tenant's bell was rung."""
         self._check(tenant)
         return self._bells.get(tenant, 0)
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """At most `limit` events behind position `after`."""
+        """Return at most `limit` events behind position `after`."""
         self._check(tenant, stream)
         events = self._stream(tenant, stream).events
         start = max(after, 0)
         return events[start : start + max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Where a stream ends."""
+        """Return where a stream ends."""
         self._check(tenant, stream)
         return self._stream(tenant, stream).state.position()
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """The checkpoint of this kind with the highest position."""
+        """Return the checkpoint of this kind with the highest position."""
         self._check(tenant, stream)
         found = [each for each in self._stream(tenant, stream).checkpoints.values() if each.kind == kind]
         return max(found, key=lambda each: each.seq, default=None)
@@ -111,7 +111,7 @@ class MemoryJournal(LeaseActs):
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """The checkpoints behind position `after`, in order."""
+        """Return the checkpoints behind position `after`, in order."""
         self._check(tenant, stream)
         found = [
             each for (seq, _), each in sorted(self._stream(tenant, stream).checkpoints.items()) if seq > after
@@ -122,7 +122,7 @@ class MemoryJournal(LeaseActs):
         return found[: bisect_right(found, last, key=lambda each: each.seq)]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """The bytes with this digest."""
+        """Return the bytes with this digest."""
         self._check(tenant)
         try:
             return self._blobs[tenant, digest]
@@ -132,7 +132,7 @@ class MemoryJournal(LeaseActs):
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """The digests of the blobs that a stream brought, in order."""
+        """Return the digests of the blobs that a stream brought, in order."""
         self._check(tenant, stream)
         mine = [
             digest for (owner, digest), users in self._uses.items() if owner == tenant and stream in users
@@ -140,18 +140,18 @@ class MemoryJournal(LeaseActs):
         return [digest for digest in sorted(mine) if digest > after][: max(limit, 0)]
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Who holds an idempotency key."""
+        """Return who holds an idempotency key."""
         self._check(tenant, key)
         return self._claims.get((tenant, key))
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
-        """The keys that begin with a prefix, in order, each with its holder."""
+        """Return the keys that begin with a prefix, in order, each with its holder."""
         self._check(tenant, prefix)
         found = sorted(key for owner, key in self._claims if owner == tenant and key.startswith(prefix))
         return [(key, self._claims[tenant, key]) for key in found[: max(limit, 0)]]
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Who holds a stream."""
+        """Return who holds a stream."""
         self._check(tenant, stream)
         state = self._stream(tenant, stream).state
         if state.owner is None:
@@ -175,7 +175,7 @@ class MemoryJournal(LeaseActs):
                 users.discard(stream)
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """The row of one session."""
+        """Return the row of one session."""
         self._check(tenant, session_id)
         return self._rows.get((tenant, session_id))
 
@@ -193,7 +193,7 @@ class MemoryJournal(LeaseActs):
         return [row for row in rows if status is None or row.status == status][: max(limit, 0)]
 
     async def session_ids(self, tenant: str, prefix: str, *, limit: int = 100) -> list[str]:
-        """The ids of sessions that begin with a prefix, in order."""
+        """Return the ids of sessions that begin with a prefix, in order."""
         self._check(tenant, prefix)
         found = (name for owner, name in self._rows if owner == tenant and name.startswith(prefix))
         return sorted(found)[: max(limit, 0)]
@@ -257,7 +257,7 @@ class MemoryJournal(LeaseActs):
 
 
 def _added_checkpoints(stream: _Stream, unit: Append) -> dict[tuple[int, str], StoredCheckpoint]:
-    """The checkpoints of a unit by their place; one that stands already may come again, but not changed."""
+    """Return the checkpoints of a unit by their place; one that stands already may come again, but not changed."""
     added: dict[tuple[int, str], StoredCheckpoint] = {}
     for new in unit.checkpoints:
         place = (new.seq, new.kind)

@@ -139,45 +139,45 @@ class Journal(Protocol):
         or `JournalFull`, or `AppendUnknown`.
 
         The position carries the tenant's bell after the whole commit: every ring that was committed before this unit,
-        its own, and those that share its commit. So a writer that learns the bell it knew already may go on: nobody
+        its own, and those that share its commit. So a writer that learns the bell it knew already may go on: no one
         said anything that it has not seen."""
         ...
 
     async def bell(self, tenant: str) -> int:
-        """How often the tenant's bell was rung; 0 for one that never rang. It never goes down."""
+        """Return how often the tenant's bell was rung; 0 for one that never rang. It never goes down."""
         ...
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """At most `limit` events behind position `after`, in order. Their chain is not checked here."""
+        """Return at most `limit` events behind position `after`, in order. Their chain is not checked here."""
         ...
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Where a stream ends; position 0 and 32 zero bytes if there is nothing in it. Its bell is always 0."""
+        """Return where a stream ends; position 0 and 32 zero bytes if there is nothing in it. Its bell is always 0."""
         ...
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """The checkpoint of this kind with the highest position, its bytes checked against its hash."""
+        """Return the checkpoint of this kind with the highest position, its bytes checked against its hash."""
         ...
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """The checkpoints behind position `after`, in order. A page never splits a position, so it may hold one more."""
+        """Return the checkpoints behind position `after`, in order. A page never splits a position, so it may hold one more."""
         ...
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """The bytes with this digest (`sha256:…`), checked against it. Raises `BlobMissing`."""
+        """Return the bytes with this digest (`sha256:…`), checked against it. Raises `BlobMissing`."""
         ...
 
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """The digests of the blobs that a stream brought, in order, behind `after`; not those that were stored before
+        """Return the digests of the blobs that a stream brought, in order, behind `after`; not those that were stored before
         uses were recorded."""
         ...
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Who holds an idempotency key."""
+        """Return who holds an idempotency key."""
         ...
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
@@ -202,7 +202,7 @@ class Journal(Protocol):
         ...
 
     async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """The same epoch with a later end. Raises `LeaseLost`."""
+        """Return the same epoch with a later end. Raises `LeaseLost`."""
         ...
 
     async def release(self, lease: Lease) -> None:
@@ -210,7 +210,7 @@ class Journal(Protocol):
         ...
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Who holds a stream, also by a lease that has run out; None if it is free or was released."""
+        """Return who holds a stream, also by a lease that has run out; None if it is free or was released."""
         ...
 
     async def forget(self, lease: Lease) -> None:
@@ -222,7 +222,7 @@ class Journal(Protocol):
         ...
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """The row of one session."""
+        """Return the row of one session."""
         ...
 
     async def sessions(
@@ -254,5 +254,5 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the appends under way, refuse new ones, and let go of the store. May be called again."""
+        """Finish the appends in progress, refuse new ones, and released the store. May be called again."""
         ...

@@ -30,7 +30,7 @@ class StreamState(msgspec.Struct, frozen=True, gc=False):
     until: int = 0
 
     def position(self) -> Position:
-        """Where the stream ends."""
+        """Return where the stream ends."""
         return Position(self.seq, self.chain)
 
 
@@ -73,7 +73,7 @@ class Renew(_Held, frozen=True, kw_only=True):
 
 
 class Release(_Held, frozen=True, kw_only=True):
-    """An epoch is given up."""
+    """An epoch is abandoned."""
 
 
 class Forget(_Held, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ Act: TypeAlias = Append | LeaseAct | Forget
 
 
 def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
-    """The state after a unit, and the chain at each of its events; or `LeaseLost` or `PositionConflict`."""
+    """Return the state after a unit, and the chain at each of its events; or `LeaseLost` or `PositionConflict`."""
     never_leased = unit.epoch is None and state.epoch == 0
     first = unit.lease
     if not never_leased and (first is not None or unit.epoch != state.epoch or state.owner is None):
@@ -101,7 +101,7 @@ def extend(state: StreamState, unit: Append) -> tuple[StreamState, list[bytes]]:
 
 
 def lease(state: StreamState, act: LeaseAct) -> tuple[StreamState, Lease]:
-    """The state after an act on the lease, and the lease that was acquired, renewed or given up."""
+    """The state after an act on the lease, and the lease that was acquired, renewed or abandoned."""
     match act:
         case Acquire():
             return _acquire(state, act)
@@ -224,7 +224,7 @@ class LeaseActs(ABC):
         )
 
     async def renew(self, lease: Lease, *, now_ms: int, ttl_ms: int) -> Lease:
-        """The same epoch with a later end."""
+        """Return the same epoch with a later end."""
         return await self._act(Renew(lease=lease, now_ms=now_ms, ttl_ms=ttl_ms))
 
     async def release(self, lease: Lease) -> None:

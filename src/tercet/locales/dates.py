@@ -117,7 +117,7 @@ def _named_dates(match: re.Match[str], words: Vocabulary) -> Iterator[ReadDate]:
 
 
 def _weekday_agrees(value: str, weekday: str | None, words: Vocabulary) -> bool:
-    """Whether a date falls on the day of the week that is written with it."""
+    """Return whether a date falls on the day of the week that is written with it."""
     if not weekday or value.startswith("--"):
         return True
     try:

@@ -46,7 +46,7 @@ def read_known_texts(scan: Scan, known: Iterable[KnownValue]) -> None:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether a range is not a part of a longer identifier, as `INV-20` is of `INV-20-7`."""
+    """Return whether a range is not a part of a longer identifier, as `INV-20` is of `INV-20-7`."""
     before, after = text[max(start - 2, 0) : start], text[end : end + 2]
     is_continued = after[:1] != "" and after[:1] in _JOINTS and after[1:].isalnum()
     return not is_continued and not (len(before) == 2 and before[1] in _JOINTS and before[0].isalnum())
@@ -65,7 +65,7 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
     small = word_set(lexicon.small_words) if lexicon else frozenset[str]()
     run: list[tuple[str, int, int]] = []
     for word, start, end in [*scan.words, ("", 0, 0)]:
-        is_inside = bool(run)  # `van` in a name, which nobody writes with a capital
+        is_inside = bool(run)  # `van` in a name, which no one writes with a capital
         spelled = _spelled(word, parts, single) if is_inside or scan.text[start : start + 1].isupper() else ""
         gap = scan.text[run[-1][2] : start] if run else ""
         if run and (
@@ -88,7 +88,7 @@ def _add_name(scan: Scan, run: list[tuple[str, int, int]], firsts: set[str], sma
 
 
 def _name_parts(name: _Words) -> Iterable[_Words]:
-    """The words that stand side by side in a name, and its first and last together."""
+    """Return the words that stand side by side in a name, and its first and last together."""
     short = name[:_MAX_NAME_WORDS]
     yield (name[0], name[-1])
     for start in range(len(short)):

@@ -73,7 +73,7 @@ def _without_hidden(text: str, decimal_mark: str) -> PlainText:
 
 
 def _shown(char: str, last: str, decimal_mark: str) -> str:
-    """What a reader sees of a character, in ASCII where that has it."""
+    """Return what a reader sees of a character, in ASCII where that has it."""
     category, value = unicodedata.category(char), unicodedata.numeric(char, None)
     is_hidden = category in ("Cf", "Cc", "Me") or char in _FILLERS or "\ufe00" <= char <= "\ufe0f"
     if char in "\t\r\u2028\u2029\x0b\x0c\x85":
@@ -93,7 +93,7 @@ def _shown(char: str, last: str, decimal_mark: str) -> str:
 
 
 def _number_sign(value: float, last: str, decimal_mark: str) -> str:
-    """The digits of a sign such as `①` or `½`."""
+    """Return the digits of a sign such as `①` or `½`."""
     exact = Fraction(value).limit_denominator(1000)
     if exact.denominator == 1:
         return str(exact.numerator)
@@ -156,7 +156,7 @@ def _spelled_numbers(text: str, lexicon: Lexicon) -> Iterator[tuple[int, int, st
 
 
 def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: int, lexicon: Lexicon) -> bool:
-    """Whether a number states nothing: it stands behind `between` or `any`, and is not the first of a range."""
+    """Return whether a number states nothing: it stands behind `between` or `any`, and is not the first of a range."""
     reach = 3 if value > 1 else 1
     before = [word for word, _, _ in words[max(at - reach, 0) : at]]
     following = words[at + length][0] if at + length < len(words) else ""
@@ -165,7 +165,7 @@ def _is_idiom(words: list[tuple[str, int, int]], at: int, length: int, value: in
 
 
 def _touches(text: str, start: int, end: int) -> bool:
-    """Whether a word is a part of a name or an address: `one-to-one`, `@two`, `l'un`."""
+    """Return whether a word is a part of a name or an address: `one-to-one`, `@two`, `l'un`."""
     return (
         text[start - 1 : start] in ("@", "_", "'", "/")
         or text[end : end + 1] in ("@", "_", "'")
@@ -176,7 +176,7 @@ def _touches(text: str, start: int, end: int) -> bool:
 def _spelled_number(
     text: str, words: list[tuple[str, int, int]], at: int, lexicon: Lexicon
 ) -> tuple[int, int] | None:
-    """How many words from here on are one number, and its value."""
+    """Return how many words from here on are one number, and its value."""
     total, current, used, position = 0, -1, 0, at
     while position < len(words):
         word, start, _ = words[position]

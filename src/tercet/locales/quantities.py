@@ -162,7 +162,7 @@ def _noun(scan: Scan, end: int) -> str:
 
 
 def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
-    """Whether a number with a stop is an ordinal, as in `die 2. Mahnung`, rather than the end of a sentence."""
+    """Return whether a number with a stop is an ordinal, as in `die 2. Mahnung`, rather than the end of a sentence."""
     lexicon = scan.vocabulary.lexicon
     if scan.vocabulary.language != "de" or end - start > 2 or lexicon is None:
         return False
@@ -171,7 +171,7 @@ def _is_dotted_ordinal(scan: Scan, start: int, end: int) -> bool:
 
 
 def _sign(flat: str, start: int) -> str:
-    """A minus before a number, which no other number stands before as in a range."""
+    """Return a minus before a number, which no other number stands before as in a range."""
     before = flat[max(start - 3, 0) : start]
     if before[-1:] != "-":
         return ""
@@ -179,7 +179,7 @@ def _sign(flat: str, start: int) -> str:
 
 
 def _is_beside(flat: str, start: int, end: int, labels: set[str]) -> bool:
-    """Whether one of these words stands directly before or after a number."""
+    """Return whether one of these words stands directly before or after a number."""
     before, after = words_of(flat[max(start - 40, 0) : start])[-1:], words_of(flat[end : end + 40])[:1]
     return any(same_word(label, word) for word in (*before, *after) for label in labels)
 
@@ -212,7 +212,7 @@ def _currency(scan: Scan, start: int, end: int) -> _Quantity | None:
 
 
 def _shorter(text: str) -> Iterator[str]:
-    """A phrase, and its first word or sign."""
+    """Yield a phrase, and its first word or sign."""
     yield text
     head = re.match(r"[^\W\d_]+|[^\w\s]", text)
     if head and head[0] != text:
@@ -220,7 +220,7 @@ def _shorter(text: str) -> Iterator[str]:
 
 
 def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | None:
-    """A unit behind the number, or words of the pack's before it. A label is no unit that is only spelled like it."""
+    """Return a unit behind the number, or words of the pack's before it. A label is no unit that is only spelled like it."""
     behind = scan.flat[end : end + 80].split("\n\n")[0]
     ranges = word_ranges(behind)[:8]
     if ranges and not behind[: ranges[0][1]].strip(" \xa0-\n°"):

@@ -50,7 +50,7 @@ def detect_language(text: str, expected: str) -> str:
 
 
 def _shows(text: str, expected: str, enough: int) -> bool:
-    """Whether a text has more small words of a language than of any other."""
+    """Return whether a text has more small words of a language than of any other."""
     words = [word for word in words_of(text) if not any(char.isdigit() for char in word)]
     counts = {
         language: sum(word in word_set(lexicon.small_words) for word in words)

@@ -11,7 +11,7 @@ from tercet.locales.vocabulary import Vocabulary
 from tercet.quality.words import word_ranges
 
 MAX_TOKENS = 5_000
-"""Tokens of one text; what follows is one token that nothing equals, so that nobody takes it for read."""
+"""Tokens of one text; what follows is one token that nothing equals, so that no one takes it for read."""
 
 
 class _Taken(NamedTuple):
@@ -42,7 +42,7 @@ class Scan:
         return self.plain.text
 
     def is_free(self, start: int, end: int) -> bool:
-        """Whether nothing of a range is taken."""
+        """Return whether nothing of a range is taken."""
         return end > start and self.taken.find(1, start, end) < 0
 
     def skip(self, start: int, end: int) -> None:

@@ -60,7 +60,7 @@ def render(
 
 
 def _split(template: str) -> Iterator[tuple[str, str | None]]:
-    """The parts of a template: words, and slots with what is between their braces."""
+    """Yield the parts of a template: words, and slots with what is between their braces."""
     done = 0
     for match in _SLOT.finditer(template):
         if match.start() > done:

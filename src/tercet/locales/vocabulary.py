@@ -84,7 +84,7 @@ class Vocabulary:
         return re.compile(rf"(?:{first}\d+|[1-9]\d{{0,2}}(?:{groups}\d{{3}})+)(?:{mark}\d+)?")
 
     def parse_number(self, text: str) -> Decimal | None:
-        """Return the number that digits and separators mean in this locale; None where they mean nothing in it."""
+        """Return the number that digits and separators mean in this locale; None if they mean nothing in it."""
         if len(text) > _MAX_DIGITS:
             return None
         other = "." if self.decimal == "," else ","

@@ -115,7 +115,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _cells(line: _Line) -> list[Range]:
-    """The ranges between the bars of a row; an escaped bar is a part of its cell."""
+    """Return the ranges between the bars of a row; an escaped bar is a part of its cell."""
     marks = [match.start() for match in re.finditer(r"(?<!\\)[|\t]", line.text)]
     edges = [-1, *marks, len(line.text)]
     cells = [(line.start + low + 1, line.start + high) for low, high in pairwise(edges)]

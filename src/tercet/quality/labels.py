@@ -77,7 +77,7 @@ class LabelIndex:
         return list(found)
 
     def _find(self, words: Sequence[tuple[str, int, int]], gap: int = 0) -> list[Occurrence]:
-        """Where labels stand among some words; `gap` is the length of a word that may stand behind their first."""
+        """Return where labels stand among some words; `gap` is the length of a word that may stand behind their first."""
         found: list[Occurrence] = []
         for at, (word, start, end) in enumerate(words):
             for known, part in self._words_like(word):
@@ -126,7 +126,7 @@ class LabelIndex:
 
 
 def _goes_on(phrase: Phrase, rest: Sequence[tuple[str, int, int]]) -> bool:
-    """Whether some words begin with those of a phrase behind its first."""
+    """Return whether some words begin with those of a phrase behind its first."""
     is_whole = len(rest) >= len(phrase) - 1
     return is_whole and all(same_word(wanted, rest[step][0]) for step, wanted in enumerate(phrase[1:]))
 
@@ -175,7 +175,7 @@ class NearestLabels:
         return [each for cost, each in costs if cost == least]
 
     def _cost(self, token: TextToken, label: Occurrence, distance: int) -> int:
-        """How far a label is from a token; most stand before it, so one behind it counts as further."""
+        """Return how far a label is from a token; most stand before it, so one behind it counts as further."""
         has_rival = any(
             self._far(label, other) <= self._far(label, token) for other in self._rivals(label, token)
         )
@@ -183,7 +183,7 @@ class NearestLabels:
         return distance + has_rival * _BELONGS_TO_OTHER + (label.start > token.start) * behind
 
     def _far(self, label: Occurrence, token: TextToken) -> int:
-        """How far a token is from a label; what stands before the label is further, by `is_close`."""
+        """Return how far a token is from a label; what stands before the label is further, by `is_close`."""
         return self.distance(label, token) + _BEHIND * (self._is_close and token.start < label.start)
 
     def nearer(self, label: Occurrence, token: TextToken) -> list[TextToken]:

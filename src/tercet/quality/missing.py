@@ -57,7 +57,7 @@ def _title(text: str) -> str:
 
 
 def _missing_value(name: str, value: KnownValue | None, text: str) -> Iterator[MissingPart]:
-    """What is missing of a value that no slot and no token states: a text may still be there word by word."""
+    """Yield what is missing of a value that no slot and no token states: a text may still be there word by word."""
     items = as_list(value.value) if value and value.type in ("list", "table") else None
     if value and items is not None:
         present = sum(_has_words(text, _name_of_row(item)) for item in items)
@@ -85,7 +85,7 @@ def _has_words(text: str, wanted: str) -> bool:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """The titles of a text, each with what stands between it and the next one."""
+    """Yield the titles of a text, each with what stands between it and the next one."""
     titles = list(_SECTION.finditer(text))
     for at, match in enumerate(titles):
         end = titles[at + 1].start() if at + 1 < len(titles) else len(text)

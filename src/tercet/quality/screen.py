@@ -108,7 +108,7 @@ class _Screening:
         return NearestLabels(read.text, whole, read.tokens, is_close=self._is_close)
 
     def _is_interrupted(self, label: Occurrence, starts: Sequence[int]) -> bool:
-        """Whether there is a token between the words of a label that it could name itself, or more than one."""
+        """Return whether there is a token between the words of a label that it could name itself, or more than one."""
         inside = self._read.tokens[bisect_left(starts, label.start) : bisect_left(starts, label.end)]
         between = [token for token in inside if token.end < label.end and token.start > label.start]
         return len(between) > 1 or any(self._label_fits(label, token) for token in between)
@@ -136,7 +136,7 @@ class _Screening:
             yield verdict.model_copy(update={"slot": ""}) if verdict.slot and is_taken else verdict
 
     def _find_all(self, tokens: Sequence[TextToken]) -> dict[int, tuple[int, ...]]:
-        """The values that each token states in their role, by where the token begins.
+        """Return the values that each token states in their role, by where the token begins.
 
         A label that has named one token is not there for another that is further from it: those that have found nothing
         look again at what is left. And a label names no token while a nearer one like it is wrong.
@@ -164,7 +164,7 @@ class _Screening:
         return ("time" if token.kind == "time" else "other") if self._is_close else ""
 
     def _authors(self, token: TextToken) -> set[str]:
-        """Who wrote the characters of a token, without the space in it."""
+        """Return who wrote the characters of a token, without the space in it."""
         found: set[str] = set()
         for piece in self._read.pieces[max(bisect_right(self._piece_starts, token.start) - 1, 0) :]:
             if piece.start >= token.end:
@@ -194,7 +194,7 @@ class _Screening:
     def _find(
         self, token: TextToken, used: Mapping[Occurrence, int] | None
     ) -> tuple[tuple[int, ...], list[Occurrence]]:
-        """The values in their role that equal a token, and the labels that name them."""
+        """Return the values in their role that equal a token, and the labels that name them."""
         equal = self._equal(token.kind, token.value, token.unit, token.text)
         if not equal.agreeing:
             return (), []
@@ -206,7 +206,7 @@ class _Screening:
         return found, [each for each in nearest if any(each.phrase in self._phrases[at] for at in found)]
 
     def _used(self, labels: Iterable[Occurrence], found: tuple[int, ...]) -> Iterator[Occurrence]:
-        """Some labels, and those inside them that name nothing else than what was found."""
+        """Yield some labels, and those inside them that name nothing else than what was found."""
         for label in labels:
             yield label
             for each in self._labels.inside((label.start, label.end)):
@@ -214,7 +214,7 @@ class _Screening:
                     yield each
 
     def _find_equal(self, kind: TokenKind, value: str, unit: str, text: str) -> _Equal:
-        """The known values that equal a token, and those that could be meant by it."""
+        """Return the known values that equal a token, and those that could be meant by it."""
         token = TextToken(start=0, end=0, text=text, kind=kind, value=value, unit=unit)
         found = dict.fromkeys(at for form in _forms_of_token(token) for at in self._forms.get(form, ()))
         # A right number with the unit of another kind, `20 €` for 20 %, is known in another role.
@@ -229,7 +229,7 @@ class _Screening:
         return _Equal(tuple(equal), tuple(trusted), tuple(telling), is_quotation)
 
     def _find_in_role(self, equal: _Equal, row_names: Names, labels: Names) -> tuple[int, ...]:
-        """Those of some equal values that the context names; of many the first."""
+        """Return those of some equal values that the context names; of many the first."""
         if equal.is_quotation:
             return equal.agreeing[:_MAX_SOURCES]
         rows = {row for name in row_names for row in self._row_names[name]}
@@ -244,7 +244,7 @@ class _Screening:
         return tuple(found if found or labels else equal.telling)[:_MAX_SOURCES]
 
     def _named_rows(self, token: TextToken, segment: Segment) -> list[Occurrence]:
-        """The names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
+        """Return the names of rows nearest in the sentence, or in the row of the table, or in the line before a list."""
         own = self._names.nearest(token, (segment.start, segment.end), lambda _, __: True)
         beside = [] if own else [each for cell in segment.row for each in self._names.inside(cell)]
         is_led = segment.lead and not own and not beside
@@ -257,7 +257,7 @@ class _Screening:
     def _nearest(
         self, token: TextToken, segment: Segment, *, is_in_row: bool, used: Mapping[Occurrence, int] | None
     ) -> list[Occurrence]:
-        """The nearest labels of values that could be the token's."""
+        """Return the nearest labels of values that could be the token's."""
         cells = [segment.column] if is_in_row else [*segment.row, segment.column]
         if own := self._labels.nearest(token, (segment.start, segment.end), self._label_fits, used):
             return own
@@ -273,7 +273,7 @@ class _Screening:
         return self._fits(label.phrase, token.kind, token.unit)
 
     def _phrase_fits(self, phrase: Phrase, kind: str, unit: str) -> bool:
-        """Whether a label names a value that a token of this kind and unit could be."""
+        """Return whether a label names a value that a token of this kind and unit could be."""
         return any(self._could_be(self._known[at], kind, unit) for at in self._labelled.get(phrase, ()))
 
     def _could_be(self, value: KnownValue, kind: str, unit: str) -> bool:
@@ -282,7 +282,7 @@ class _Screening:
         return _could_be(value, kind, unit)
 
     def _named_slot(self, token: TextToken) -> str:
-        """The only listed value of the token's type that its sentence names."""
+        """Return the only listed value of the token's type that its sentence names."""
         segment = self._segments.at(token.start)
         parts = [(segment.start, segment.end), *segment.row, *filter(None, (segment.column,))]
         labels = [self._labels.inside(part) for part in parts]
@@ -309,7 +309,7 @@ class _Equal(NamedTuple):
 
 
 def _parts(phrase: Phrase) -> Iterator[Phrase]:
-    """A phrase, and the words in it that stand side by side."""
+    """Yield a phrase, and the words in it that stand side by side."""
     short = phrase[:MAX_PHRASE]
     for start in range(len(short)):
         yield from (short[start:end] for end in range(start + 1, len(short) + 1))
@@ -324,7 +324,7 @@ def _row_of(pointer: str) -> str:
 
 
 def _by_form(known: Sequence[KnownValue]) -> dict[str, list[int]]:
-    """Where values are in the list, by each form that a token may have them in."""
+    """Return where values are in the list, by each form that a token may have them in."""
     found: dict[str, list[int]] = {}
     for at, value in enumerate(known):
         for form in dict.fromkeys(_forms_of_value(value)):
@@ -380,7 +380,7 @@ def _address(text: str) -> str:
 
 
 def _is_equal(value: KnownValue, token: TextToken) -> bool:
-    """Whether a value with a form of a token is the same: only telephone numbers and names have to be compared more."""
+    """Return whether a value with a form of a token is the same: only telephone numbers and names have to be compared more."""
     if token.kind == "phone":
         known, said = (re.sub(r"\D", "", text) for text in (str(value.value).replace("(0)", ""), token.value))
         long, short = max(known, said, key=len), min(known, said, key=len)
@@ -397,7 +397,7 @@ def _is_equal(value: KnownValue, token: TextToken) -> bool:
 
 
 def _unit_agrees(value: KnownValue, token: TextToken) -> bool:
-    """Whether the unit that is written with a number is the value's; a number alone may have any."""
+    """Return whether the unit that is written with a number is the value's; a number alone may have any."""
     if token.kind == "number" and token.unit:
         return not _has_unit(value) or _is_named_by(value, token.unit)
     if token.kind not in ("amount", "percent") or not token.unit:
@@ -415,7 +415,7 @@ def _has_unit(value: KnownValue) -> bool:
 
 
 def _is_named_by(value: KnownValue, noun: str) -> bool:
-    """Whether a word behind a number is one of the value's labels, and so not another unit."""
+    """Return whether a word behind a number is one of the value's labels, and so not another unit."""
     return any(same_word(word, noun) for label in value.labels for word in words_of(label))
 
 
@@ -424,7 +424,7 @@ def _is_currency(unit: str) -> bool:
 
 
 def _could_be(value: KnownValue, kind: str, unit: str) -> bool:
-    """Whether a value can be stated by a token of this kind and unit."""
+    """Return whether a value can be stated by a token of this kind and unit."""
     if value.type not in _TYPES[kind]:
         return False
     if value.type == "identifier" and kind == "number":

@@ -110,7 +110,7 @@ def _evidence_sources(evidence: Iterable[Evidence]) -> Iterator[_Source]:
 
 
 def _request_sources(fields: JsonObject, untrusted: Sequence[str]) -> Iterator[_Source]:
-    """The trusted fields of a request, and the untrusted ones."""
+    """Yield the trusted fields of a request, and the untrusted ones."""
     marks = input_marks(with_dotted(untrusted))
     yield _Source(("request",), "request", _without(fields, marks, ()), Trust.TRUSTED)
     if marks:
@@ -118,7 +118,7 @@ def _request_sources(fields: JsonObject, untrusted: Sequence[str]) -> Iterator[_
 
 
 def _without(value: Any, marks: Sequence[str], place: tuple[str | int, ...]) -> Any:
-    """A value without its marked scalars; items stay where they are."""
+    """Return a value without its marked scalars; items stay where they are."""
     if (members := as_object(value)) is not None:
         kept = {key: _without(member, marks, (*place, key)) for key, member in members.items()}
         return {key: member for key, member in kept.items() if member is not None}
@@ -150,7 +150,7 @@ def _listed_value(rule: DocumentValue, sources: Sequence[_Source], language: str
 
 
 def _currency(rule: DocumentValue, sources: Sequence[_Source]) -> _Found:
-    """The currency of a value, as the pack or a source says it; empty where neither does."""
+    """Return the currency of a value, as the pack or a source says it; empty if neither does."""
     if rule.currency_from is None:
         return _Found(rule.currency, trust=Trust.TRUSTED)
     named = _look_up(rule.currency_from, sources)
@@ -178,7 +178,7 @@ def _columns(rule: DocumentValue, language: str) -> tuple[TableColumn, ...]:
 
 
 def _normal(value: Any, kind: ValueType) -> Any:
-    """A value in the normal form of its type; None where it has none."""
+    """Return a value in the normal form of its type; None if it has none."""
     if kind in ("list", "table"):
         return as_list(value)
     if value is None or isinstance(value, bool | dict | list):
@@ -202,7 +202,7 @@ def _iso_date(text: str) -> str:
 
 
 def _look_up(path: str, sources: Iterable[_Source]) -> _Found:
-    """The one value at `class#/member`. Trusted sources come first; sources that disagree give none."""
+    """Return the one value at `class#/member`. Trusted sources come first; sources that disagree give none."""
     name, _, place = path.partition("#")
     found: list[_Found] = []
     for source in sources:
@@ -230,13 +230,13 @@ def _product(row: Any, fields: Sequence[str]) -> Decimal | None:
 
 
 def _rounded(number: Decimal, kind: ValueType) -> str:
-    """A computed amount: hundredths are the smallest that a letter states."""
+    """Return a computed amount: hundredths are the smallest that a letter states."""
     exact = number.quantize(Decimal("0.01"), ROUND_HALF_UP) if kind == "money" else round(number, 9)
     return f"{exact.normalize():f}"
 
 
 def _computed(rule: DocumentValue, sources: Sequence[_Source]) -> _Found:
-    """What an expression yields; trusted if trusted sources are enough to compute it."""
+    """Return what an expression yields; trusted if trusted sources are enough to compute it."""
     trusted = [source for source in sources if source.trust is Trust.TRUSTED]
     for pool, trust in ((trusted, Trust.TRUSTED), (sources, Trust.UNTRUSTED)):
         for as_doubles in (False, True):  # CEL does not add an integer to a decimal number
@@ -249,7 +249,7 @@ def _computed(rule: DocumentValue, sources: Sequence[_Source]) -> _Found:
 
 
 def _variables(sources: Iterable[_Source], *, as_doubles: bool) -> dict[str, Any]:
-    """The contents by name; a name that two sources have with different contents has none."""
+    """Return the contents by name; a name that two sources have with different contents has none."""
     found: dict[str, list[Any]] = {}
     for source in sources:
         for name in source.names:
@@ -347,7 +347,7 @@ def _row_products(row: _Found, factors: Sequence[str], currency: str) -> Iterato
 
 
 def _members(source: _Source) -> Iterator[KnownValue]:
-    """Every scalar of a source, named by the words of its member."""
+    """Yield every scalar of a source, named by the words of its member."""
     currencies: dict[tuple[str | int, ...], str] = {}
     leaves = scalars(source.content)
     for leaf in leaves:

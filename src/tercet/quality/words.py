@@ -9,7 +9,7 @@ from functools import lru_cache
 COMPOUNDING = frozenset({"de", "nl", "sv", "da", "nb", "nn", "no", "fi"})
 """Languages that write compounds as one word."""
 
-# Characters that nobody sees do not end a word: soft hyphens, zero-width and bidirectional marks, accents of their own.
+# Characters that no one sees do not end a word: soft hyphens, zero-width and bidirectional marks, accents of their own.
 _HIDDEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufe00-\ufe0f\u0300-\u036f"
 _HIDDEN_MARKS = re.compile(f"[{_HIDDEN}]")
 UNSPACED = "\u3005\u3040-\u30ff\u3400-\u9fff"
@@ -52,7 +52,7 @@ def alphanumeric(text: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def same_word(first: str, second: str) -> bool:
-    """Whether two folded words are one word with different endings.
+    """Return whether two folded words are one word with different endings.
 
     Conservative: most of the longer word is common, and what remains of each is as short as an ending.
     """

@@ -71,7 +71,7 @@ class Agents:
 
 
 def _planner(recording: Recording) -> str:
-    """Return the planner of a run; None where its first event does not name one."""
+    """Return the planner of a run; None if its first event does not name one."""
     try:
         started = codec.decode(recording.events[0])
     except (CodecError, IndexError):

@@ -63,7 +63,7 @@ class Answered(NamedTuple):
     command: c.Command
     answer: Answer
     fact: str = ""
-    """Why the judgement itself is a fact; empty where it follows from what was recorded before."""
+    """Why the judgement itself is a fact; empty if it follows from what was recorded before."""
 
 
 class Derived(NamedTuple):
@@ -74,7 +74,7 @@ class Derived(NamedTuple):
 
 
 def derive(run: RecordedRun, event: e.Event) -> Derived | None:
-    """Return an event as it must have been; None where nothing of its kind was due. Events that are resolved together
+    """Return an event as it must have been; None if nothing of its kind was due. Events that are resolved together
     with it are owed."""
     if isinstance(event, e.SessionStarted | e.SessionMigrated):
         is_possible = bool(run.events) or isinstance(event, e.SessionStarted)
@@ -177,7 +177,7 @@ def _extended(run: RecordedRun, event: e.BudgetExtended) -> Answered:
 def _received(
     run: RecordedRun, message: Message, event: e.GateAnswered | e.SessionCancelled | e.BudgetExtended
 ) -> Answered:
-    """The message in the inbox, or else one with what the event says. What it became, and whether that was allowed, is
+    """Return the message in the inbox, or else one with what the event says. What it became, and whether that was allowed, is
     derived."""
     data = run.recording.inbox.get(event.inbox)
     command = c.Receive(
@@ -227,7 +227,7 @@ def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> An
 
 
 def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered:
-    """What was found for which step is a fact, stored beside the events; the revision of the plan follows from it."""
+    """Return what was found for which step is a fact, stored with the events; the revision of the plan follows from it."""
     command = _demand(run, c.Retrieve, event)
     plan = read_plan(run.state.plan)
     facts = read_facts(run.recording.blobs[event.facts]) if event.facts else ()
@@ -252,7 +252,7 @@ def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered:
 
 
 def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered:
-    """What an agent and its critics said, where they are pure and installed; else it is a fact."""
+    """Return what an agent and its critics said, where they are pure and installed; else it is a fact."""
     command = _demand(run, c.Reflect, event)
     if (again := run.reflect(event.at)) is not None:
         return Answered(command, again)
@@ -262,7 +262,7 @@ def _turn_judged(run: RecordedRun, event: e.TurnJudged) -> Answered:
 
 
 def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered:
-    """The reservation of a question that the budget had enough left for. Which model is asked, how often and at what
+    """Return the reservation of a question that the budget had enough left for. Which model is asked, how often and at what
     price is other people's code. A question that the journal no longer holds is taken as recorded."""
     role: AskingRole = "planner" if run.state.phase is Phase.PLAN else "critic"
     limit = run.run.limit_for(role)
@@ -310,7 +310,7 @@ def _completed(run: RecordedRun, event: e.Complete) -> Answered:
 
 
 def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered:
-    """What a search for earlier calls found is a fact, and so is what turned up just before the call."""
+    """Return what a search for earlier calls found is a fact, and so is what turned up just before the call."""
     if (search := run.due(c.CheckRepeats, at=event.at, step=event.step)) is not None:
         return Answered(search, RepeatsFound(at=event.at, found=event.found), _REPEATS)
     command = _demand(run, c.Dispatch, event, event.step)
@@ -339,7 +339,7 @@ def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answe
 
 
 def _settled(run: RecordedRun, event: e.Settled) -> Answered:
-    """What followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
+    """Return what followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
     command = _demand(run, c.Settle, event, event.step)
     call, step = run.run.followed.calls[event.step], run.state.steps[event.step]
     answer = CallEnded(at=event.at, draw=Draw(not_before=event.not_before))
@@ -399,12 +399,12 @@ _EARLIER = f"outputs judged by rules before {int(Behaviour.OUTPUTS_SCREENED)}"
 
 
 def judged_earlier(run: RecordedRun) -> bool:
-    """Whether the outputs of a run were judged by rules that no longer exist."""
+    """Return whether the outputs of a run were judged by rules that no longer exist."""
     return Behaviour.OUTPUTS_SCREENED not in run.state.start.behaviour
 
 
 def _outputs_judged(run: RecordedRun, event: Judged) -> Answered:
-    """What VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
+    """Return what VERIFY, CRITIQUE or REPAIR comes to with the recorded answers of models; raises `Unrecorded` if one is missing."""
     if judged_earlier(run):
         return Answered(_JUDGING[type(event)](), Observed(event=event), _EARLIER)
     command = _demand(run, _JUDGING[type(event)], event)
@@ -421,7 +421,7 @@ def _samples_drawn(run: RecordedRun, event: e.SamplesDrawn) -> Answered:
 
 
 def _reported(run: RecordedRun, event: e.RunReported) -> Answered:
-    """What follows from how a run was to end; how that was decided by earlier rules for outputs is a fact."""
+    """Return what follows from how a run was to end; how that was decided by earlier rules for outputs is a fact."""
     command = _demand(run, c.Score, event)
     is_fact = bool(event.exit) and judged_earlier(run)
     answer = History(at=event.at, events=run.events, exit=event.exit if is_fact else {})

@@ -29,12 +29,12 @@ _USUAL = "the journal was changed, or this version judges otherwise: see docs/re
 
 
 def event_type(event: e.Event) -> str:
-    """The name of an event in the journal."""
+    """Return the name of an event in the journal."""
     return str(type(event).__struct_config__.tag)
 
 
 def compare(position: int, recorded: e.Event, expected: e.Event) -> Difference | None:
-    """The first field in which two events differ; None if they say the same, be it in another order of members.
+    """Return the first field in which two events differ; None if they say the same, be it in another order of members.
 
     A pack is kept as canonical JSON, so what it declares may come in another order than its author wrote it in.
     """
@@ -76,7 +76,7 @@ def _fields(event: e.Event) -> Any:
 
 
 def _first(path: str, recorded: Any, expected: Any) -> tuple[str, Any, Any] | None:
-    """The first place at which two JSON values differ."""
+    """Return the first place at which two JSON values differ."""
     before, after = as_object(recorded), as_object(expected)
     if before is not None and after is not None:
         for name in dict.fromkeys((*before, *after)):
@@ -94,7 +94,7 @@ def _first(path: str, recorded: Any, expected: Any) -> tuple[str, Any, Any] | No
 
 
 def _is_same(recorded: Any, expected: Any) -> bool:
-    """Whether two scalars are one in JSON, which has no other number 129.0 than 129."""
+    """Return whether two scalars are one in JSON, which has no other number 129.0 than 129."""
     is_number = all(type(value) in (int, float) for value in (recorded, expected))
     return (is_number or type(recorded) is type(expected)) and recorded == expected
 

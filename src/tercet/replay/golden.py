@@ -87,7 +87,7 @@ def file_name(session: str) -> str:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The runs of a folder by name; raises `UsageError` if there are none."""
+    """Return the runs of a folder by name; raises `UsageError` if there are none."""
     found = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not found:
         raise UsageError(
@@ -99,12 +99,12 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def expected_beside(file: Path) -> Path:
-    """Where it is written what a person said about a golden run."""
+    """Return where it is written what a person said about a golden run."""
     return file.with_name(f"{file.name.removesuffix(SUFFIX)}.expected.json")
 
 
 def read_expected(file: Path) -> Expected | None:
-    """What a person said about a golden run; None where nobody did. Raises `UsageError` if it does not read."""
+    """Return what a person said about a golden run; None if no one did. Raises `UsageError` if it does not read."""
     path = expected_beside(file)
     if not path.is_file():
         return None

@@ -71,7 +71,7 @@ _placed: list[Any] = []
 
 
 def _is_loading(event: str, args: tuple[Any, ...]) -> bool:
-    """Whether a library that is in use loads another part of itself."""
+    """Return whether a library that is in use loads another part of itself."""
     if event == "import":
         return str(args[0]).partition(".")[0] in sys.modules
     if event == "open":

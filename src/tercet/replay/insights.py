@@ -63,7 +63,7 @@ class Insight(Published):
 
 
 async def placed_feedback(journal: Journal, tenant: str, *, pack: str | None = None) -> AsyncIterator[Placed]:
-    """Every correction of a tenant with its place, or those of one pack by its name, whatever its version."""
+    """Yield every correction of a tenant with its place, or those of one pack by its name, whatever its version."""
     async for row in list_rows(journal, tenant):
         if pack is not None and row.pack.partition("@")[0] != pack.partition("@")[0]:
             continue
@@ -77,7 +77,7 @@ async def placed_feedback(journal: Journal, tenant: str, *, pack: str | None = N
 
 
 def blame_of(feedback: Feedback, state: State, record: JsonObject) -> Blame:
-    """What a correction is about."""
+    """Return what a correction is about."""
     decision = str(record["decision_id"])
     refused = next((each for each in reversed(record["verdicts"]) if each.get("kind")), None)
     if refused is not None:
@@ -104,7 +104,7 @@ def _tool(state: State, step: str) -> str:
 
 
 def cluster(placed: Iterable[Placed]) -> tuple[Insight, ...]:
-    """What corrections come to, the most frequent first."""
+    """Return what corrections come to, the most frequent first."""
     groups: dict[Blame, list[list[Placed]]] = {}
     for each in sorted(placed, key=_age):
         clusters = groups.setdefault(each.blame, [])

@@ -35,7 +35,7 @@ def judge_lanes(
 
 
 def _find_other_envelope(parent: Recording, lane: Recording) -> Difference | None:
-    """A field in which the envelope that the parent recorded contradicts the events of the lane."""
+    """Return a field in which the envelope that the parent recorded contradicts the events of the lane."""
     state = State()
     try:
         for data in lane.events:

@@ -1,7 +1,7 @@
 """Many recorded runs: one process for each core, a batch of runs for each, and never many more than that in memory.
 
-Judging again is pure computing, which Python's threads cannot share. Processes are started anew and not forked: a journal
-has threads of its own, which a forked process would be left without. Runs are taken as they are needed and handed over in
+Judging again is pure computing, which Python's threads cannot share. Processes are started again and not forked: a journal
+has threads of its own, which a forked process would be left without. Runs are taken as they are needed and passed on in
 batches, one for each process and one to come; so it does not matter how many runs there are.
 """
 
@@ -32,7 +32,7 @@ _job: list[Callable[[Any], Any]] = []
 
 
 def most_held(workers: int) -> int:
-    """How many runs are in memory at most while so many processes judge them."""
+    """Return how many runs are in memory at most while so many processes judge them."""
     return 1 if workers < 2 else BATCH * (workers + 1)
 
 
@@ -56,13 +56,13 @@ def on_all_cores(
 def one_by_one(
     job: Callable[[Recording], _FoundT], runs: Iterable[Recording], *, workers: int | None = None
 ) -> Generator[_FoundT]:
-    """The same as it comes. Without `workers`, few runs are judged here, and many on all cores; close it to stop early.
+    """Yield the same as it comes. Without `workers`, few runs are judged here, and many on all cores; close it to stop early.
 
     What raises while runs are taken is raised once those before it are judged.
     """
     source = _Source(runs)
     limit = workers or (os.cpu_count() or 1)
-    # A few are looked at to know whether there are many. What was looked at is let go of as it is judged.
+    # A few are looked at to know whether there are many. What was looked at is released as it is judged.
     head = deque(_batch(source, FEW)) if workers is None and limit > 1 else deque[Recording]()
     is_few = workers is None and len(head) < FEW and sum(map(size_of, head)) < BATCH_BYTES
     coming = _chain(head, source)
@@ -95,7 +95,7 @@ class _Source(Iterator[Recording]):
 
 
 def size_of(run: Recording) -> int:
-    """How many bytes a run has."""
+    """Return how many bytes a run has."""
     return sum(map(len, run.events)) + sum(map(len, run.blobs.values()))
 
 
@@ -106,7 +106,7 @@ def _chain(head: deque[Recording], rest: Iterator[Recording]) -> Iterator[Record
 
 
 def _batch(runs: Iterator[Recording], most: int = BATCH) -> list[Recording]:
-    """The next few runs, or the next large one."""
+    """Return the next few runs, or the next large one."""
     batch: list[Recording] = []
     size = 0
     for run in runs:
@@ -143,7 +143,7 @@ def _there(pool: ProcessPoolExecutor, runs: Iterator[Recording], *, ahead: int) 
 
 @contextmanager
 def _uninterrupted() -> Generator[None]:
-    """A terminal sends Ctrl-C to every process. Those that are started here never hear it: this one tells them to stop.
+    """Return a terminal sends Ctrl-C to every process. Those that are started here never hear it: this one tells them to stop.
 
     They inherit what is held back; here it comes a moment later.
     """

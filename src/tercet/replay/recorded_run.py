@@ -101,7 +101,7 @@ class RecordedRun:
         return self._run
 
     def reflect(self, at: int) -> Reflected | None:
-        """Ask the agent's critics about the last turn again; None where they cannot be asked, from then on."""
+        """Ask the agent's critics about the last turn again; None if they cannot be asked, from then on."""
         decided = (each for each in reversed(self.events) if isinstance(each, e.PlanProposed))
         if self._agent is not None and not is_recorded_whole(next(decided).decision):
             self._agent = None

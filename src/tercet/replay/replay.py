@@ -71,7 +71,7 @@ def replay_many(
 def replay_each(
     runs: Iterable[Recording], *, packs: Iterable[Pack] = (), workers: int | None = None
 ) -> Generator[ReplayReport]:
-    """The same, each report as it comes; of the runs only a batch for each core is in memory."""
+    """Yield the same, each report as it comes; of the runs only a batch for each core is in memory."""
     return one_by_one(_Job.of(packs), runs, workers=workers)
 
 
@@ -84,7 +84,7 @@ class _Job:
 
     @classmethod
     def of(cls, packs: Iterable[Pack]) -> _Job:
-        """One that has these packs installed."""
+        """Return one that has these packs installed."""
         return cls(tuple(pack.content for pack in packs))
 
     def __reduce__(self) -> tuple[type[_Job], tuple[tuple[bytes, ...]]]:
@@ -206,7 +206,7 @@ class _Replay:
         return differing(position, event, "point", NOTHING, "a point at this event or behind it", check)
 
     def _other_manifest(self) -> Difference | None:
-        """A field in which the manifest of the bundle contradicts the events."""
+        """Return a field in which the manifest of the bundle contradicts the events."""
         if (manifest := self._recording.manifest) is None:
             return None
         for field, expected in facts_of(self._run.state).items():
@@ -232,7 +232,7 @@ class _Replay:
 
 
 def is_not_judgeable(error: Exception) -> bool:
-    """Whether an exception says that a run cannot be judged here, and not that something is wrong with what it tells.
+    """Return whether an exception says that a run cannot be judged here, and not that something is wrong with what it tells.
 
     Everything else is a difference: recorded bytes may be anything, and folding or judging them may then raise anything.
     """

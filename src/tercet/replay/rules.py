@@ -24,7 +24,7 @@ MOST_KEPT = 64
 
 
 class RuleSource:
-    """Packs by their hash. One serves any number of runs, and keeps what it has worked out for them."""
+    """Packs by their hash. One serves any number of runs, and keeps what it has computed for them."""
 
     def __init__(
         self, packs: Iterable[Pack] = (), *, instead: Pack | None = None, agents: Agents | None = None
@@ -43,7 +43,7 @@ class RuleSource:
             self._agents.prepare(recording)
 
     def recall(self, state: State) -> RecalledStepper | None:
-        """The agent of a session, to ask its critics again; None where they are not here, or not pure."""
+        """Return the agent of a session, to ask its critics again; None if they are not here, or not pure."""
         if self.instead is not None:
             return None
         return self._agents.recall(str(state.start.planner), str(state.start.pack_hash))
@@ -76,7 +76,7 @@ class RuleSource:
         return pack
 
     def own(self, recording: Recording, state: State) -> Pack | None:
-        """The pack that a session was recorded with; None where it is not here."""
+        """The pack that a session was recorded with; None if it is not here."""
         wanted = str(state.start.pack_hash)
         if wanted not in self._read and wanted in recording.blobs:
             _make_room(self._read)
@@ -105,7 +105,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
-    """The frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
+    """Return the frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
     budget = ctx.run_budget
     given = {
         name: getattr(other.budget, name)

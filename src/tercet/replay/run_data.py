@@ -98,7 +98,7 @@ async def _texts(journal: Journal, tenant: str, events: Iterable[e.Event]) -> di
 
 
 async def _decoded(journal: Journal, tenant: str, digest: str) -> Any:
-    """Return the value stored under a digest; None where it was deleted."""
+    """Return the value stored under a digest; None if it was deleted."""
     if not digest:
         return None
     try:

@@ -153,7 +153,7 @@ def _both(event: e.Event, now: e.Event) -> BothVerdicts:
 
 
 def _derived(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """A verdict that `resolve` comes to with the recorded answer; none where the verdict itself is a fact."""
+    """Return a verdict that `resolve` comes to with the recorded answer; none if the verdict itself is a fact."""
     derived = derive(run, event)
     run.owed.clear()
     if derived is None or derived.fact or type(derived.event) is not type(event):
@@ -175,7 +175,7 @@ def _judged(run: RecordedRun, event: e.StepJudged) -> BothVerdicts | None:
 
 
 def _outputs(run: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """A judgement or repair of outputs; None where it was made by rules that are gone. Where a model would be asked a
+    """Return a judgement or repair of outputs; None if it was made by rules that are gone. Where a model would be asked a
     question that has no recorded answer, it is unknown what would follow."""
     if judged_earlier(run):
         return None
@@ -190,7 +190,7 @@ _Call = e.Intent | e.GateOpened | e.ApprovalGranted | e.StepRefused
 
 
 def _call(run: RecordedRun, event: _Call) -> BothVerdicts | None:
-    """Whether a step is called, asked about, granted or refused."""
+    """Return whether a step is called, asked about, granted or refused."""
     if compensated_step(event.step) or _is_fact(event):
         return None
     command = _due(run, event.step)

@@ -55,7 +55,7 @@ class Rejudged(Published):
     """How it would stand after the changed verdict; the same where nothing changed."""
     old_scores: dict[str, float] = {}
     new_scores: dict[str, float] = {}
-    """By evaluator, where both were scored; empty where the run would not come that far."""
+    """By evaluator, where both were scored; empty if the run would not come that far."""
     verdicts: int = 0
     """How many verdicts were compared."""
     change: Absent[VerdictChange] = None
@@ -105,7 +105,7 @@ def what_if(
 
 
 def rejudge_each(runs: Iterable[Recording], pack: Pack, *, workers: int | None = None) -> Generator[Rejudged]:
-    """The same, each run as it comes; only a batch for each core is in memory."""
+    """Yield the same, each run as it comes; only a batch for each core is in memory."""
     return one_by_one(_Rejudge(pack.content), runs, workers=workers)
 
 
@@ -126,7 +126,7 @@ class _Rejudge:
 
 
 def rejudge(recording: Recording, rulebook: RuleSource) -> Rejudged:
-    """One run under the pack of a rulebook, up to its first changed verdict."""
+    """Return one run under the pack of a rulebook, up to its first changed verdict."""
     with guarded():
         events = _Judging(recording, rulebook)
         try:

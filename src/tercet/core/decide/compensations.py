@@ -132,7 +132,7 @@ class Compensations(CallOutcomes):
             return None
 
     def _is_repeated(self, name: str, undo: Undo) -> bool:
-        """Whether the run has done what a compensation would do, by a step or by another compensation."""
+        """Return whether the run has done what a compensation would do, by a step or by another compensation."""
         call = self.plan.calls[name]
         if call.mode is ApprovalMode.READ_ONLY or call.tool.name in self.config.spec.repeatable:
             return False
@@ -179,5 +179,5 @@ def fault_duplicate(step: str, tool: str) -> c.Fault:
 
 
 def needs_approval(call: EffectiveStep, gates: tuple[str, ...]) -> bool:
-    """Whether a person is asked before this call: anything above local_write, irreversible, or gated."""
+    """Return whether a person is asked before this call: anything above local_write, irreversible, or gated."""
     return call.needs_person or bool(gates)

@@ -49,7 +49,7 @@ class Acting(Compensations):
         return self._judged() if self.state.unjudged else self._dispatched()
 
     def _judged(self) -> Iterator[c.Command]:
-        """Steps that have ended are judged; one whose judgement may end the plan only once nothing else is under way."""
+        """Steps that have ended are judged; one whose judgement may end the plan only once nothing else is in progress."""
         last = ""
         for name in self.state.unjudged:
             if not self._may_end_plan(name, self.state.steps[name]):
@@ -106,7 +106,7 @@ class Acting(Compensations):
                 yield command
 
     def _waiting_calls(self) -> WaitingCalls | None:
-        """Return the calls that are known to wait for a slot alone; None where calls depend on what other steps bring."""
+        """Return the calls that are known to wait for a slot alone; None if calls depend on what other steps bring."""
         waiting = self.run.waiting
         if waiting is None or self.state.entered or self.config.judges_other_steps:
             return None
@@ -114,7 +114,7 @@ class Acting(Compensations):
         return waiting
 
     def _ended(self) -> c.Command:
-        """What is due when every step has ended."""
+        """Return what is due when every step has ended."""
         if self.state.phase is not Phase.ACT:
             return c.End(status=self.state.ending or "failed")
         if self.state.accepted is not None:
@@ -306,7 +306,7 @@ class Acting(Compensations):
         return ask_for(self.state, config, asked, gates, tuple(self._sequence(asked, gates)))
 
     def _sequence(self, asked: Resolved, gates: tuple[str, ...]) -> Iterator[Resolved]:
-        """The other calls that the same people would be asked about, where a gate covers a sequence of them.
+        """Yield the other calls that the same people would be asked about, where a gate covers a sequence of them.
 
         Only calls whose parameters are known by now: what an approver cannot see, they cannot approve.
         """
@@ -334,7 +334,7 @@ class Acting(Compensations):
 
 
 def _fail_step(step: Step, code: str, reason: str) -> c.Skip | c.Fault:
-    """What becomes of a step that cannot be called."""
+    """Return what becomes of a step that cannot be called."""
     if step.optional:
         return c.Skip(step=step.id, reason="optional_failed")
     return c.Fault(step=step.id, code=code, reason=reason)

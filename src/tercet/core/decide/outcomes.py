@@ -28,7 +28,7 @@ class CallOutcomes(StepProgress):
     """What is due for calls of unknown outcome."""
 
     def find_out(self, name: str, step: StepState) -> c.Command:
-        """What became of a call of a run that is ending: nothing is called for it any more, but a tool may look it up.
+        """Return what became of a call of a run that is ending: nothing is called for it any more, but a tool may look it up.
         What leaves no effect need not be known."""
         call = self.plan.calls.get(name)
         if call is None:  # the session was moved to a pack without its tool
@@ -87,20 +87,20 @@ class CallOutcomes(StepProgress):
 
 
 def can_retry(state: State, config: RunConfig, step: StepState) -> bool:
-    """Whether a failed step may be tried again by itself."""
+    """Return whether a failed step may be tried again by itself."""
     if step.outcome != "not_done" or not step.is_retriable:
         return False
     return step.code in WITHHELD or has_retries(state, config, step)
 
 
 def has_retries(state: State, config: RunConfig, step: StepState) -> bool:
-    """Whether the budgets of the step and of the run have a retry left."""
+    """Return whether the budgets of the step and of the run have a retry left."""
     limits = config.ctx.run_budget
     return step.retries < limits.max_step_retries and state.used.retries < limits.max_retries
 
 
 def is_looping(run: Run, name: str) -> bool:
-    """Whether a step was the same call with the same result once too often. A read that its decision lists as repeatable
+    """Return whether a step was the same call with the same result once too often. A read that its decision lists as repeatable
     may wait for another result as long as the budget lasts."""
     step = run.state.steps[name]
     if step.status != "done" or step.repeated < LOOP_LIMIT or step.compensates:

@@ -30,12 +30,12 @@ def decide(run: Run) -> Iterator[c.Command]:
 
 
 def is_worn_out(state: State, config: RunConfig) -> bool:
-    """Whether a run has gone through as many phases as it may."""
+    """Return whether a run has gone through as many phases as it may."""
     return state.iterations >= config.max_iterations and state.phase in _COUNTED
 
 
 def is_escalated(state: State) -> bool:
-    """Whether a run was handed to a person."""
+    """Return whether a run was escalated to a person."""
     return state.phase is Phase.HALT and state.escalation is not None
 
 

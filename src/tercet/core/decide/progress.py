@@ -38,7 +38,7 @@ class StepProgress:
         return Results(self.state, self.config.compiled.input(), self.run.blobs)
 
     def called_with(self, said: dict[str, Any]) -> dict[str, Any]:
-        """Return the resolved parameters of a call; empty where they cannot be resolved any more."""
+        """Return the resolved parameters of a call; empty if they cannot be resolved any more."""
         try:
             return resolve(said, self.results, self.config.evidence)
         except ResolutionError:
@@ -57,7 +57,7 @@ class StepProgress:
 
     @property
     def progress(self) -> Progress:
-        """What is known by now of the plan's steps; nothing where no policy looks at more than one step."""
+        """What is known by now of the plan's steps; nothing if no policy looks at more than one step."""
         if not self.config.judges_other_steps:
             return NO_PROGRESS
         if self._progress is None:
@@ -109,7 +109,7 @@ class StepProgress:
             return None
 
     def _is_rechecked(self, step: StepState, call: EffectiveStep, params: dict[str, Any]) -> bool:
-        """Whether there is something about a call that its review could not decide, or decided on other steps."""
+        """Return whether there is something about a call that its review could not decide, or decided on other steps."""
         if not self._is_strict:
             return step.attempt == 0 and params != call.params
         if step.is_unsettled:  # it may have happened already, as it was decided then
@@ -121,7 +121,7 @@ class StepProgress:
         return bool(progress.left_out or progress.uncertain)
 
     def _is_learning(self, name: str) -> bool:
-        """Whether another step that is under way, or that may begin at once, can bring what is not known yet: values, or
+        """Return whether another step that is in progress, or that may begin at once, can bring what is not known yet: values, or
         whether it runs."""
         others = [(other, self.state.steps[other]) for other in self.state.frontier if other != name]
         open_ones = [(other, step) for other, step in others if not step.gate]
@@ -131,7 +131,7 @@ class StepProgress:
         ) or any(other in self.progress.uncertain and self._is_permitted(other) for other, _ in open_ones)
 
     def _is_permitted(self, name: str) -> bool:
-        """Whether the policies over the plan can be decided for a call: then it waits for no other step itself."""
+        """Return whether the policies over the plan can be decided for a call: then it waits for no other step itself."""
         call = self.plan.calls.get(name)
         if call is None:
             return True
@@ -182,7 +182,7 @@ class StepProgress:
 
 
 def _has_completed(step: StepState) -> bool:
-    """Whether a step has ended and its call took effect, or it called nothing."""
+    """Return whether a step has ended and its call took effect, or it called nothing."""
     return step.status == "done" or (step.status in ("failed", "skipped") and step.may_have_happened)
 
 

@@ -50,7 +50,7 @@ class GateOpened(Fact, frozen=True, kw_only=True, tag="gate_opened"):
     expires: int = 0
     """From when on it cannot be answered any more; 0 means that it waits as long as the session lives."""
     stale: int = 0
-    """When the first piece of the evidence that it stands on expires: from then on nobody can approve it."""
+    """When the first piece of the evidence that it stands on expires: from then on no one can approve it."""
 
 
 class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
@@ -66,15 +66,15 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     """Whether they hold them by a list of people: then they lose them by being taken off it."""
     auth: str = "local"
     login: str = ""
-    """The login that they answered from; empty where somebody else vouches for them, or nobody wrote it down."""
+    """The login that they answered from; empty if somebody else vouches for them, or no one wrote it down."""
     simulated_by: str = ""
-    """The login of the person who acted as `actor` in a development session; empty where `actor` answered."""
+    """The login of the person who acted as `actor` in a development session; empty if `actor` answered."""
     value: Any = None
     changes: dict[str, Any] = {}
     """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
     note: str = ""
     outside: bool = False
-    """Appended by somebody who does not carry the session forward."""
+    """Appended by somebody who does not run the session."""
     inbox: int = 0
     """Where it stood in the session's inbox, if it came from there."""
 

@@ -24,4 +24,4 @@ class ProposalsReviewed(Fact, frozen=True, kw_only=True, tag="proposals_reviewed
     """The hash of the plan with the proposals."""
     verdict: dict[str, Any]
     plan: dict[str, Any] = {}
-    """That plan; empty where it was rejected, and the run goes on with the one before."""
+    """That plan; empty if it was rejected, and the run goes on with the one before."""

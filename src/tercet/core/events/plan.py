@@ -17,7 +17,7 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     decision: dict[str, Any] = {}
     """What an agent decided, where it decides step by step."""
     changed_by: str = ""
-    """The approver who set values in a call of the plan before; empty where a planner or the caller proposed it."""
+    """The approver who set values in a call of the plan before; empty if a planner or the caller proposed it."""
     by_pack: bool = False
     """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
     exposure: str = ""
@@ -58,7 +58,7 @@ class EvidenceRetrieved(Fact, frozen=True, kw_only=True, tag="evidence_retrieved
 
     evidence: dict[str, str] = {}
     plan: dict[str, Any] = {}
-    """The plan with what was found pinned to its steps; empty where it asked nothing."""
+    """The plan with what was found pinned to its steps; empty if it asked nothing."""
     hash: str = ""
     facts: str = ""
     """The digest of the facts that were found, whole."""
@@ -109,7 +109,7 @@ class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
 
 
 class ModelAsked(Fact, frozen=True, kw_only=True, tag="model_asked"):
-    """A language model is about to be asked; the question lies beside the events under its hash."""
+    """A language model is about to be asked; the question lies with the events under its hash."""
 
     call: int
     """The how-manieth call of a model in this session it is."""
@@ -140,7 +140,7 @@ class ModelAnswered(Fact, frozen=True, kw_only=True, tag="model_answered"):
     cut: bool = False
     """Whether the answer ended because it became too long."""
     logprob: float | None = None
-    """The mean log-probability of its tokens; None where the model does not say."""
+    """The mean log-probability of its tokens; None if the model does not say."""
     error: str = ""
     code: str = ""
     latency: int = 0

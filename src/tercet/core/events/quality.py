@@ -1,4 +1,4 @@
-"""How outputs were judged and mended before they were committed, and that they were accepted for delivery."""
+"""How outputs were judged and repaired before they were committed, and that they were accepted for delivery."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class OutputsAccepted(Fact, frozen=True, kw_only=True, tag="outputs_accepted"):
     digest: str
     """The digest of the accepted outputs."""
     by: tuple[str, ...] = ()
-    """The people who accepted them at the output gate; empty where the decision's rules did."""
+    """The people who accepted them at the output gate; empty if the decision's rules did."""
 
 
 class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
@@ -25,11 +25,11 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     rates: dict[str, Any] = {}
     """How often each way of repairing helped."""
     gain: dict[str, Any] = {}
-    """The estimated gain and noise of a repair; empty where the pack's own numbers hold."""
+    """The estimated gain and noise of a repair; empty if the pack's own numbers hold."""
     weights: dict[str, Any] = {}
-    """The weights of confidence; empty where the usual ones hold."""
+    """The weights of confidence; empty if the usual ones hold."""
     novelty: dict[str, Any] = {}
-    """How far this run is from those before it; empty where nobody asks."""
+    """How far this run is from those before it; empty if no one asks."""
     judges: dict[str, Any] = {}
     """How often people refused what each model had called right."""
     tests: dict[str, tuple[str, ...]] = {}
@@ -91,7 +91,7 @@ class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+    """Why no one answered a question, by its number; what was answered stands in events of its own."""
 
 
 class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
@@ -112,7 +112,7 @@ class OutputsAttacked(Fact, frozen=True, kw_only=True, tag="outputs_attacked"):
 
 
 class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued"):
-    """The outputs were judged by their rubric, and it was decided whether they are mended."""
+    """The outputs were judged by their rubric, and it was decided whether they are repaired."""
 
     diagnosis: dict[str, Any]
     rubric: dict[str, Any]
@@ -120,11 +120,11 @@ class OutputsCritiqued(Fact, frozen=True, kw_only=True, tag="outputs_critiqued")
     exit: dict[str, Any]
     next: Literal["repair", "exit"]
     control: dict[str, Any] = {}
-    """What the controller remembers, says and foresees; empty where the pack has none."""
+    """What the controller remembers, says and foresees; empty if the pack has none."""
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+    """Why no one answered a question, by its number; what was answered stands in events of its own."""
 
 
 class ToolRetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -145,7 +145,7 @@ class EvidenceFetched(Fact, frozen=True, kw_only=True, tag="evidence_fetched"):
     refs: tuple[str, ...] = ()
     """The ids of what was found and was not known before."""
     facts: str = ""
-    """The digest of it, whole; empty where there is nothing new."""
+    """The digest of it, whole; empty if there is nothing new."""
     results: tuple[ToolRetry, ...] = ()
     """What became of the calls that were made again."""
     calls: int = 0
@@ -166,8 +166,8 @@ class OutputsRepaired(Fact, frozen=True, kw_only=True, tag="outputs_repaired"):
     models: tuple[str, ...] = ()
     """The models that could be asked."""
     consistency: dict[str, Any] = {}
-    """What several answers of a model agreed on that made everything anew."""
+    """What several answers of a model agreed on that made everything again."""
     repairers: int = 0
     """How many models could be asked to repair."""
     faults: dict[str, str] = {}
-    """Why nobody answered a question, by its number; what was answered stands in events of its own."""
+    """Why no one answered a question, by its number; what was answered stands in events of its own."""

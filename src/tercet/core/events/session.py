@@ -26,15 +26,15 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     context: str
     """The hash of the compiled context: replay compiles it again and compares."""
     evidence: str = ""
-    """The digest of the snapshot, frozen whole beside the events; empty where the pack has none."""
+    """The digest of the snapshot, frozen whole with the events; empty if the pack has none."""
     library: str = ""
-    """The snapshot of the library that plans may ask; empty where there is none."""
+    """The snapshot of the library that plans may ask; empty if there is none."""
     library_hash: str = ""
     """The hash of that snapshot: another store may have one of the same name."""
     left_out: dict[str, int] = {}
     """How many facts of each class of the library are not among those that it began with."""
     planner: str = ""
-    """The planner that makes the plans; empty where the caller brought one."""
+    """The planner that makes the plans; empty if the caller brought one."""
     models: tuple[str, ...] = ()
     """The language models that it asks, by their names: the one to ask, and those that take its place."""
     fallible: bool = False
@@ -50,7 +50,7 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     shadow: bool = False
     """Nothing is called: the run ends once its plan has been reviewed."""
     root: str = ""
-    """The session that led to this one through a tool; empty where nobody did."""
+    """The session that led to this one through a tool; empty if no one did."""
     depth: int = 0
     parent_owners: tuple[dict[str, Any], ...] = ()
     """The owners of the runs that it is nested in, from the inside out: none of them approves its gates."""
@@ -59,13 +59,13 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     risk_tier: str = ""
     """How much is at stake, as the decision says."""
     traceparent: str = ""
-    """The span of whoever asked, in the form of W3C; empty where nobody said."""
+    """The span of whoever asked, in the form of W3C; empty if no one said."""
     people: dict[str, Any] = {}
     """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
     dev: bool = False
     """Whether it is a development session, in which one person may act as any actor of the pack."""
     folder: str = ""
-    """The pack's folder as the command line named it; empty where a program started the session."""
+    """The pack's folder as the command line named it; empty if a program started the session."""
     lane: dict[str, Any] = {}
     """For a lane: its name, the session and the step that started it, and the tools that its parent's run has."""
     behaviour: tuple[int, ...] = ()
@@ -83,18 +83,18 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
 
 
 class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
-    """The session is let go of, and can be resumed (HALT)."""
+    """The session is released, and can be resumed (HALT)."""
 
     reason: str
     code: str = ""
-    """What keeps it from going on, such as `model_unavailable`; empty where nothing does."""
+    """What keeps it from going on, such as `model_unavailable`; empty if nothing does."""
     by: str = ""
-    """Who asked for it; empty where the runtime did."""
+    """Who asked for it; empty if the runtime did."""
     simulated_by: str = ""
     """The login of the person who acted as them in a development session."""
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not carry the session forward."""
+    """Appended by somebody who does not run the session."""
 
 
 class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled"):
@@ -106,7 +106,7 @@ class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled")
     reason: str = ""
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not carry the session forward."""
+    """Appended by somebody who does not run the session."""
 
 
 class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
@@ -115,7 +115,7 @@ class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
     reason: str
     gate: str = ""
     outside: bool = False
-    """Appended by somebody who does not carry the session forward."""
+    """Appended by somebody who does not run the session."""
 
 
 class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
@@ -126,7 +126,7 @@ class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
     snapshot: str
     context: str
     by: str
-    """The operator; empty where the runtime did it, because the session's rules were outdated."""
+    """The operator; empty if the runtime did it, because the session's rules were outdated."""
     library: str = ""
     library_hash: str = ""
     left_out: dict[str, int] = {}
@@ -146,7 +146,7 @@ class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
     more: dict[str, int]
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not carry the session forward."""
+    """Appended by somebody who does not run the session."""
 
 
 class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
@@ -155,7 +155,7 @@ class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
     reason: str
     iterations: int
     restored: dict[str, Any] = {}
-    """The round whose outputs are left because they were judged better than the last; empty where the last are the best."""
+    """The round whose outputs are left because they were judged better than the last; empty if the last are the best."""
 
 
 class SessionEnded(Fact, frozen=True, kw_only=True, tag="session_ended"):

@@ -77,7 +77,7 @@ class Intent(Fact, frozen=True, kw_only=True, tag="INTENT"):
     call: str = ""
     """The hash of tool and parameters: what the loop guard compares."""
     hold_calls: int = 0
-    """How many calls are kept back for taking it back."""
+    """How many calls are kept back for compensating it."""
     hold_cost: int = 0
     compensation: BoundCompensation | None = None
     """What compensates it, bound here: nothing that happens later changes what it refers to."""
@@ -111,7 +111,7 @@ class Complete(Fact, frozen=True, kw_only=True, tag="COMPLETE"):
 
 
 class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
-    """A call did not happen (`not_done`), or nobody knows whether it did (`unknown`)."""
+    """A call did not happen (`not_done`), or no one knows whether it did (`unknown`)."""
 
     step: str
     attempt: int
@@ -189,8 +189,8 @@ class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
     exit: dict[str, Any] = {}
     """Thresholds, confidence and what asks for a person, where the outputs went through the quality loop or to a person."""
     restored: dict[str, Any] = {}
-    """The round whose outputs are handed over because they were judged better than the last: after how many repairs, of
-    how many, and what is left to be mended in them; empty where the last are the best."""
+    """The round whose outputs are passed on because they were judged better than the last: after how many repairs, of
+    how many, and what is left to be repaired in them; empty if the last are the best."""
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -213,11 +213,11 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):
-    """What the run did is taken back, the last effect first; the calls are resolved here, once and for all."""
+    """What the run did is compensated, the last effect first; the calls are resolved here, once and for all."""
 
     undo: tuple[Undo, ...]
     by: str = ""
-    """Who decided so; empty where the pack did."""
+    """Who decided so; empty if the pack did."""
 
 
 class EffectsKept(Fact, frozen=True, kw_only=True, tag="effects_kept"):

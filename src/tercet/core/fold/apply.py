@@ -37,7 +37,7 @@ or is cancelled while it is paused, stays what it was where it has done nothing.
 
 
 def fold_event(state: State, event: e.Event) -> State:
-    """The state after an event."""
+    """Return the state after an event."""
     row, phase = TABLE[type(event)], state.phase
     if state.status in TERMINAL or phase not in row.phases:
         raise illegal(state, event, "the phase does not allow it")
@@ -89,7 +89,7 @@ def _clocked(before: State, after: State, event: e.Event, now: int) -> Used:
 
 
 def _active_since(before: State, status: SessionStatus, event: e.Event, now: int) -> int:
-    """When the wall clock was last started."""
+    """Return when the wall clock was last started."""
     if type(event) is e.MessageDropped:
         return before.active_since if status == before.status else 0
     return now if status == "in_progress" else 0

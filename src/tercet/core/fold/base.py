@@ -14,7 +14,7 @@ from tercet.core.state import State, StepState
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 INTERRUPTED = "interrupted"
-"""The code of a step whose process died during its call."""
+"""The code of a step whose process crashed during its call."""
 STOPPED = "stopped"
 """The code of a step whose process was stopped during its call."""
 LEASE_EXPIRED = "lease_expired"
@@ -47,7 +47,7 @@ class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not tha
 
 
 def illegal(state: State, event: e.Event, why: str) -> IllegalEvent:
-    """The refusal of an event, naming run, phase and event."""
+    """Return the refusal of an event, naming run, phase and event."""
     name = type(event).__struct_config__.tag
     run = state.start.run
     return IllegalEvent(
@@ -68,7 +68,7 @@ Changes: TypeAlias = dict[str, Any]
 
 
 def changed(state: State, **changes: Any) -> State:
-    """The state with these fields changed."""
+    """Return the state with these fields changed."""
     return msgspec.structs.replace(state, **changes)
 
 
@@ -87,7 +87,7 @@ def step_of(state: State, name: str, event: e.Event) -> StepState:
 
 
 def with_step(state: State, name: str, **changes: Any) -> dict[str, StepState]:
-    """The steps with one of them changed."""
+    """Return the steps with one of them changed."""
     return {**state.steps, name: msgspec.structs.replace(state.steps[name], **changes)}
 
 

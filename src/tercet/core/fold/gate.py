@@ -65,7 +65,7 @@ def _held(state: State, event: e.GateOpened) -> State:
 
 
 def gate_for(state: State, gate: str, answer: str) -> OpenGate | None:
-    """The gate that an answer would be about: one that is open, or for a withdrawal one that had all its approvals."""
+    """Return the gate that an answer would be about: one that is open, or for a withdrawal one that had all its approvals."""
     found = state.gates.get(gate)
     return state.approved.get(gate) if found is None and answer == "withdraw" else found
 
@@ -137,14 +137,14 @@ def has_set_values(state: State, gate: OpenGate, actor: str, login: str) -> bool
 
 
 def can_be_held(step: StepState, gate: OpenGate) -> bool:
-    """Whether a gate can still keep a call from being made: it has not begun, no attempt at it may have happened, and it
+    """Return whether a gate can still keep a call from being made: it has not begun, no attempt at it may have happened, and it
     does not wait at another gate."""
     is_apart = step.gate not in ("", gate.id)
     return step.status in ("gated", "pending") and not step.is_unsettled and not is_apart
 
 
 def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """One approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
+    """Return one approval less; if the gate had them all, it is open again, and those of its calls wait that have not begun."""
     left = tuple(a for a in gate.approvals if a.actor != event.actor)
     demand(state, event, is_met=len(left) < len(gate.approvals), why="there is no approval of theirs")
     waiting = [name for name in gate.calls if can_be_held(state.steps[name], gate)]
@@ -165,7 +165,7 @@ def _withdraw(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _shown(gate: OpenGate, waiting: list[str]) -> dict[str, Any]:
-    """What a gate over a sequence shows of it: the first call that waits, and the others after it; none that has begun."""
+    """Return what a gate over a sequence shows of it: the first call that waits, and the others after it; none that has begun."""
     calls = {call["step"]: call for call in gate.shown.get("sequence", ())}
     left = [calls[name] for name in waiting if name in calls]
     if gate.step in waiting or not left:
@@ -188,7 +188,7 @@ def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """The call goes back to the planner with what the person says: its step counts as refused, and those that the same
+    """Return the call goes back to the planner with what the person says: its step counts as refused, and those that the same
     gate was about wait for the next plan. Where the person sets values, the next plan is this one with those values, and
     no planner is asked. Outputs go into repair."""
     is_call = gate.kind == "approval"
@@ -255,7 +255,7 @@ def _did_not_happen(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
 
 
 def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
-    """The end of a call that a person says happened."""
+    """Return the end of a call that a person says happened."""
     step = state.steps[gate.step]
     found = e.Complete(
         at=event.at,
@@ -277,13 +277,13 @@ def _happened(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 def is_trusted_settler(
     owners: Iterable[Mapping[str, Any]], shown: Mapping[str, Any], event: e.GateAnswered
 ) -> bool:
-    """Whether a person holds a role by which the pack trusts what they enter; an owner of the run never does."""
+    """Return whether a person holds a role by which the pack trusts what they enter; an owner of the run never does."""
     if named_among(owners, event.actor, event.login):
         return False
     return not set(shown.get("trusted_roles", ())).isdisjoint(event.roles)
 
 
-# --- runs that were handed to a person ---
+# --- runs that were escalated to a person ---
 
 
 def _extend(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
@@ -336,7 +336,7 @@ def _abandon(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
 
 
 def _compensate(state: State, gate: OpenGate, _: e.GateAnswered) -> State:
-    """The calls themselves follow in an event of their own, resolved."""
+    """Return the calls themselves follow in an event of their own, resolved."""
     return changed(state, gates=_without(state, gate), saga="agreed")
 
 
@@ -366,7 +366,7 @@ _FOLDS: dict[str, Callable[[State, OpenGate, e.GateAnswered], State]] = {
 
 
 def acceptances(state: State) -> tuple[Answer, ...]:
-    """The approvals by which outputs are being committed; none where nobody was asked for them, or they are delivered."""
+    """The approvals by which outputs are being committed; none if no one was asked for them, or they are delivered."""
     if state.phase is not P.COMMIT or state.quality.stage != "asking" or state.accepted is not None:
         return ()
     given = [answer for answer in state.answers if answer.answer == "approve" and not answer.step]
@@ -379,7 +379,7 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
     return changed(state, phase=P.VERIFY, quality=with_quality(state, lapsed=event.reason))
 
 
-# --- in nobody's place ---
+# --- in no one's place ---
 
 
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:

@@ -62,7 +62,7 @@ def proposals_reviewed(state: State, event: e.ProposalsReviewed) -> Changes:
 
 
 def _waiting(state: State, plan: Plan, known: int) -> dict[str, StepState]:
-    """The steps of the plan before. Those that deliver its outputs wait for what a lane proposed as well."""
+    """Return the steps of the plan before. Those that deliver its outputs wait for what a lane proposed as well."""
     steps = dict(state.steps)
     for index in plan.graph.takers:
         more = sum(place >= known for place in plan.graph.predecessors[index])
@@ -73,7 +73,7 @@ def _waiting(state: State, plan: Plan, known: int) -> dict[str, StepState]:
 
 
 def _added(state: State, plan: Plan, known: int) -> dict[str, StepState]:
-    """The steps that a lane proposed. None of them is approved by a policy."""
+    """Return the steps that a lane proposed. None of them is approved by a policy."""
     added: dict[str, StepState] = {}
     for index in range(known, len(plan.steps)):
         before = (plan.steps[place].id for place in plan.graph.predecessors[index])

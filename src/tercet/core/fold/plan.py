@@ -108,7 +108,7 @@ def _changed(
 
 
 def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
-    """The steps that have ended well and that the new plan says in the same words: they are not carried out again.
+    """Return the steps that have ended well and that the new plan says in the same words: they are not carried out again.
 
     A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
     """
@@ -146,7 +146,7 @@ def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...
 
 
 def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
-    """The steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
+    """Return the steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
     the one before it was objected to."""
     if not state.plan or (state.is_stepwise and not _is_objected(state)):
         return frozenset()
@@ -159,14 +159,14 @@ def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
 
 
 def _is_objected(state: State) -> bool:
-    """Whether the last turn of an agent was sent back: by its critics, by the review, or by a person at a gate."""
+    """Return whether the last turn of an agent was sent back: by its critics, by the review, or by a person at a gate."""
     is_refused = state.verdict.get("outcome", "ok") != "ok"
     is_sent_back = any(step.code == MODIFIED for step in state.steps.values())
     return bool(state.feedback) or is_refused or is_sent_back
 
 
 def _needed(plan: Plan, state: State) -> frozenset[str]:
-    """The steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
+    """Return the steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return plan.referenced
     return plan.referenced | plan.referenced_by_compensations
@@ -262,7 +262,7 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
 
 
 def _uncounted(state: State) -> dict[str, int]:
-    """What the loop guard counts, without the steps that a critic discards: those belong to the retry budget."""
+    """Return what the loop guard counts, without the steps that a critic discards: those belong to the retry budget."""
     discarded = [step.same for step in state.steps.values() if step.same]
     repeats = dict(state.repeats)
     for same in discarded:

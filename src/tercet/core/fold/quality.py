@@ -1,4 +1,4 @@
-"""How outputs are judged and mended before they are committed. Each function folds the event of its name.
+"""How outputs are judged and repaired before they are committed. Each function folds the event of its name.
 
 VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken schema) ──▶ REPAIR, exit ──▶ VERIFY, to be scored
 CRITIQUE ──outputs_attacked──▶ CRITIQUE
@@ -30,7 +30,7 @@ _NEXT: dict[str, Phase] = {"critique": P.CRITIQUE, "repair": P.REPAIR, "exit": P
 
 
 def with_quality(state: State, **changes: Any) -> Quality:
-    """What is known of the outputs, with some of it changed."""
+    """Return what is known of the outputs, with some of it changed."""
     return msgspec.structs.replace(state.quality, **changes)
 
 
@@ -58,7 +58,7 @@ def afresh(quality: Quality) -> Quality:
 
 
 def awaits_delivery(state: State) -> bool:
-    """Whether a run whose outputs the critic or a person has accepted has steps that take them and have not begun. What is
+    """Return whether a run whose outputs the critic or a person has accepted has steps that take them and have not begun. What is
     accepted as partial is not delivered, and a rehearsal delivers nothing."""
     is_accepted = state.phase is P.COMMIT and not state.partial and not state.start.shadow
     is_open = is_accepted and state.accepted is None and bool(state.plan)
@@ -211,7 +211,7 @@ def evidence_fetched(state: State, event: e.EvidenceFetched) -> State:
 
 
 def _logprob(state: State, event: e.OutputsRepaired) -> float | None:
-    """The mean log-probability of what models wrote in this repair; where none wrote anything, the one before it."""
+    """Return the mean log-probability of what models wrote in this repair; where none wrote anything, the one before it."""
     by_models = [entry for entry in event.log if entry.get("means", "model") == "model"]
     if all(entry.get("success") is False for entry in by_models):
         return state.quality.logprob

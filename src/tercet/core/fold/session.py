@@ -50,7 +50,7 @@ def model_answered(state: State, event: e.ModelAnswered) -> State:
 
 
 def spent(state: State, asked: Asked, tokens: int, cost: int) -> State:
-    """What was kept for a call is given back, and what it took is booked."""
+    """Return what was kept for a call is given back, and what it took is booked."""
     is_judging = state.phase is not Phase.PLAN and state.halted_from is not Phase.PLAN
     used = settle_model(state.used, asked, tokens, cost, "critic" if is_judging else "planner")
     return changed(state, asking=None, used=used)
@@ -82,7 +82,7 @@ def session_resumed(state: State, event: e.SessionResumed) -> State:
 
 
 def _cut_off(step: StepState) -> StepState:
-    """Whether a call that was under way when its process stopped took effect is not known any more,
+    """Return whether a call that was in progress when its process stopped took effect is not known any more,
     and it may still take effect until its deadline."""
     if step.status != "in_flight":
         return step
@@ -99,12 +99,12 @@ def _cut_off(step: StepState) -> StepState:
 
 
 def revived(state: State) -> State:
-    """A run that goes on where it stood. What was handed to a person and did not happen may be tried afresh."""
+    """Return a run that goes on where it stood. What was escalated to a person and did not happen may be tried afresh."""
     steps = dict(state.steps)
     unjudged = list(state.unjudged)
     for name, step in state.steps.items() if state.phase is not P.FAIL else ():
         if step.code == MODIFIED and name in unjudged:
-            continue  # a person wants it changed, and nobody has heard that yet
+            continue  # a person wants it changed, and no one has heard that yet
         if step.status == "failed" and (state.halted_from or name not in unjudged):
             unjudged = [other for other in unjudged if other != name]
             if step.outcome == "done":
@@ -122,15 +122,15 @@ def revived(state: State) -> State:
         escalation=None,
         paused_by="",
         paused_for="",
-        # Outputs that went to a person are judged and mended afresh, with what there is now to do it with.
+        # Outputs that went to a person are judged and repaired afresh, with what there is now to do it with.
         quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
-        # Whoever resumes what was handed to a person has answered: it is tried again as it stands.
+        # Whoever resumes what was escalated to a person has answered: it is tried again as it stands.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
 
 
 def _is_outputs_matter(state: State) -> bool:
-    """Whether a run was handed to a person for its outputs; a mere pause forgets nothing that was said of them."""
+    """Return whether a run was escalated to a person for its outputs; a mere pause forgets nothing that was said of them."""
     return state.halted_from is P.VERIFY and state.escalation is not None
 
 
@@ -169,7 +169,7 @@ def session_expired(state: State, event: e.SessionExpired) -> State:
 
 
 def ending(state: State, how: Ending, reason: str) -> State:
-    """A run that will not succeed: nothing of its plan begins any more, and its effects are settled and compensated.
+    """Return a run that will not succeed: nothing of its plan begins any more, and its effects are settled and compensated.
 
     What a person was asked about a call that may have happened stays asked, and one that was to be called again to find
     out is asked about: nothing is called any more.
@@ -191,7 +191,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
 
 
 def is_untouched(state: State) -> bool:
-    """Whether a run has done nothing that is to be settled or compensated."""
+    """Return whether a run has done nothing that is to be settled or compensated."""
     return not state.done and not any(step.is_reserving for step in state.steps.values())
 
 
@@ -232,7 +232,7 @@ def session_migrated(state: State, event: e.SessionMigrated) -> State:
     # A run that is being re-planned has refused the plan that it had.
     is_planned = bool(state.plan) and P.PLAN not in (state.phase, state.halted_from)
     steps = {name: _unapproved(step) for name, step in state.steps.items()}
-    # What failed and happened all the same is not called again, but handed to a person again.
+    # What failed and happened all the same is not called again, but escalated to a person again.
     failed = [name for name, step in steps.items() if step.status == "failed" and name not in state.unjudged]
     return changed(
         state,
@@ -268,7 +268,7 @@ def budget_extended(state: State, event: e.BudgetExtended) -> State:
 
 
 def extended(state: State, event: e.Event, amounts: dict[str, int]) -> State:
-    """The state with more to use up."""
+    """Return the state with more to use up."""
     demand(state, event, is_met=is_extension(amounts), why="an extension adds to a budget")
     before = state.extended
     return changed(
@@ -331,7 +331,7 @@ def run_reported(state: State, event: e.RunReported) -> State:
 
 
 ESCALATED = "escalated: "
-"""What the reason of a session begins with that was handed to a person."""
+"""What the reason of a session begins with that was escalated to a person."""
 
 
 def escalated(state: State, phase: Phase, reason: str) -> State:

@@ -121,7 +121,7 @@ def complete(state: State, event: e.Complete) -> Changes:
 
 
 def _same(step: StepState, event: e.Complete) -> str:
-    """The hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step.
+    """Return the hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step.
 
     Two lanes that bring the same are told apart by their sessions alone, which do not count.
     """
@@ -186,7 +186,7 @@ def step_refused(state: State, event: e.StepRefused) -> State:
 
 
 def _is_covered(undo: e.Undo, name: str) -> bool:
-    """Whether this is the compensation of that name, and the approval of its step covers it."""
+    """Return whether this is the compensation of that name, and the approval of its step covers it."""
     return name == undo.name and undo.bound is not None and undo.bound.approved is not None
 
 
@@ -235,7 +235,7 @@ def settled(state: State, event: e.Settled) -> State:
 
 
 def did_not_happen(state: State, name: str) -> State:
-    """A call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
+    """Return a call of unknown outcome that turns out not to have happened: nothing is kept for it any more."""
     used = settle(state.used, state.steps[name], None)
     steps = with_step(state, name, outcome="not_done", **NO_HOLD)
     return changed(state, steps=steps, used=used)
@@ -295,7 +295,7 @@ def step_judged(state: State, event: e.StepJudged) -> State | Changes:
         feedback=(event.reason,),
         setbacks=(*state.setbacks, (event.step,)),
         refused=(*state.refused, state.plan_hash),
-        change=None,  # the call that it is about belongs to a plan that is given up
+        change=None,  # the call that it is about belongs to a plan that is abandoned
     )
 
 

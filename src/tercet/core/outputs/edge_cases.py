@@ -47,7 +47,7 @@ _NASTY = (
 def make_edge_cases(
     schema: JsonObject, *, limit: int, seed: int | None = None, wanted: Wanted = lambda _: True
 ) -> tuple[EdgeCase, ...]:
-    """At most `limit` inputs that lie at the edges of a schema, each with whether the schema takes it.
+    """Return at most `limit` inputs that lie at the edges of a schema, each with whether the schema takes it.
 
     Those that are not `wanted` are left out, and do not count.
     """
@@ -65,18 +65,18 @@ def make_edge_cases(
 
 
 def demand_maker() -> None:
-    """Raises `UsageError` where edge cases cannot be made, since Hypothesis is not installed."""
+    """Raise `UsageError` where edge cases cannot be made, since Hypothesis is not installed."""
     if not is_maker_installed():
         raise extra_missing("making edge cases", "hypothesis", "adversarial")
 
 
 def is_maker_installed() -> bool:
-    """Whether edge cases can be made here."""
+    """Return whether edge cases can be made here."""
     return find_spec("hypothesis") is not None
 
 
 def inlined(schema: JsonObject) -> JsonObject:
-    """A schema with what its local references lead to in their place; one that leads in circles ends in anything."""
+    """Return a schema with what its local references lead to in their place; one that leads in circles ends in anything."""
     return as_object(_inlined(schema, schema, 0)) or {}
 
 
@@ -107,7 +107,7 @@ def _candidates(schema: JsonObject, limit: int, seed: int | None) -> Iterator[tu
 
 
 def _bounds(schema: JsonObject, base: Any) -> Iterator[tuple[Any, str]]:
-    """A valid input with one member changed: left out, null, or at and beyond a bound."""
+    """Yield a valid input with one member changed: left out, null, or at and beyond a bound."""
     members, whole = as_object(schema.get("properties")), as_object(base)
     if members is None or whole is None:
         yield from _at_bounds(schema, "the value")
@@ -141,7 +141,7 @@ def _at_bounds(schema: JsonObject, name: str) -> Iterator[tuple[Any, str]]:
 
 
 def _draw(schema: JsonObject, count: int, number: int | None) -> list[Any]:
-    """What Hypothesis draws for a schema."""
+    """Return what Hypothesis draws for a schema."""
     demand_maker()
     from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: PLC0415 - an optional dependency
     from hypothesis.errors import HypothesisException  # noqa: PLC0415 - as above

@@ -1,6 +1,6 @@
 """What the outputs of a run can stand on: the evidence that its plan has pinned, and what its tools brought.
 
-What was known besides does not count: of two orders, the other one would bear out what is wrong about this one. A plan
+What was known besides does not count: of two orders, the other one would support what is wrong about this one. A plan
 that pins nothing stands on all that was known.
 
 What is judged is no witness for itself, and neither is the draft that it was repaired from. Notes are the planner's words,
@@ -97,7 +97,7 @@ def _ordered(value: Any) -> Any:
 
 
 def _pinned(run: Run) -> frozenset[str]:
-    """The evidence that the plan names: listed, or read by a step or an output."""
+    """Return the evidence that the plan names: listed, or read by a step or an output."""
     steps = (ref for step in run.plan.steps for ref in pinned(step))
     read = (
         ref

@@ -61,14 +61,14 @@ CORRECTNESS = "correctness"
 """The dimension of what the screen or a judge refuses, where the rubric has none for it."""
 COMPLETENESS = "completeness"
 MOST_BROKEN = 10
-"""Of one attack no more than this becomes defects: whoever mends the first ones mends the others, or sees them next."""
+"""Of one attack no more than this becomes defects: whoever repairs the first ones repairs the others, or sees them next."""
 
 
 # ---- VERIFY -------------------------------------------------------------------------------------------------------
 
 
 def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
-    """What VERIFY finds: schema and screen, and what a model says about words that nothing vouches for."""
+    """Return what VERIFY finds: schema and screen, and what a model says about words that nothing vouches for."""
     verdict = verify_output(
         review.spec,
         review.outputs,
@@ -92,7 +92,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
 def _with_judgements(
     review: OutputReview, verdict: VerificationVerdict, judgements: tuple[TextJudgement, ...]
 ) -> VerificationVerdict:
-    """A verdict with what a model said: it vouches only where it was measured, and found good enough."""
+    """Return a verdict with what a model said: it vouches only where it was measured, and found good enough."""
     records = review.state.quality.drawn.get("judges", {})
     vouched = {
         each.location
@@ -104,7 +104,7 @@ def _with_judgements(
 
 
 def choose_sample(review: OutputReview) -> JsonObject:
-    """Return the output that samples of the plan agree on; nothing where there are none, or they were compared before."""
+    """Return the output that samples of the plan agree on; nothing if there are none, or they were compared before."""
     wanted, quality = review.rules.consistency, review.state.quality
     if wanted is None or wanted.draws or quality.drafts:
         return {}
@@ -113,7 +113,7 @@ def choose_sample(review: OutputReview) -> JsonObject:
 
 
 def _agreement(review: OutputReview) -> JsonObject:
-    """What samples agree on."""
+    """Return what samples agree on."""
     wanted, quality = review.rules.consistency, review.state.quality
     if wanted is None:
         return {}
@@ -124,7 +124,7 @@ def _agreement(review: OutputReview) -> JsonObject:
 
 
 def vote_on(review: OutputReview, event: e.SamplesDrawn) -> e.SamplesDrawn:
-    """Drawn samples with what they agree on; nothing where there are not enough of them."""
+    """Drawn samples with what they agree on; nothing if there are not enough of them."""
     agreed = None if event.error else vote(review.sampled, event.samples)
     return msgspec.structs.replace(
         event,
@@ -134,13 +134,13 @@ def vote_on(review: OutputReview, event: e.SamplesDrawn) -> e.SamplesDrawn:
 
 
 def vote(wanted: SelfConsistency, samples: Sequence[Any]) -> Consensus:
-    """What samples agree on, by the method that the decision names."""
+    """Return what samples agree on, by the method that the decision names."""
     compare = vote_exactly if wanted.method == "exact" else vote_by_similarity
     return compare(samples, minimum=wanted.minimum)
 
 
 def _agreed(wanted: SelfConsistency, outputs: JsonObject) -> Consensus | None:
-    """What several samples agree on; nothing where they are not all there."""
+    """Return what several samples agree on; nothing if they are not all there."""
     held = [outputs[name] for name in wanted.samples if name in outputs]
     samples = as_list(held[0]) if len(wanted.samples) == 1 and held else held
     if samples is None or len(samples) not in (3, 5, 7) or len(held) < len(wanted.samples):
@@ -152,7 +152,7 @@ def _agreed(wanted: SelfConsistency, outputs: JsonObject) -> Consensus | None:
 
 
 def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
-    """What CRITIQUE finds, how sure that makes, and whether there is something to repair."""
+    """Return what CRITIQUE finds, how sure that makes, and whether there is something to repair."""
     besides = _besides(review)
     given = review.critique_input
     if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
@@ -180,7 +180,7 @@ def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
 
 
 def _besides(review: OutputReview) -> tuple[Found, ...]:
-    """What was found besides the rubric."""
+    """Return what was found besides the rubric."""
     given = review.critique_input
     return (
         *_failed_tests(review),
@@ -192,7 +192,7 @@ def _besides(review: OutputReview) -> tuple[Found, ...]:
 
 
 def probed(review: OutputReview, outputs: JsonObject) -> tuple[Found, ...]:
-    """What planted texts, and secrets in samples, show in outputs."""
+    """Return what planted texts, and secrets in samples, show in outputs."""
     asked = review.rules.critique
     found = judge_probes(asked.probes, outputs) if asked.enable_adversarial else ()
     # Samples are not held against the rubric, but they are committed with what was chosen of them.
@@ -203,7 +203,7 @@ def probed(review: OutputReview, outputs: JsonObject) -> tuple[Found, ...]:
 def unscored(
     review: OutputReview, tokens: Sequence[TokenVerdict], missing: Sequence[MissingPart]
 ) -> Iterator[Found]:
-    """What the screen refuses, and what is missing, where no dimension of the rubric counts it."""
+    """Yield what the screen refuses, and what is missing, where no dimension of the rubric counts it."""
     scorers = {each.scorer for each in review.rules.rubric.dimensions}
     if "grounded" not in scorers:
         yield from (as_found(each, CORRECTNESS, each.least) for each in token_faults(tokens))
@@ -212,7 +212,7 @@ def unscored(
 
 
 def _refused_by_judge(review: OutputReview) -> Iterator[Found]:
-    """The words that a model calls wrong, as defects."""
+    """Yield the words that a model calls wrong, as defects."""
     for said in review.verdict.judgements if review.verdict else ():
         if said.says != "wrong":
             continue
@@ -228,7 +228,7 @@ def _refused_by_judge(review: OutputReview) -> Iterator[Found]:
 
 
 def _failed_tests(review: OutputReview) -> list[Found]:
-    """What tests have found, as defects of what they test."""
+    """Return what tests have found, as defects of what they test."""
     found: list[Found] = []
     for command, said in zip(review.rules.tests, review.state.quality.tests, strict=False):
         result = TestResult.model_validate(said["result"] or {"passed": 0, "failed": 0})
@@ -241,7 +241,7 @@ def _failed_tests(review: OutputReview) -> list[Found]:
 
 
 def _broken(review: OutputReview) -> Iterator[Found]:
-    """What attacks have brought to light, as defects of what they were made on."""
+    """Yield what attacks have brought to light, as defects of what they were made on."""
     for attack, said in zip(review.rules.attacks, review.state.quality.attacks, strict=False):
         if said["error"]:
             text = f"not all cases could be tried: {said['error']}"
@@ -253,7 +253,7 @@ def _broken(review: OutputReview) -> Iterator[Found]:
 
 
 def _is_empty(command: TestCommand, result: TestResult) -> bool:
-    """Whether tests that must all pass have shown nothing."""
+    """Return whether tests that must all pass have shown nothing."""
     return command.level != "regression" and result.passed + result.failed == 0
 
 
@@ -277,7 +277,7 @@ def _hint(failure: TestFailure) -> str:
 
 
 def features_of(review: OutputReview, critic: float) -> Features:
-    """What confidence is made of; what was not measured is left out."""
+    """Return what confidence is made of; what was not measured is left out."""
     quality, verdict = review.state.quality, review.verdict
     found: Features = {"critic": critic, "repairs": float(review.state.used.repairs)}
     if verdict is not None:
@@ -312,7 +312,7 @@ def decide_exit(
     *,
     can_repair: bool,
 ) -> ExitDecision:
-    """Whether the outputs may be committed, with everything that it is decided by."""
+    """Return whether the outputs may be committed, with everything that it is decided by."""
     spec, quality = review.spec, review.state.quality
     is_confidence_asked = spec.confidence is not None or any(t.name == "confidence" for t in spec.thresholds)
     return exit_decision(
@@ -335,7 +335,7 @@ def decide_exit(
 
 
 def has_irreversible_effects(review: OutputReview) -> bool:
-    """Whether the run has done something that cannot be undone, or may have."""
+    """Return whether the run has done something that cannot be undone, or may have."""
     done = {
         entry.call.step_id for entry in review.run.transcript if entry.result.outcome is not Outcome.NOT_DONE
     }
@@ -347,13 +347,13 @@ def has_irreversible_effects(review: OutputReview) -> bool:
 
 
 def is_change_asked_for(state: State) -> bool:
-    """Whether a person has asked for changes of outputs of this run: then nothing is committed that no person has seen
+    """Return whether a person has asked for changes of outputs of this run: then nothing is committed that no person has seen
     since, whatever confidence says by now."""
     return any(answer.answer == "modify" and not answer.step for answer in state.answers)
 
 
 def measured(review: OutputReview, rubric: Mapping[str, float]) -> dict[str, float]:
-    """Every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
+    """Return every measurement that a threshold may read; what is safe to do and what is safe to say both count as safety."""
     found = {
         **measure(review.run),
         **{name: score for name, score in rubric.items() if name not in MEASURED_ELSEWHERE},
@@ -371,7 +371,7 @@ def measured(review: OutputReview, rubric: Mapping[str, float]) -> dict[str, flo
 def _objections(
     review: OutputReview, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None
 ) -> Iterator[str]:
-    """What speaks against a commit, whatever thresholds the decision has."""
+    """Yield what speaks against a commit, whatever thresholds the decision has."""
     if review.verdict is not None and not review.verdict.schema_valid:
         yield "the outputs break their schema"
     if weighed is not None and not weighed.passed:
@@ -383,7 +383,7 @@ def _objections(
 
 
 def _grave(review: OutputReview, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None) -> Iterator[str]:
-    """The dimensions that meet their minimum, and have a defect all the same that nothing else makes good."""
+    """Yield the dimensions that meet their minimum, and have a defect all the same that nothing else makes good."""
     below = weighed.below if weighed else ()
     for name in (each.name for each in review.rubric.dimensions if each.name not in below):
         if any(one.dimension == name and one.severity >= DefectSeverity.HIGH for one in diagnosis.defects):
@@ -406,7 +406,7 @@ def final_exit(review: OutputReview) -> ExitDecision:
 
 
 def _steered(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
-    """What the controller of this kind of task says to what was measured; nothing where there is none."""
+    """Return what the controller of this kind of task says to what was measured; nothing if there is none."""
     if review.config.control is None:
         return {}
     gain = review.state.quality.drawn.get("gain")
@@ -425,7 +425,7 @@ _IN_REPAIR: tuple[Helper, ...] = ("switch_model", "retrieve_evidence")
 
 
 def _helpers(review: OutputReview) -> tuple[Helper, ...]:
-    """Who could help where repairing again does not; a person always can."""
+    """Return who could help where repairing again does not; a person always can."""
     found: dict[Helper, bool] = {
         "switch_model": review.repairers > 1,
         "retrieve_evidence": bool(review.config.library_snapshot),
@@ -436,13 +436,13 @@ def _helpers(review: OutputReview) -> tuple[Helper, ...]:
 
 
 def may_replan(review: OutputReview) -> bool:
-    """Whether a planner may be asked for another plan."""
+    """Return whether a planner may be asked for another plan."""
     budget, state = review.config.ctx.run_budget, review.state
     return state.plan_origin == "planner" and state.used.replans < budget.max_replans
 
 
 def _stop_reason(control: Mapping[str, Any]) -> str | None:
-    """Why the controller lets nothing more be repaired; None if it does not say so."""
+    """Return why the controller lets nothing more be repaired; None if it does not say so."""
     command: Mapping[str, Any] = control.get("command", {})
     return command["reason"] if command.get("kind") == "stop" else None
 

@@ -1,6 +1,6 @@
-"""A judgement of outputs derived once more from what was recorded before it: nobody is asked, and nothing is called.
+"""A judgement of outputs derived once more from what was recorded before it: no one is asked, and nothing is called.
 
-The state before the event has the answers of models, and the event itself says which questions found nobody. So whoever
+The state before the event has the answers of models, and the event itself says which questions found no one. So whoever
 holds both comes to the same event, byte for byte, or knows that one of them was changed.
 """
 
@@ -24,15 +24,15 @@ Judged: TypeAlias = e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired
 
 
 class Unrecorded(TercetError):  # noqa: N818 - what is missing is named
-    """A question that nobody has answered in this record, so what it led to cannot be derived."""
+    """A question that no one has answered in this record, so what it led to cannot be derived."""
 
     default_code = "answer_not_recorded"
 
 
 def judge_again(review: OutputReview, event: Judged, texts: Mapping[str, str] | None = None) -> Judged:
-    """The event that VERIFY, CRITIQUE or REPAIR comes to in this matter; `texts` are long answers by their digests.
+    """Return the event that VERIFY, CRITIQUE or REPAIR comes to in this matter; `texts` are long answers by their digests.
 
-    Raises `Unrecorded` where it would have to ask something that nobody has answered.
+    Raises `Unrecorded` where it would have to ask something that no one has answered.
     """
     match event:
         case e.OutputsVerified():
@@ -48,7 +48,7 @@ def judge_again(review: OutputReview, event: Judged, texts: Mapping[str, str] | 
 def answer_from(
     inquiry: Inquiry[ResultT], replies: Sequence[Replied], faults: Mapping[str, str], texts: Mapping[str, str]
 ) -> ResultT:
-    """What an inquiry comes to by recorded answers alone."""
+    """Return what an inquiry comes to by recorded answers alone."""
     left = list(replies)
     try:
         question = next(inquiry)

@@ -46,7 +46,7 @@ from tercet.quality.verification.traces import analyse
 
 
 def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.OutputsRepaired]:
-    """What REPAIR makes of the outputs, attempt by attempt."""
+    """Return what REPAIR makes of the outputs, attempt by attempt."""
     case = _case(review)
     if review.state.used.repairs >= review.config.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
@@ -81,13 +81,13 @@ def _with_slots(review: OutputReview, output: JsonObject) -> JsonObject:
 
 
 def _vote_on_answers(review: OutputReview, answers: Sequence[JsonObject | None]) -> Consensus:
-    """What several answers agree on; one that cannot be used agrees with nobody who can."""
+    """Return what several answers agree on; one that cannot be used agrees with no one who can."""
     wanted = review.sampled
     return vote(wanted, [None if each is None else each.get(wanted.into) for each in answers])
 
 
 def wants_other_model(state: State) -> bool:
-    """Whether the model that repaired before is not the one to ask again."""
+    """Return whether the model that repaired before is not the one to ask again."""
     is_upgraded = state.quality.escalation.get("kind") == Escalation.MODEL_UPGRADE
     return is_upgraded or "switch_model" in state.quality.control.get("tried", ())
 
@@ -125,7 +125,7 @@ def _goes_by_tools(review: OutputReview) -> bool:
 
 
 def _materials(review: OutputReview) -> Materials:
-    """What a repair may use, and what it must leave; what was looked up for it comes in when it asks for it. Results are
+    """Return what a repair may use, and what it must leave; what was looked up for it comes in when it asks for it. Results are
     there from the beginning, also those of calls that were made again."""
     tokens = review.verdict.tokens if review.verdict else ()
     fresh = review.state.quality.fresh
@@ -144,7 +144,7 @@ def _materials(review: OutputReview) -> Materials:
 
 
 def _stated(review: OutputReview) -> Iterator[Stated]:
-    """The values that the outputs state rightly: bound ones, and those found in their role."""
+    """Yield the values that the outputs state rightly: bound ones, and those found in their role."""
     for read in review.read:
         for piece in read.pieces:
             if piece.source == "bound" and (shown := read.text[piece.start : piece.end]):
@@ -157,7 +157,7 @@ def _stated(review: OutputReview) -> Iterator[Stated]:
 
 
 def _history(review: OutputReview) -> Iterator[RepairEntry]:
-    """What was tried before. What a model could not do, another one may, and so may the same one with more evidence."""
+    """Yield what was tried before. What a model could not do, another one may, and so may the same one with more evidence."""
     quality = review.state.quality
     is_afresh = wants_other_model(review.state) or bool(quality.fresh)
     for entry in map(RepairEntry.model_validate, quality.log):
@@ -166,7 +166,7 @@ def _history(review: OutputReview) -> Iterator[RepairEntry]:
 
 
 def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
-    """What is to be repaired: a broken form by itself, else what the critic has found; and what a person has asked for."""
+    """Return what is to be repaired: a broken form by itself, else what the critic has found; and what a person has asked for."""
     quality = review.state.quality
     form = diagnose_form(form_of(review.spec), review.outputs)
     found = form if form.defects else CritiqueDiagnosis.model_validate(quality.diagnosis or {"scores": {}})
@@ -175,7 +175,7 @@ def _diagnosis(review: OutputReview) -> CritiqueDiagnosis:
 
 
 def _describe_filled(review: OutputReview) -> frozenset[str]:
-    """What was missing where a slot stands whose value a tool has just brought: rendering the outputs writes it there."""
+    """Return what was missing where a slot stands whose value a tool has just brought: rendering the outputs writes it there."""
     quality = review.state.quality
     steps = {each.step for each in quality.retried if result_refs(each.step)[0] in quality.fresh}
     known = {each.name for each in review.known if each.name and each.value is not None}
@@ -196,7 +196,7 @@ def _describe_missing(review: OutputReview, names: Collection[str]) -> frozenset
 
 
 def _without(found: CritiqueDiagnosis, filled: Collection[str]) -> CritiqueDiagnosis:
-    """A diagnosis without some of its defects, by their descriptions."""
+    """Return a diagnosis without some of its defects, by their descriptions."""
     if not filled:
         return found
     kept = [at for at, defect in enumerate(found.defects) if defect.description not in filled]
@@ -241,7 +241,7 @@ def _not_brought(review: OutputReview, failed: Collection[str]) -> frozenset[str
 
 
 def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
-    """The rules with the force that the controller asks for: what is too gentle is left out for models."""
+    """Return the rules with the force that the controller asks for: what is too gentle is left out for models."""
     strategy = control.get("command", {}).get("strategy")
     if strategy == "SECTION_REWRITE":
         return rules.model_copy(update={"edit_up_to": DefectSeverity.NONE})
@@ -262,13 +262,13 @@ def _unseen(review: OutputReview) -> frozenset[str]:
 
 
 def _told_later(review: OutputReview) -> frozenset[str]:
-    """Those, and the dimensions for which the text has to be read again."""
+    """Return those, and the dimensions for which the text has to be read again."""
     read = {each.name for each in review.rules.rubric.dimensions if each.scorer == "grounded"}
     return _unseen(review) | read | {CORRECTNESS}
 
 
 def _is_gone(review: OutputReview) -> IsGone:
-    """Whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
+    """Return whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
     gone if its place has changed: VERIFY and CRITIQUE look at it again."""
     form = form_of(review.spec)
     unseen = _unseen(review)
@@ -321,7 +321,7 @@ def _carried(tokens: Sequence[TokenVerdict], before: JsonObject, after: JsonObje
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return how many characters two texts begin with alike."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
@@ -329,7 +329,7 @@ def _shared(one: str, other: str) -> int:
 def _still_missing(
     missing: Sequence[MissingPart], before: JsonObject, after: JsonObject
 ) -> Iterator[MissingPart]:
-    """What is still missing: a section by its heading; a value as long as its text has not changed."""
+    """Yield what is still missing: a section by its heading; a value as long as its text has not changed."""
     for each in missing:
         where = parse_location(each.location).pointer
         old, new = pointer.value_at(before, where), pointer.value_at(after, where)
@@ -340,7 +340,7 @@ def _still_missing(
 
 
 def _without_dimensions(rubric: Rubric, names: Collection[str]) -> Rubric | None:
-    """A rubric without some of its dimensions, in which the others count as much beside each other as before."""
+    """Return a rubric without some of its dimensions, in which the others count as much beside each other as before."""
     left = [each for each in rubric.dimensions if each.name not in names]
     if len(left) in (0, len(rubric.dimensions)):
         return rubric if left else None

@@ -38,7 +38,7 @@ def request_approval(state: State) -> ApprovalRequest:
 
 
 def _texts(state: State, verdict: VerificationVerdict | None) -> Iterator[JsonObject]:
-    """Each text with the source of each piece, the verdict on each value, and why nothing vouches for it."""
+    """Yield each text with the source of each piece, the verdict on each value, and why nothing vouches for it."""
     tokens = sorted(verdict.tokens if verdict else (), key=lambda each: each.status in ("bound", "found"))
     unjudged = {each.location: each.reason for each in verdict.unjudged} if verdict else {}
     for read in map(ReadText.model_validate, state.quality.read or ()):

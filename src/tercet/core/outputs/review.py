@@ -48,7 +48,7 @@ class OutputReview:
     config: RunConfig
     run: Run
     scored: ScoreVerdict
-    """What the evaluators say of the run: its floors no repair can mend."""
+    """What the evaluators say of the run: its floors no repair can repair."""
     repairers: int = 0
     """How many language models can be asked to repair."""
 
@@ -137,7 +137,7 @@ class OutputReview:
         return tuple(found)
 
     def _is_due(self, name: str, outputs: JsonObject) -> bool:
-        """Whether a document is to be rendered: once it was changed by a repair, it is no longer the author's."""
+        """Return whether a document is to be rendered: once it was changed by a repair, it is no longer the author's."""
         rendered = self.state.quality.rendered
         return name not in rendered or outputs.get(name) == rendered[name]
 
@@ -157,7 +157,7 @@ class OutputReview:
 
     @cached_property
     def tests(self) -> TestResult | None:
-        """What the test commands said, together; None where there are none, or one has said nothing."""
+        """What the test commands said, together; None if there are none, or one has said nothing."""
         said = self.state.quality.tests
         if not said or any(not each["result"] for each in said):
             return None
@@ -169,7 +169,7 @@ class OutputReview:
         )
 
     def baseline(self, number: int) -> frozenset[str]:
-        """The tests of a command that passed in an earlier round, or in earlier runs of its task class where these have the
+        """Return the tests of a command that passed in an earlier round, or in earlier runs of its task class where these have the
         same suite."""
         quality, command = self.state.quality, self.rules.tests[number]
         before = quality.passed_tests.get(str(number), ())
@@ -261,7 +261,7 @@ def _has_passed(said: JsonObject) -> bool:
 
 
 def _prefixes(place: str) -> list[str]:
-    """A JSON Pointer and those of all that holds it, the longest first."""
+    """Return a JSON Pointer and those of all that holds it, the longest first."""
     parts = place.split("/")
     return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 

@@ -1,7 +1,7 @@
 """Which outputs of a quality loop are the best: a repair may leave them worse than they were.
 
 A round is one look at outputs: those that a plan produced, or those that a REPAIR phase left. The best round before the
-last one is remembered. Where a loop ends without a commit and the last round is worse, the best one is handed over, with
+last one is remembered. Where a loop ends without a commit and the last round is worse, the best one is passed on, with
 what was said of it and of nothing else.
 """
 
@@ -29,7 +29,7 @@ _OF_THE_RUN = ("policy", "confidence")
 
 
 def rank(judged: Round) -> tuple[float, ...]:
-    """How good outputs are by what was said of them; the greater the better, and what is equal is equally good.
+    """Return how good outputs are by what was said of them; the greater the better, and what is equal is equally good.
 
     In this order: that they were criticised at all, which a broken form is not; fewer faults of form; that nothing of
     safety is missed; fewer limits missed; more test commands passed whole, since late ones run only if those before them
@@ -51,7 +51,7 @@ def rank(judged: Round) -> tuple[float, ...]:
 
 
 def _missed(judged: Round) -> Iterator[str]:
-    """The limits that outputs do not keep, by their names."""
+    """Yield the limits that outputs do not keep, by their names."""
     yield from judged.rubric.get("below", ())
     if judged.rubric and not judged.rubric["passed"] and not judged.rubric["below"]:
         yield "rubric"
@@ -69,7 +69,7 @@ def _is_failed(said: Mapping[str, Any]) -> bool:
 
 
 def _share_passed(judged: Round) -> float:
-    """The share of tests that passed; a command that could not be run counts as one that failed."""
+    """Return the share of tests that passed; a command that could not be run counts as one that failed."""
     passed = sum(said["result"].get("passed", 0) for said in judged.tests)
     failed = sum(1 if said["error"] else said["result"].get("failed", 0) for said in judged.tests)
     return passed / (passed + failed) if passed + failed else 1.0
@@ -111,7 +111,7 @@ def remembered(state: State) -> Round | None:
 
 
 def better_round(state: State, config: RunConfig) -> JsonObject:
-    """Which round is better than the last one, and what is left to be mended in it; empty where none is, and where the
+    """Return which round is better than the last one, and what is left to be repaired in it; empty if none is, and where the
     last one needs nothing more than a yes."""
     best, last = state.quality.best, state.quality.exit
     is_sound = last.get("outcome") == "COMMIT" or last.get("needs_approval", False)
@@ -129,7 +129,7 @@ def better_round(state: State, config: RunConfig) -> JsonObject:
 
 
 def _left(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator[LeftDefect]:
-    """Every defect of a round, and how often it was repaired in vain."""
+    """Yield every defect of a round, and how often it was repaired in vain."""
     entries = [RepairEntry.model_validate(each) for each in log]
     for defect in map(Defect.model_validate, best.diagnosis.get("defects", ())):
         tried = [each for each in entries if _is_same(each.defect, defect)]
@@ -168,7 +168,7 @@ def restored(state: State, found: Mapping[str, Any]) -> State:
 
 
 def told_round(found: Mapping[str, Any]) -> str:
-    """Which outputs are handed over, in words; empty where they are the last."""
+    """Return which outputs are passed on, in words; empty if they are the last."""
     if not found:
         return ""
     number, most = found["round"], found["of"]

@@ -99,7 +99,7 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
 
 
 def take_note(run: Run, command: c.Note, answer: Now) -> Made:
-    """A note: its resolved parameters are its result."""
+    """Return a note: its resolved parameters are its result."""
     name, at = command.step, answer.at
     attempt = run.state.steps[name].attempt + 1
     key = f"note:{name}:{attempt}"
@@ -125,7 +125,7 @@ def refuse(run: Run, command: c.Fault, answer: Now) -> Made:
 
 
 def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
-    """How a call ended."""
+    """Return how a call ended."""
     ended = answer.ended
     if ended is None:
         return made()
@@ -153,7 +153,7 @@ def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
 
 
 def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconciled: bool = False) -> Made:
-    """A call that happened; what was reserved for it is spent. A large result is stored beside the event."""
+    """Return a call that happened; what was reserved for it is spent. A large result is stored beside the event."""
     state = run.state
     step = state.steps[name]
     declared: list[str] = state.plan.get("declared_outputs", []) if answer.blob else []
@@ -176,7 +176,7 @@ def _complete(run: Run, name: str, ended: Done, answer: CallEnded, *, is_reconci
 
 
 def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
-    """What became of a call of unknown outcome, by what its tool declares or found when it looked the call up."""
+    """Return what became of a call of unknown outcome, by what its tool declares or found when it looked the call up."""
     state, name, at = run.state, command.step, answer.at
     call, step = run.followed.calls[name], state.steps[name]
     settled = partial(e.Settled, at=at, step=name, attempt=step.attempt)
@@ -248,7 +248,7 @@ def _not_before(
 
 
 def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
-    """What the critic says of a step, and what follows at once."""
+    """Return what the critic says of a step, and what follows at once."""
     state, config, name, at = run.state, run.config, command.step, answer.at
     step = state.steps[name]
     is_undo = bool(step.compensates)
@@ -278,7 +278,7 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
 
 
 def _failure(state: State, config: RunConfig, name: str, step: StepState) -> tuple[str, str]:
-    """What the critic makes of a step that failed for good, and why."""
+    """Return what the critic makes of a step that failed for good, and why."""
     if state.change is not None and state.change.step == name:
         places = ", ".join(each.place.removeprefix("/") for each in state.change.values)
         return "replan", f"{state.change.by} sets {places} ({step.error})"

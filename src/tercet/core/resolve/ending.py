@@ -40,7 +40,7 @@ from tercet.policy.resolution import measure as measure_bytes
 
 
 def finish(run: Run, command: c.Finish, answer: Now) -> Made:
-    """The outputs of a plan whose steps have all ended."""
+    """Return the outputs of a plan whose steps have all ended."""
     del command
     state, config, plan = run.state, run.config, run.followed.plan
     results = Results(state, config.compiled.input(), run.blobs)
@@ -67,7 +67,7 @@ def finish(run: Run, command: c.Finish, answer: Now) -> Made:
 
 
 def score_run(run: Run, command: c.Score, answer: History) -> Made:
-    """The critic's scorecard, report and verdict on the whole run."""
+    """Return the critic's scorecard, report and verdict on the whole run."""
     del command
     config = run.config
     better = better_round(run.state, config)
@@ -114,7 +114,7 @@ def score_run(run: Run, command: c.Score, answer: History) -> Made:
 
 
 def _follow_exit(state: State, config: RunConfig, ending: ExitDecision) -> tuple[str, tuple[str, ...]]:
-    """What follows from an exit: commit, ask a person, re-plan, escalate, or fail; with the reasons."""
+    """Return what follows from an exit: commit, ask a person, re-plan, escalate, or fail; with the reasons."""
     reasons = (ending.reason, *diagnosis_of(state))
     match ending.outcome:
         case "COMMIT":
@@ -159,7 +159,7 @@ def _lapse(state: State, at: int, reason: str) -> e.AcceptanceLapsed:
 
 
 def end(run: Run, command: c.End, answer: History) -> Made:
-    """The end of a session with the hash of its record; or, if the acceptance of its outputs no longer counts, that."""
+    """Return the end of a session with the hash of its record; or, if the acceptance of its outputs no longer counts, that."""
     state, config = run.state, run.config
     if answer.role_lost:
         return made(_lapse(state, answer.at, answer.role_lost))
@@ -225,7 +225,7 @@ def _last_verdict(run: Run, at: int) -> tuple[Verdict | None, CriticReport]:
 
 
 def _review_verdict(run: Run) -> Verdict:
-    """What the critic said of the plan: as it was said, if that is what the state holds."""
+    """Return what the critic said of the plan: as it was said, if that is what the state holds."""
     recorded, reviewed = run.state.verdict, run.reviewed
     if reviewed is not None and reviewed.recorded is recorded:
         return reviewed.verdict
@@ -239,7 +239,7 @@ def _last_score(run: Run) -> Scored | None:
 
 
 def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
-    """All that was done in the run, with large values by their digest: a record must not depend on which of them a
+    """Return all that was done in the run, with large values by their digest: a record must not depend on which of them a
     process has loaded. What was scored is the same if nothing but the score came after it."""
     scored = _last_score(run)
     if scored is not None and run.state.revision == 1 and not run.blobs:
@@ -248,7 +248,7 @@ def _whole_transcript(run: Run, events: Sequence[e.Event]) -> Transcript:
 
 
 def _proposed_memories(config: RunConfig, plan: Plan, results: Results) -> Iterator[JsonObject]:
-    """What a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
+    """Yield what a plan suggests remembering, as it turned out, with what it is made of; what did not come about is left out."""
     if not plan.memory:
         return
     is_strict = config.ctx.goes_by(Behaviour.STRICT_CALLS)
@@ -267,7 +267,7 @@ def _proposed_memories(config: RunConfig, plan: Plan, results: Results) -> Itera
 
 
 def _accepted_memories(state: State, report: CriticReport) -> Iterator[tuple[MemoryProposal, bool]]:
-    """What the critic lets a run remember, each with whether all that it is made of is trusted."""
+    """Yield what the critic lets a run remember, each with whether all that it is made of is trusted."""
     for said in state.memory:
         proposal = MemoryProposal(
             classification=said["class"], content=said["content"], sources=tuple(said["sources"])

@@ -24,7 +24,7 @@ _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
 
 
 def ask(run: Run, command: c.Ask, answer: Now) -> Made:
-    """The gate that a command opens."""
+    """Return the gate that a command opens."""
     return made(open_gate(run.state, command, answer.at))
 
 
@@ -35,7 +35,7 @@ def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:
 
 
 def _expiry(state: State, now: int, ttl_ms: int) -> int:
-    """When a gate can no longer be answered: its own time is over, or that of its session."""
+    """Return when a gate can no longer be answered: its own time is over, or that of its session."""
     ends = [end for end in (now + ttl_ms if ttl_ms else 0, state.start.expires) if end]
     return min(ends) if ttl_ms else 0
 
@@ -45,7 +45,7 @@ def _gate_id(state: State) -> str:
 
 
 def grant(run: Run, command: c.Grant, answer: Now) -> Made:
-    """An approval that a policy gives."""
+    """Return an approval that a policy gives."""
     del run
     return made(copy_fields(e.ApprovalGranted, command, at=answer.at))
 
@@ -84,7 +84,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
 
 
 def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
-    """What becomes of the effects of a run that did not succeed: compensated, asked about, or kept."""
+    """Return what becomes of the effects of a run that did not succeed: compensated, asked about, or kept."""
     state, config, at = run.state, run.config, answer.at
     undo = effects.ways_back(effects.effects(answer.events), config, run.tools, run.blobs)
     if not undo or command.how == "keep":
@@ -137,7 +137,7 @@ def _list_attempts(events: Iterable[e.Event]) -> Iterator[JsonObject]:
 
 
 def _list_verdicts(state: State) -> Iterator[JsonObject]:
-    """What the critic has said of the plan, of the steps that failed, and of the run, as far as it stands now."""
+    """Yield what the critic has said of the plan, of the steps that failed, and of the run, as far as it stands now."""
     if state.verdict:
         yield {**state.verdict, "stage": "review"}
     for name, step in state.steps.items():

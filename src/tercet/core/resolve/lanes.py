@@ -16,13 +16,13 @@ from tercet.critic.verify import verify
 
 
 def propose_step(run: Run, command: c.ProposeStep, answer: Now) -> Made:
-    """A step that a lane proposes to its parent."""
+    """Return a step that a lane proposes to its parent."""
     del run
     return made(e.StepProposed(at=answer.at, step=command.step, proposal=command.proposal))
 
 
 def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
-    """What the critic says of the plan with the steps that a lane proposes."""
+    """Return what the critic says of the plan with the steps that a lane proposes."""
     state, config = run.state, run.config
     try:
         plan = extended_plan(run.followed.plan, command.step, state.lane_proposals[command.step])

@@ -46,7 +46,7 @@ HOPELESS = (OVERDRAWN, "model_refused", PROMPT_TOO_LONG, NO_TOOLS, NO_STEPS_LEFT
 
 
 def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) -> Made:
-    """The next plan: the one that an approver has changed, a caller's, or a planner's; or why there is none."""
+    """Return the next plan: the one that an approver has changed, a caller's, or a planner's; or why there is none."""
     del command
     state, config = run.state, run.config
     if state.change is not None:
@@ -99,7 +99,7 @@ def _not_planned(state: State, config: RunConfig, answer: NotPlanned) -> e.Plann
 
 
 def decompose(run: Run, command: c.Decompose, answer: Now) -> Made:
-    """The steps of the plan."""
+    """Return the steps of the plan."""
     del command
     return made(e.Decomposed(at=answer.at, steps=len(run.state.steps)))
 
@@ -127,7 +127,7 @@ def retrieve(run: Run, command: c.Retrieve, answer: Retrieved) -> Made:
 
 
 def review(run: Run, command: c.Review, answer: ToolChanges) -> Made:
-    """The critic's review; a plan that was refused before is rejected unread.
+    """Return the critic's review; a plan that was refused before is rejected unread.
 
     No plan can help where what its tools reach outside has changed without a person accepting it.
     """
@@ -160,7 +160,7 @@ def dump_verdict(verdict: Verdict) -> JsonObject:
 
 
 def _ask_critic(run: Run) -> Reviewed:
-    """The critic's review of the plan; the one of another run if nothing that it depends on is different."""
+    """Return the critic's review of the plan; the one of another run if nothing that it depends on is different."""
     state, config, plan = run.state, run.config, run.followed.plan
     compiled, spec, ctx = config.compiled, config.spec, config.ctx
     frame = (
@@ -210,7 +210,7 @@ def _definitions_changed(changes: tuple[str, ...]) -> Verdict:
 
 
 def _escalates(state: State, config: RunConfig, verdict: Verdict) -> bool:
-    """Whether a plan is rejected only because its planner has no try left: then a person decides."""
+    """Return whether a plan is rejected only because its planner has no try left: then a person decides."""
     if verdict.outcome != "reject" or not state.start.fallible or verdict.kind is None:
         return False
     if _answers_refusals(state, config) and verdict.code is not Code.TOOL_DEFINITION_CHANGED:
@@ -222,12 +222,12 @@ def _escalates(state: State, config: RunConfig, verdict: Verdict) -> bool:
 
 
 def _answers_refusals(state: State, config: RunConfig) -> bool:
-    """Whether an agent decides step by step: it sees each refusal as a result and may decide differently."""
+    """Return whether an agent decides step by step: it sees each refusal as a result and may decide differently."""
     return state.is_stepwise and config.ctx.goes_by(Behaviour.STRICT_CALLS)
 
 
 def _may_decide_again(state: State, config: RunConfig, verdict: Verdict) -> bool:
-    """Whether a rejected decision goes back to its agent, which has a re-plan left for it."""
+    """Return whether a rejected decision goes back to its agent, which has a re-plan left for it."""
     has_tries = state.used.replans < config.ctx.run_budget.max_replans
     return verdict.outcome == "reject" and has_tries and _answers_refusals(state, config)
 
@@ -246,7 +246,7 @@ def frame_of(state: State, config: RunConfig) -> RunContext:
 
 
 def _used(state: State, config: RunConfig) -> Used:
-    """What has been used up; time counts only where it is limited."""
+    """Return what has been used up; time counts only where it is limited."""
     used = state.used
     if used.wall_clock and config.ctx.run_budget.wall_clock_ms is None:
         return msgspec.structs.replace(used, wall_clock=0)
@@ -254,7 +254,7 @@ def _used(state: State, config: RunConfig) -> Used:
 
 
 def _answers_feedback(state: State) -> bool:
-    """Whether the planner reads why its plan was refused."""
+    """Return whether the planner reads why its plan was refused."""
     return state.start.fallible and not state.is_stepwise
 
 
@@ -280,7 +280,7 @@ def revision_frame(state: State, config: RunConfig) -> RunContext:
 
 
 def reflect(run: Run, command: c.Reflect, answer: Reflected) -> Made:
-    """What an agent and its critics made of a turn, and which of its results are trusted."""
+    """Return what an agent and its critics made of a turn, and which of its results are trusted."""
     del command
     state, config, said = run.state, run.config, answer.reflection
     done = {name for name, step in state.steps.items() if step.status == "done"}
@@ -346,7 +346,7 @@ def _in_results(state: State, config: RunConfig) -> str:
 
 
 def _has_marked_fields(tool: ToolSpec, ran: StepState) -> bool:
-    """Whether a result holds a field that its tool marks as untrusted; one that is kept aside may hold any."""
+    """Return whether a result holds a field that its tool marks as untrusted; one that is kept aside may hold any."""
     if not tool.untrusted:
         return False
     if ran.blob or ALL_FIELDS in tool.untrusted:

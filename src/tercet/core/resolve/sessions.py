@@ -36,7 +36,7 @@ def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
 
 
 def receive(run: Run, command: c.Receive, answer: Now) -> Made:
-    """A message of a person to the session."""
+    """Return a message of a person to the session."""
     return made(receive_message(run.state, command, answer.at))
 
 
@@ -58,5 +58,5 @@ def pause_session(command: c.Pause, at: int) -> e.SessionPaused:
 
 
 def resume(run: Run, command: c.Resume, answer: Now) -> Made:
-    """A session that another process carries on."""
+    """Return a session that another process carries on."""
     return made(copy_fields(e.SessionResumed, command, at=answer.at, in_flight=run.state.in_flight))

@@ -95,7 +95,7 @@ class Batcher:
                 self._known.pop(key, None)
 
     async def _await_answer(self, sending: Coroutine[Any, Any, T], sent: Sequence[Delivery]) -> T | None:
-        """The server's answer to a statement; None if the server refused it, so that nothing of it was stored.
+        """Return the server's answer to a statement; None if the server refused it, so that nothing of it was stored.
 
         Raises if there is no answer: then what was sent stays in doubt.
         """
@@ -126,7 +126,7 @@ class Batcher:
                 self._known[tenant, stream] = Known(number, StreamState(*state))
 
     def _compute(self, deliveries: Sequence[Delivery]) -> tuple[Rows, list[tuple[Delivery, Known]]]:
-        """The rows of the units that should succeed, and these units with what their streams become."""
+        """Return the rows of the units that should succeed, and these units with what their streams become."""
         rows, quick = Rows(), list[tuple[Delivery, Known]]()
         ahead: dict[tuple[str, str], Known] = {}
         careful: set[tuple[str, str]] = set()
@@ -280,7 +280,7 @@ async def _store(connection: Connection, rows: Rows) -> dict[int, tuple[int, int
 
 
 def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
-    """Whether every part of a unit is new, as far as can be known without asking."""
+    """Return whether every part of a unit is new, as far as can be known without asking."""
     for key in unit.claims:
         if rows.claimed_by(unit.tenant, key) not in (None, known.id):
             return False
@@ -293,7 +293,7 @@ def _is_plain(unit: Append, rows: Rows, known: Known) -> bool:
 
 
 def _differs(new: NewCheckpoint, fresh: NewCheckpoint | None, digest: bytes | None) -> bool:
-    """Whether other bytes stand at a checkpoint's place, in the unit itself or in the store."""
+    """Return whether other bytes stand at a checkpoint's place, in the unit itself or in the store."""
     if fresh is not None:
         return fresh.data != new.data
     return digest is not None and digest != hashlib.sha256(new.data).digest()
@@ -302,7 +302,7 @@ def _differs(new: NewCheckpoint, fresh: NewCheckpoint | None, digest: bytes | No
 async def _look_up(
     connection: Connection, known: Known, unit: Append, unanswered: Sequence[Sent]
 ) -> Position | bool:
-    """Where a unit ends that was stored without an answer; else whether it is certain that it was not stored."""
+    """Return where a unit ends that was stored without an answer; else whether it is certain that it was not stored."""
     is_certain = True
     for sent in unanswered:
         if sent.link is None:
@@ -315,14 +315,14 @@ async def _look_up(
 
 
 def _is_under_lease_of(unit: Append, state: StreamState) -> bool:
-    """Whether the lease of a stream is the one that a unit was written under, or has acquired."""
+    """Return whether the lease of a stream is the one that a unit was written under, or has acquired."""
     if unit.lease is not None:
         return (state.epoch, state.owner) == (1, unit.lease.owner)
     return state.epoch == (unit.epoch or 0)
 
 
 async def _holds(connection: Connection, known: Known, link: Position) -> bool:
-    """Whether the stream holds this link at its position."""
+    """Return whether the stream holds this link at its position."""
     return await connection.fetchval(QUERIES["find_chain"], known.id, link.seq) == link.chain
 
 

@@ -54,7 +54,7 @@ class Rows:
         self._rings: list[tuple[int, str]] = []
 
     def claimed_by(self, tenant: str, key: str) -> int | None:
-        """The number of the stream that claims a key in this batch."""
+        """Return the number of the stream that claims a key in this batch."""
         row = self._claims.get((tenant, key))
         return None if row is None else row[0]
 
@@ -85,7 +85,7 @@ class Rows:
             self._sessions[number] = unit.row
 
     def statement(self) -> tuple[str, list[list[Any]]]:
-        """The statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
+        """Return the statement and its arrays, in an order of rows that keeps two writers from waiting for each other."""
         # Streams that begin by name, since that is what two writers can contend for.
         begun = sorted((*names, number) for number, names in self._begun.items())
         tables: dict[str, Sequence[tuple[Any, ...]]] = {

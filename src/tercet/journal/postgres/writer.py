@@ -1,4 +1,4 @@
-"""The journal on PostgreSQL, and its writer: acts gather while a batch is under way, and go out together when it is done.
+"""The journal on PostgreSQL, and its writer: acts gather while a batch is in progress, and go out together when it is done.
 
 One task owns one connection. There is never more than one statement in flight, so acts on one stream are carried out
 in the order in which they were submitted. A caller that is cancelled leaves its act behind: the task does not know.

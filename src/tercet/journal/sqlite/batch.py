@@ -127,7 +127,7 @@ class Batcher:
         return self._told(acts, outcomes) if self._rung else outcomes
 
     def _told(self, acts: Sequence[Act], outcomes: list[Outcome]) -> list[Outcome]:
-        """The outcomes, each position with the bell after the whole commit."""
+        """Return the outcomes, each position with the bell after the whole commit."""
         return [
             Position(outcome.seq, outcome.chain, self._bells[act.tenant])
             if isinstance(outcome, Position)
@@ -162,7 +162,7 @@ class Batcher:
                 self._streams[key] = _Known(0, NEW)
 
     def _find_claims(self, acts: Sequence[Act]) -> dict[tuple[str, str], str]:
-        """Who holds the keys that these acts claim."""
+        """Return who holds the keys that these acts claim."""
         keys = [(act.tenant, key) for act in acts if isinstance(act, Append) for key in act.claims]
         wanted = msgspec.json.encode(keys).decode()
         found: dict[tuple[str, str], str] = {}
@@ -243,7 +243,7 @@ class Batcher:
                 raise ClaimHeld(key=key, holder=holder)
 
     def _added_checkpoints(self, known: _Known, unit: Append) -> list[tuple[NewCheckpoint, bytes]]:
-        """The checkpoints to insert, each with its digest. Only one at or before the old end can stand already."""
+        """Return the checkpoints to insert, each with its digest. Only one at or before the old end can stand already."""
         added: dict[tuple[str, int], tuple[NewCheckpoint, bytes]] = {}
         for new in unit.checkpoints:
             place = (new.kind, new.seq)
@@ -317,7 +317,7 @@ class Batcher:
 
 
 def _differs_in_progress_only(old: SessionRow, new: SessionRow) -> bool:
-    """Whether two rows of a session differ in nothing but status, last change, next step and details."""
+    """Return whether two rows of a session differ in nothing but status, last change, next step and details."""
     return (
         old.due_at == new.due_at
         and old.started_at == new.started_at

@@ -72,7 +72,7 @@ def signed(number: int) -> int:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the readable records in the commit log of a database, the latest first; none where there is no log."""
+    """Return the readable records in the commit log of a database, the latest first; none if there is no log."""
     try:
         file = os.open(heads_path(path), os.O_RDONLY | _CAREFULLY)
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def _read_slots(path: Path, file: int) -> list[bytes]:
 
 
 def _encode(number: int, moved: Mapping[tuple[str, str], int]) -> bytes:
-    """A record as the bytes of its slot, with as many streams as fit."""
+    """Return a record as the bytes of its slot, with as many streams as fit."""
     streams: list[LostStream] = []
     room = SLOT_BYTES - _HEADER.size - _ENVELOPE
     for (tenant, stream), seq in moved.items():
@@ -223,7 +223,7 @@ def _encode(number: int, moved: Mapping[tuple[str, str], int]) -> bytes:
 
 
 def _decode(slot: bytes) -> Record | None:
-    """The record in a slot; None for an empty or damaged one."""
+    """Return the record in a slot; None for an empty or damaged one."""
     if len(slot) < _HEADER.size:
         return None
     checksum, _, size = _HEADER.unpack_from(slot)

@@ -64,12 +64,12 @@ class Gains(NamedTuple):
 
     @classmethod
     def of(cls, spec: ControlSpec) -> Gains:
-        """Those of a controller."""
+        """Return those of a controller."""
         return cls(spec.gain, spec.proportional, spec.ki, spec.kd)
 
 
 def characteristic(gains: Gains) -> tuple[Fraction, ...]:
-    """The coefficients of the loop's characteristic polynomial, the highest power first."""
+    """Return the coefficients of the loop's characteristic polynomial, the highest power first."""
     gain, one = Fraction(gains.gain), Fraction(1)
     p, i, d = gain * Fraction(gains.kp), gain * Fraction(gains.ki), gain * Fraction(gains.kd)
     if i == 0:
@@ -78,7 +78,7 @@ def characteristic(gains: Gains) -> tuple[Fraction, ...]:
 
 
 def passes_jury(polynomial: Sequence[Fraction]) -> bool:
-    """Whether all roots lie inside the unit circle: each row of the Jury table is led by its larger end."""
+    """Return whether all roots lie inside the unit circle: each row of the Jury table is led by its larger end."""
     row = list(polynomial)
     while len(row) > 1:
         first, last = row[0], row[-1]
@@ -90,7 +90,7 @@ def passes_jury(polynomial: Sequence[Fraction]) -> bool:
 
 
 def is_stable(spec: ControlSpec) -> bool:
-    """Whether the error dies away, whatever it is at first."""
+    """Return whether the error dies away, whatever it is at first."""
     return _is_stable(Gains.of(spec))
 
 
@@ -100,7 +100,7 @@ def _is_stable(gains: Gains) -> bool:
 
 
 def kp_bound(spec: ControlSpec) -> float:
-    """Every Kp above zero and below this is stable, with the other gains as they are; zero or less means none is.
+    """Return the upper limit of stable Kp values above zero, with the other gains as they are; zero or less if none is.
 
     It is what the Jury test demands of p where i and d are not negative: p < 2 - i/2 - 2d, which leaves no p above zero unless d < 1.
     """
@@ -108,7 +108,7 @@ def kp_bound(spec: ControlSpec) -> float:
 
 
 def character_of(spec: ControlSpec) -> Character:
-    """How the error moves, as far as can be told before anything was measured.
+    """Return how the error moves, as far as can be told before anything was measured.
 
     With Kp alone it goes to and fro above 1/G. With an integral term every loop passes the setpoint once, so there it
     is called oscillating only if it comes back and passes again.
@@ -123,7 +123,7 @@ def character_of(spec: ControlSpec) -> Character:
 
 
 def _linear_errors(spec: ControlSpec) -> Iterator[float]:
-    """The errors that follow an error of one, without clamp and noise."""
+    """Yield the errors that follow an error of one, without clamp and noise."""
     gain, kp, ki, kd = spec.gain, spec.proportional, spec.ki, spec.kd
     error, before, integral = 1.0, 1.0, 0.0
     for _ in range(_WATCHED):
@@ -134,7 +134,7 @@ def _linear_errors(spec: ControlSpec) -> Iterator[float]:
 
 
 def mean_square_floor(spec: ControlSpec) -> float | None:
-    """The expected square of the error after many repairs, without the clamp; None for a loop that is not stable."""
+    """Return the expected square of the error after many repairs, without the clamp; None for a loop that is not stable."""
     if not is_stable(spec):
         return None
     return spec.sigma**2 * _amplification(Gains.of(spec)) if spec.sigma else 0.0
@@ -142,7 +142,7 @@ def mean_square_floor(spec: ControlSpec) -> float | None:
 
 @lru_cache(maxsize=256)
 def _amplification(gains: Gains) -> float:
-    """How much larger the mean square of the error is than that of the noise, in a loop that is stable."""
+    """Return how much larger the mean square of the error is than that of the noise, in a loop that is stable."""
     polynomial = characteristic(gains)
     # An integral term forgets a lasting error, which is what the root of the numerator at 1 says.
     numerator = (1, -1, 0, 0) if gains.ki else (1, *[0] * (len(polynomial) - 1))
@@ -150,7 +150,7 @@ def _amplification(gains: Gains) -> float:
 
 
 def noise_floor(spec: ControlSpec) -> NoiseFloor | None:
-    """How near noise lets the quality come to the setpoint; None for a loop that is not stable."""
+    """Return how near noise lets the quality come to the setpoint; None for a loop that is not stable."""
     square = mean_square_floor(spec)
     if square is None:
         return None
@@ -163,7 +163,7 @@ def noise_floor(spec: ControlSpec) -> NoiseFloor | None:
 
 
 def _energy(numerator: Sequence[Fraction], denominator: Sequence[Fraction]) -> Fraction:
-    """The sum of the squares of the impulse response of a stable fraction of polynomials in z."""
+    """Return the sum of the squares of the impulse response of a stable fraction of polynomials in z."""
     over, under = list(numerator), list(denominator)
     total = Fraction(0)
     while under:
@@ -180,7 +180,7 @@ STALL_FROM = 3
 
 
 def step(spec: ControlSpec, state: ControlState, measured: Quality) -> tuple[ControlState, ControlCommand]:
-    """What to do about an output of this quality, and what to remember of it.
+    """Return what to do about an output of this quality, and what to remember of it.
 
     It is total: a dimension that was not measured, or whose number is none, counts as zero.
     """
@@ -202,7 +202,7 @@ def step(spec: ControlSpec, state: ControlState, measured: Quality) -> tuple[Con
 
 
 def steer(spec: ControlSpec, integral: float, error: float, change: float) -> tuple[float, float]:
-    """The sum of errors to keep, and the intensity, clamped.
+    """Return the sum of errors to keep, and the intensity, clamped.
 
     Against wind-up: while the intensity is clamped and the error pushes it further out, the sum does not grow.
     """
@@ -214,19 +214,19 @@ def steer(spec: ControlSpec, integral: float, error: float, change: float) -> tu
 
 
 def strategy_for(spec: ControlSpec, intensity: float) -> RepairStrategy:
-    """The strategy that an intensity stands for."""
+    """Return the strategy that an intensity stands for."""
     if intensity >= spec.regenerate_from:
         return "FULL_REGENERATION"
     return "SECTION_REWRITE" if intensity >= spec.section_from else "MINIMAL_EDIT"
 
 
 def quality_of(spec: ControlSpec, measured: Quality) -> float:
-    """A measurement as one number: what is recorded of a repair, and what an error is counted from."""
+    """Return a measurement as one number: what is recorded of a repair, and what an error is counted from."""
     return rounded(spec.target - _worst_error(spec, measured)[0])
 
 
 def escalation_after(tried: Collection[Escalation]) -> Escalation | None:
-    """What to try next where repairing again does not help; None once a person was asked."""
+    """Return what to try next where repairing again does not help; None once a person was asked."""
     return next((each for each in ESCALATIONS if each not in tried), None)
 
 
@@ -241,7 +241,7 @@ def _reason_to_stop(spec: ControlSpec, state: ControlState, error: float, change
 
 
 def _is_lost_in_noise(spec: ControlSpec, error: float) -> bool:
-    """Whether the error is no larger than noise alone would make it."""
+    """Return whether the error is no larger than noise alone would make it."""
     if spec.sigma == 0.0:
         return False
     floor = mean_square_floor(spec)
@@ -258,7 +258,7 @@ def _stopped(
 
 
 def _worst_error(spec: ControlSpec, measured: Quality) -> tuple[float, str | None]:
-    """The largest error and its dimension; of equal ones, the first by name."""
+    """Return the largest error and its dimension; of equal ones, the first by name."""
     if not isinstance(spec.setpoint, dict):
         given = _only(measured)
         return rounded(spec.setpoint - _number(given)), None

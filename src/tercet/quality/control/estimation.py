@@ -20,7 +20,7 @@ _TWO_SIDED = 1.959963984540054
 
 
 def estimate(rows: Iterable[RepairObservation]) -> GainEstimate | None:
-    """What these repairs say, with a confidence interval of 95 per cent; None if there are too few of them.
+    """Return what these repairs say, with a confidence interval of 95 per cent; None if there are too few of them.
 
     Repairs without intensity say nothing about a gain, and neither do those that rules made alone, which are the same at
     every intensity: both are left out.
@@ -52,7 +52,7 @@ def _bounded(slope: float) -> float:
 
 
 def _quantile(freedom: int) -> float:
-    """The 97.5 per cent point of Student's t, from that of the normal distribution by its usual expansion."""
+    """Return the 97.5 per cent point of Student's t, from that of the normal distribution by its usual expansion."""
     z = _TWO_SIDED
     first = (z**3 + z) / 4.0
     second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
@@ -61,7 +61,7 @@ def _quantile(freedom: int) -> float:
 
 
 def trajectories(rows: Iterable[RepairObservation]) -> Mapping[str, tuple[float, ...]]:
-    """The qualities of each output, from before its first repair to after its last one, by its name."""
+    """Return the qualities of each output, from before its first repair to after its last one, by its name."""
     runs: dict[str, list[RepairObservation]] = {}
     for row in rows:
         runs.setdefault(row.run, []).append(row)
@@ -69,7 +69,7 @@ def trajectories(rows: Iterable[RepairObservation]) -> Mapping[str, tuple[float,
 
 
 def mean_course(courses: Iterable[Sequence[float]]) -> tuple[float, ...]:
-    """The mean quality after each repair; an output that needed no more keeps the quality that it had.
+    """Return the mean quality after each repair; an output that needed no more keeps the quality that it had.
 
     Otherwise the last means would be those of the hardest outputs alone.
     """

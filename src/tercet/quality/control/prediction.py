@@ -44,7 +44,7 @@ class Forecast:
 
 
 def foresee(spec: ControlSpec, quality: float) -> Forecast:
-    """What the controller does with an output of this quality if every repair brings just what is expected of it.
+    """Return what the controller does with an output of this quality if every repair brings just what is expected of it.
 
     A prediction is about one number, so the setpoint counts as one, and noise is left out: also from the decision to
     stop because of it.
@@ -66,12 +66,12 @@ def affordable_options(spec: ControlSpec, quality: float) -> tuple[CostOption, .
 
 
 def chosen(spec: ControlSpec, options: Sequence[CostOption]) -> CostOption:
-    """What the pack asks for; the last option, which is to fail, where that does not help."""
+    """Return what the pack asks for; the last option, which is to fail, where that does not help."""
     return next((option for option in options if option.kind == spec.on_over_cost), options[-1])
 
 
 def apply(spec: ControlSpec, option: CostOption) -> ControlSpec:
-    """The controller as an option changes it."""
+    """Return the controller as an option changes it."""
     changed = {"epsilon": option.epsilon, "kp": option.kp}
     return spec.model_copy(update={name: value for name, value in changed.items() if value is not None})
 
@@ -113,7 +113,7 @@ def _rounded_up(value: float) -> float:
 
 
 def predict(spec: ControlSpec, measured: Quality) -> ControlPrediction:
-    """What the controller will do with an output of this quality, if every repair brings what is expected of it."""
+    """Return what the controller will do with an output of this quality, if every repair brings what is expected of it."""
     quality = quality_of(spec, measured)
     course = foresee(spec, quality)
     start_error = course.errors[0]
@@ -141,7 +141,7 @@ def predict(spec: ControlSpec, measured: Quality) -> ControlPrediction:
 
 
 def iterations_to_reach(spec: ControlSpec, start_error: float) -> int | None:
-    """The repairs by the formula, k* = ⌈ln(epsilon / e0) / ln(1 - G·Kp)⌉; None where it does not apply.
+    """Return the repairs by the formula, k* = ⌈ln(epsilon / e0) / ln(1 - G·Kp)⌉; None if it does not apply.
 
     It holds for Kp alone with 0 < G·Kp < 1, and while the clamp does not bind.
     """
@@ -154,7 +154,7 @@ def iterations_to_reach(spec: ControlSpec, start_error: float) -> int | None:
 
 
 def closed_cost(spec: ControlSpec, start_error: float) -> float | None:
-    """The cost by the formula: the base cost k* times, and beta for each unit of a geometric sum of intensities."""
+    """Return the cost by the formula: the base cost k* times, and beta for each unit of a geometric sum of intensities."""
     count = iterations_to_reach(spec, start_error)
     if count is None:
         return None
@@ -163,7 +163,7 @@ def closed_cost(spec: ControlSpec, start_error: float) -> float | None:
 
 
 def _is_clamped(spec: ControlSpec, start_error: float) -> bool:
-    """Whether the clamp changes some intensity between the first one and the last."""
+    """Return whether the clamp changes some intensity between the first one and the last."""
     first, last = spec.proportional * start_error, spec.proportional * spec.epsilon
     return first > spec.u_max or last < spec.u_min
 

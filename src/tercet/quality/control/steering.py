@@ -32,7 +32,7 @@ def steer_on(
     can_repair: bool,
     helpers: Collection[Escalation] = (),
 ) -> JsonObject:
-    """What is remembered after a measurement: the quality, what was foreseen, and the command, where there can be one.
+    """Return what is remembered after a measurement: the quality, what was foreseen, and the command, where there can be one.
 
     `before` is what was remembered of the one before it; nothing at the first one. Where repairing again does not help,
     the next of the `helpers` that there are is named, and remembered as tried.

@@ -27,7 +27,7 @@ Row = tuple[list[float], float]
 
 
 def fit(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS) -> Weights:
-    """The weights that recorded outcomes speak for; raises `UsageError` where there are too few of them."""
+    """Return the weights that recorded outcomes speak for; raises `UsageError` where there are too few of them."""
     if len(rows) < LEAST_ROWS:
         raise UsageError(
             f"{len(rows)} outcomes are too few to learn from",
@@ -112,7 +112,7 @@ def _slopes(
 
 
 def _solve(matrix: Sequence[Sequence[float]], right: Sequence[float]) -> list[float]:
-    """The solution of a system of linear equations, by elimination; the penalty keeps it from being singular."""
+    """Return the solution of a system of linear equations, by elimination; the penalty keeps it from being singular."""
     rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for at in range(size):
@@ -154,7 +154,7 @@ class Reliability:
 
 
 def reliability(pairs: Sequence[tuple[float, bool]], bins: int = BINS) -> Reliability:
-    """How well confidences match what happened; bins without an output are left out."""
+    """Return how well confidences match what happened; bins without an output are left out."""
     if not pairs:
         return Reliability(count=0, brier=0.0, ece=0.0, base_rate=0.0, bins=())
     kept = [each for index in range(bins) if (each := _bin(pairs, index, bins)) is not None]
@@ -186,12 +186,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def rate(rows: Sequence[OutcomeRow], weights: Weights) -> Reliability:
-    """How well weights do on outcomes."""
+    """Return how well weights do on outcomes."""
     return reliability([(estimate(row.features, weights).value, row.is_correct) for row in rows])
 
 
 def cross_rate(rows: Sequence[OutcomeRow], start: Weights = DEFAULT_WEIGHTS) -> Reliability:
-    """How well fitted weights do on outcomes that they were not fitted to: every fifth row is held out in turn."""
+    """Return how well fitted weights do on outcomes that they were not fitted to: every fifth row is held out in turn."""
     pairs: list[tuple[float, bool]] = []
     for fold in range(FOLDS):
         fitted = _fitted([row for at, row in enumerate(rows) if at % FOLDS != fold], start)

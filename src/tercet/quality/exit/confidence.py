@@ -28,7 +28,7 @@ at 0.85, 0.8 and 0.8 it comes to 0.88 and asks a person; at one half each it com
 
 
 def estimate(features: Mapping[FeatureName, float], weights: Weights = DEFAULT_WEIGHTS) -> Confidence:
-    """The confidence in an output, with what each feature added; one that was not measured adds nothing."""
+    """Return the confidence in an output, with what each feature added; one that was not measured adds nothing."""
     parts: dict[str, float] = {BIAS: round(weights.bias, PLACES)}
     for name, value in signals(features, weights).items():
         parts[name] = round(weights.weights.get(name, 0.0) * value, PLACES) + 0.0
@@ -41,7 +41,7 @@ def estimate(features: Mapping[FeatureName, float], weights: Weights = DEFAULT_W
 
 
 def signals(features: Mapping[FeatureName, float], weights: Weights) -> dict[FeatureName, float]:
-    """Each feature as its distance from the value at which it says nothing, in a fixed order."""
+    """Return each feature as its distance from the value at which it says nothing, in a fixed order."""
     return {
         name: _bounded(name, features[name]) - weights.centers.get(name, 0.0)
         for name in FEATURES
@@ -57,7 +57,7 @@ def _bounded(name: FeatureName, value: float) -> float:
 
 
 def sigmoid(value: float) -> float:
-    """The logistic function, for any number."""
+    """Return the logistic function, for any number."""
     if value >= 0:
         return 1.0 / (1.0 + math.exp(-min(value, 700.0)))
     grown = math.exp(max(value, -700.0))

@@ -1,4 +1,4 @@
-"""Whether a loop ends, and how: commit, repair once more, hand over, or fail.
+"""Whether a loop ends, and how: commit, repair once more, pass on, or fail.
 
 A commit needs the floors of `score`, every threshold that the decision enables, and that nothing else speaks against it: a
 broken schema, a rubric that is not met, a test that fails. A threshold that was not measured is missed.
@@ -53,13 +53,13 @@ class ExitFacts:
     is_partial: bool = False
     """Whether there is an output that is of use in part."""
     is_irreversible: bool = False
-    """Whether the output leads to a change that cannot be taken back."""
+    """Whether the output leads to a change that cannot be compensated."""
     is_unjudged: bool = False
     """Whether it has words that nothing vouches for: then a person decides, whatever the confidence is."""
     requires_approval: bool = False
     """Whether the task says that a person must accept it."""
     novelty: Novelty | None = None
-    """None where nobody looked."""
+    """None if no one looked."""
     approval: Approval | None = None
     """What a person said, if one was asked."""
 
@@ -72,7 +72,7 @@ class ExitFacts:
 def check_thresholds(
     thresholds: Sequence[Threshold], measured: Mapping[str, float]
 ) -> tuple[ThresholdResult, ...]:
-    """Each threshold with its score and limit; one without a measurement fails."""
+    """Return each threshold with its score and limit; one without a measurement fails."""
     return tuple(
         ThresholdResult(
             name=each.name,
@@ -85,7 +85,7 @@ def check_thresholds(
 
 
 def disposition_of(confidence: float | None, bands: ConfidenceBands | None) -> Disposition | None:
-    """Where confidence leads; None where the decision names no bands."""
+    """Return where confidence leads; None if the decision names no bands."""
     if bands is None:
         return None
     if confidence is None or confidence < bands.human_review:
@@ -94,7 +94,7 @@ def disposition_of(confidence: float | None, bands: ConfidenceBands | None) -> D
 
 
 def exit_decision(facts: ExitFacts) -> ExitDecision:
-    """Whether the loop ends; every threshold is recorded with what it was decided by."""
+    """Return whether the loop ends; every threshold is recorded with what it was decided by."""
     results = check_thresholds(facts.thresholds, facts.scores)
     passes = facts.floors_hold and not facts.objections and all(result.passed for result in results)
     disposition = disposition_of(facts.confidence, facts.bands)
@@ -180,7 +180,7 @@ def _too_unsure(facts: ExitFacts) -> str:
 
 
 def recommend(decision: ExitDecision) -> Literal["approve", "reject", "modify"]:
-    """What a person who is asked is advised to say: change what was missed, reject what is unsafe or too unsure."""
+    """Return what a person who is asked is advised to say: change what was missed, reject what is unsafe or too unsure."""
     if HumanTrigger.UNSAFE in decision.triggers or decision.disposition is Disposition.REJECT:
         return "reject"
     return "modify" if decision.failures else "approve"

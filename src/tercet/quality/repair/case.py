@@ -32,7 +32,7 @@ class RepairCase:
     told_later: frozenset[str] = frozenset()
     """Dimensions of which only a model, a test or a person can tell whether a defect is gone: such repairs stay pending."""
     draws: int = 1
-    """How often a model is asked that makes everything anew: 1, or a number of which a majority can be had."""
+    """How often a model is asked that makes everything again: 1, or a number of which a majority can be had."""
     memory: LoopMemory = field(default_factory=LoopMemory)
     """What the phases before this one saw."""
     history: RepairLog = field(default_factory=RepairLog)

@@ -87,7 +87,7 @@ _WORDS = tuple((cause, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for cause
 
 
 def classify(defect: Defect, known: Circumstances = Circumstances()) -> Cause:  # noqa: B008 - frozen
-    """The root cause of a defect; the same defect in the same circumstances has the same one."""
+    """Return the root cause of a defect; the same defect in the same circumstances has the same one."""
     dimension = defect.dimension.casefold()
     named = _BY_DIMENSION.get(dimension)
     if named is not None and named in _FINAL:

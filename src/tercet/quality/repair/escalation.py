@@ -1,4 +1,4 @@
-"""Where defects go that repairs did not mend: to a person, a stronger model, a planner, into a partial result, or nowhere.
+"""Escalation of defects that repairs did not resolve: to a person, a stronger model, a planner, into a partial result, or nowhere.
 
 Noticing that a repair goes round in circles: the same output again, with the same things wrong with it.
 
@@ -29,7 +29,7 @@ from tercet.contracts.values.canonical import canonical, hash_bytes
 FEEDBACK = "feedback"
 """The dimension of what a person asked to be changed: if it cannot be, that person is told."""
 EXHAUSTED = "every fitting repair was tried"
-"""Why a defect was given up that a stronger model may mend."""
+"""Why a defect was abandoned that a stronger model may repair."""
 LOOPED = "it goes round in circles"
 """Likewise: the model keeps saying the same."""
 _WORST_IN_PART = DefectSeverity.MEDIUM
@@ -87,7 +87,7 @@ def _beyond(left: Sequence[LeftDefect], rules: RepairRules) -> RootCauseClass | 
 
 
 def _is_grave(left: LeftDefect) -> bool:
-    """Whether a defect forbids to hand the result out: a bad one, or one of safety or form, however small."""
+    """Return whether a defect forbids to hand the result out: a bad one, or one of safety or form, however small."""
     grave = (RootCauseClass.SAFETY_VIOLATION, RootCauseClass.SCHEMA_VIOLATION)
     return left.defect.severity > _WORST_IN_PART or left.root_cause in grave
 
@@ -99,7 +99,7 @@ _MOST_SHINGLES = 128
 
 
 def impression_of(output: JsonObject, defects: Iterable[Defect]) -> Impression:
-    """What is remembered of an output and its diagnosis."""
+    """Return what is remembered of an output and its diagnosis."""
     printed = canonical(output)
     return Impression(
         output=hash_bytes(printed),
@@ -128,14 +128,14 @@ def _parts(defect: Defect) -> Iterable[str]:
 
 
 def similarity(one: Sequence[object], other: Sequence[object]) -> float:
-    """How much two sets have in common: 1 for equal ones, 0 for those without a common member."""
+    """Return how much two sets have in common: 1 for equal ones, 0 for those without a common member."""
     first, second = set(one), set(other)
     union = len(first | second)
     return 1.0 if union == 0 else round(len(first & second) / union, 6)
 
 
 def is_like(one: Impression, other: Impression, theta: float) -> bool:
-    """Whether two outputs are similar, and their diagnoses too."""
+    """Return whether two outputs are similar, and their diagnoses too."""
     same_output = one.output == other.output or similarity(one.shingles, other.shingles) > theta
     same_diagnosis = one.diagnosis == other.diagnosis or similarity(one.diagnosis, other.diagnosis) > theta
     return same_output and same_diagnosis
@@ -151,5 +151,5 @@ def notice(memory: LoopMemory, seen: Impression, rules: RepairRules) -> tuple[Lo
 
 
 def rung_of(memory: LoopMemory) -> LoopBreak | None:
-    """How far up the ladder the loops so far lead; it stays in force in the phases that follow."""
+    """Return how far up the ladder the loops so far lead; it stays in force in the phases that follow."""
     return LADDER[min(memory.loops, len(LADDER)) - 1] if memory.loops else None

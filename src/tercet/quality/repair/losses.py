@@ -1,6 +1,6 @@
 """What a repair took away that it must not: items, rows, required sections, and values that were right.
 
-A repair that lost something is taken back, whoever made it. People see what is left of a change as a unified diff.
+A repair that lost something is compensated, whoever made it. People see what is left of a change as a unified diff.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _NOT_WITHIN_AFTER = r"(?!\w|[.,'’\xa0\u202f]\d)"
 def _lost_mentions(
     before: JsonObject, after: JsonObject, stated: Sequence[Stated], *, may_drop: bool
 ) -> Iterator[str]:
-    """The values that a text states less often than before: `1` in `10` or `1,074.00` does not count, and a slot of it does."""
+    """Yield the values that a text states less often than before: `1` in `10` or `1,074.00` does not count, and a slot of it does."""
     for each in dict.fromkeys(stated):
         if may_drop and not is_there(after, each.pointer):
             continue
@@ -109,7 +109,7 @@ def _is_stated(value: Stated, text: str) -> bool:
 
 
 def show_difference(before: JsonObject, after: JsonObject) -> str:
-    """Return the texts of two outputs as a unified diff; empty where they are the same."""
+    """Return the texts of two outputs as a unified diff; empty if they are the same."""
     lines: list[str] = []
     for where in dict.fromkeys((*texts(before), *texts(after))):
         old, new = (str(value_at(each, where) or "").splitlines() for each in (before, after))

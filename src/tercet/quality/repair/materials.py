@@ -37,7 +37,7 @@ class Materials:
         return trusted, tuple(fact for fact in self.evidence if fact.trust is not Trust.TRUSTED)
 
     def members(self, name: str) -> list[Any]:
-        """Every value that a member of this name has in a fact; of the trusted ones, if any has it."""
+        """Return every value that a member of this name has in a fact; of the trusted ones, if any has it."""
         for facts in self.by_trust:
             found = [
                 holder[name]
@@ -51,13 +51,13 @@ class Materials:
 
 
 def only(values: list[Any]) -> Any:
-    """The value that all of them are; None where they differ or there is none."""
+    """The value that all of them are; None if they differ or there is none."""
     first = values[0] if values else None
     return first if all(value == first and type(value) is type(first) for value in values) else None
 
 
 def objects(value: Any) -> Iterator[JsonObject]:
-    """Every JSON object in a value, the outermost first."""
+    """Yield every JSON object in a value, the outermost first."""
     if (members := as_object(value)) is not None:
         yield members
         for member in members.values():

@@ -95,7 +95,7 @@ def _drawn(command: Ask, elapsed: int, vote: Vote) -> Inquiry[Answered | Faulted
 
 
 def _document(fact: Answered | Faulted) -> JsonObject | None:
-    """The document in an answer; None where there is none."""
+    """Return the document in an answer; None if there is none."""
     try:
         return read_answer(fact.text, {}, is_whole=True) if isinstance(fact, Answered) else None
     except NoReplacement:
@@ -114,7 +114,7 @@ def command_bound(case: RepairCase) -> int:
 def with_feedback(
     diagnosis: CritiqueDiagnosis, feedback: str, location: str | None = None
 ) -> CritiqueDiagnosis:
-    """A diagnosis with what a person asked to be changed, as the first of its defects."""
+    """Return a diagnosis with what a person asked to be changed, as the first of its defects."""
     defect = Defect(
         dimension=FEEDBACK,
         severity=DefectSeverity.HIGH,

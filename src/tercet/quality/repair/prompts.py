@@ -1,4 +1,4 @@
-"""What a language model is told when it shall mend something, and what of its answer is used: the replacement, no more."""
+"""What a language model is told when it shall repair something, and what of its answer is used: the replacement, no more."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Errand:
     output: JsonObject
     option: Option
     defects: tuple[Defect, ...]
-    """The defect that it is about; all that are left, where everything is made anew."""
+    """The defect that it is about; all that are left, where everything is made again."""
     cause: RootCauseClass
     hints: tuple[str, ...] = ()
     is_perturbed: bool = False
@@ -51,7 +51,7 @@ class Errand:
 def write_question(
     errand: Errand, materials: Materials, known: Circumstances, *, max_tokens: int
 ) -> Question:
-    """The question that asks for a replacement. The same errand gives the same bytes."""
+    """Return the question that asks for a replacement. The same errand gives the same bytes."""
     pieces = [*_about(errand), *_shown_evidence(materials), *_shown_traces(known), *_part(errand)]
     if errand.is_perturbed:
         pieces = [*_part(errand), "\n", *_about(errand), *_shown_evidence(materials), *_shown_traces(known)]
@@ -96,7 +96,7 @@ def _shown_evidence(materials: Materials) -> list[Piece]:
 
 
 def _shown_traces(known: Circumstances) -> list[Piece]:
-    """What failed tests say, as data: function, line, error, inputs, expected against actual."""
+    """Return what failed tests say, as data: function, line, error, inputs, expected against actual."""
     pieces: list[Piece] = []
     for trace in known.traces[:_MOST_TRACES]:
         pieces += ["Failed test: ", _data(trace.model_dump(mode="json"), 2_000), "\n"]
@@ -110,12 +110,12 @@ def _part(errand: Errand) -> list[Piece]:
 
 
 def is_shown_whole(output: JsonObject, option: Option) -> bool:
-    """Whether a model would see all that it replaces: what it does not see, it cannot write again."""
+    """Return whether a model would see all that it replaces: what it does not see, it cannot write again."""
     return is_whole(part_of(output, option), _LONGEST_PART, is_ascii=True)
 
 
 def part_of(output: JsonObject, option: Option) -> Any:
-    """What a repair would replace."""
+    """Return what a repair would replace."""
     region = option.region
     if region.start is not None and region.end is not None:
         return (text_at(output, region.pointer) or "")[region.start : region.end]
@@ -138,7 +138,7 @@ def _answer_schema(errand: Errand) -> JsonObject:
 
 
 def demand_same_outputs(before: JsonObject, after: JsonObject, schema: JsonObject | None) -> None:
-    """Whoever makes everything anew makes the same outputs, and those that the schema knows: a document that brings
+    """Whoever makes everything again makes the same outputs, and those that the schema knows: a document that brings
     others, or leaves one out, is no replacement. Raises `NoReplacement`."""
     form = schema or {}
     known = {*(as_object(form.get("properties")) or ()), *(as_list(form.get("required")) or ())}
@@ -153,7 +153,7 @@ class NoReplacement(ValueError):  # noqa: N818 - what an answer turned out to be
 
 
 def read_answer(text: str, part: Any, *, is_whole: bool) -> Any:
-    """The replacement in an answer; raises `NoReplacement` with what is wrong with it."""
+    """Return the replacement in an answer; raises `NoReplacement` with what is wrong with it."""
     try:
         answer = as_object(orjson.loads(_unfenced(text)))
     except orjson.JSONDecodeError as error:
@@ -171,7 +171,7 @@ def read_answer(text: str, part: Any, *, is_whole: bool) -> Any:
 
 
 def _unfenced(text: str) -> str:
-    """The answer without the code fence that some models put around JSON."""
+    """Return the answer without the code fence that some models put around JSON."""
     lines = text.strip().splitlines()
     is_fenced = len(lines) > 1 and lines[0].startswith("```") and lines[-1].startswith("```")
     return "\n".join(lines[1:-1]) if is_fenced else text

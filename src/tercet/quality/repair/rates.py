@@ -37,11 +37,11 @@ _BY_MODEL: dict[RootCauseClass, tuple[float, float, float]] = {
     _C.CAPABILITY_LIMIT: (0.1, 0.1, 0.1),
     _C.COMPLEXITY_EXCEEDED: (0.1, 0.1, 0.1),
 }
-"""What a model is expected to resolve, by edit, section and all anew, before anything is recorded."""
+"""What a model is expected to resolve, by edit, section and all again, before anything is recorded."""
 
 
 def prior(means: RepairMeans, strategy: RepairStrategy, cause: RootCauseClass) -> float:
-    """The chance that one would expect."""
+    """Return the chance that one would expect."""
     return _BY_RULE if means == "rule" else _BY_MODEL[cause][_STRATEGIES.index(strategy)]
 
 
@@ -63,7 +63,7 @@ def _find(
 
 
 def record(rates: SuccessRates, entry: RepairEntry) -> SuccessRates:
-    """The rates with one more repair; one that is pending counts for nothing yet."""
+    """Return the rates with one more repair; one that is pending counts for nothing yet."""
     if entry.success is None:
         return rates
     found = _find(rates, entry.means, entry.strategy, entry.root_cause)
@@ -85,7 +85,7 @@ Pattern = Mapping[str, float]
 def pattern_of(
     *, intent: str, request: Any = None, tools: Iterable[str] = (), evidence: Iterable[str] = ()
 ) -> dict[str, float]:
-    """The features of a run: names and kinds, no values, so that nothing of a customer is kept."""
+    """Return the features of a run: names and kinds, no values, so that nothing of a customer is kept."""
     found = {f"intent:{word}": 1.0 for word in _WORD.findall(intent.casefold())}
     for name, value in (as_object(request) or {}).items():
         found[f"field:{name}:{_kind(value)}"] = 1.0
@@ -105,7 +105,7 @@ def _kind(value: Any) -> str:
 
 
 def distance(one: Pattern, other: Pattern) -> float:
-    """What two runs do not share, between 0 and 1."""
+    """Return what two runs do not share, between 0 and 1."""
     names = sorted({*one, *other})
     most = sum(max(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
     least = sum(min(one.get(name, 0.0), other.get(name, 0.0)) for name in names)
@@ -113,7 +113,7 @@ def distance(one: Pattern, other: Pattern) -> float:
 
 
 def novelty(pattern: Pattern, past: Mapping[str, Pattern], *, limit: float = LIMIT) -> Novelty:
-    """How far a run is from the nearest one before it; as far as can be, if there is none."""
+    """Return how far a run is from the nearest one before it; as far as can be, if there is none."""
     ranked = sorted((distance(pattern, each), name) for name, each in past.items())
     if not ranked:
         return Novelty(distance=1.0, limit=limit)

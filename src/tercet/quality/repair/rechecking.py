@@ -17,7 +17,7 @@ Diagnose = Callable[[JsonObject], CritiqueDiagnosis]
 
 
 def gone_by(diagnose: Diagnose) -> Callable[[JsonObject, Defect], bool]:
-    """A function that says whether a defect is gone from an output, for `mend`."""
+    """A function that says whether a defect is gone from an output, for `repair`."""
 
     def is_gone(output: JsonObject, defect: Defect) -> bool:
         return not any(is_same(output, defect, other) for other in diagnose(output).defects)
@@ -26,7 +26,7 @@ def gone_by(diagnose: Diagnose) -> Callable[[JsonObject, Defect], bool]:
 
 
 def is_same(output: JsonObject, one: Defect, other: Defect) -> bool:
-    """Whether two defects of an output are one: of one dimension and at one place, or in the same words where one has none."""
+    """Return whether two defects of an output are one: of one dimension and at one place, or in the same words where one has none."""
     if one.dimension != other.dimension:
         return False
     first, second = locate(output, one.location), locate(output, other.location)
@@ -36,7 +36,7 @@ def is_same(output: JsonObject, one: Defect, other: Defect) -> bool:
 
 
 def _is_point(region: Region) -> bool:
-    """Whether it is a place between two characters: something is missing there, or was taken out."""
+    """Return whether it is a place between two characters: something is missing there, or was taken out."""
     return region.is_range and region.start == region.end
 
 
@@ -54,14 +54,14 @@ MOST = 100
 
 
 def form_of(spec: DecisionSpec) -> JsonObject:
-    """The schema of a decision's outputs, with those that it requires."""
+    """Return the schema of a decision's outputs, with those that it requires."""
     schema: JsonObject = spec.outputs_schema or {"type": "object"}
     required = [*(as_list(schema.get("required")) or ()), *spec.required_outputs]
     return {**schema, "required": list(dict.fromkeys(required))} if required else schema
 
 
 def diagnose_form(schema: JsonObject, output: JsonObject) -> CritiqueDiagnosis:
-    """Every way in which an output breaks its schema, as defects; the score is 0 if there is any."""
+    """Return every way in which an output breaks its schema, as defects; the score is 0 if there is any."""
     found = tuple(_defect(fault) for fault in faults(orjson.dumps(schema).decode(), output)[:MOST])
     return CritiqueDiagnosis(
         scores={SCHEMA: 0.0 if found else 1.0},
@@ -81,7 +81,7 @@ def _defect(fault: Fault) -> Defect:
 
 
 def is_form_mended(schema: JsonObject, output: JsonObject, defect: Defect) -> bool:
-    """Whether a fault of the schema is gone, whatever others there are."""
+    """Return whether a fault of the schema is gone, whatever others there are."""
     return all(
         (other.location, other.description) != (defect.location, defect.description)
         for other in diagnose_form(schema, output).defects

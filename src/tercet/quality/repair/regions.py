@@ -65,7 +65,7 @@ class Heading:
 
 
 def is_there(output: Any, place: str) -> bool:
-    """Whether a pointer leads somewhere."""
+    """Return whether a pointer leads somewhere."""
     try:
         pointer.follow(output, place)
     except PointerError:
@@ -74,18 +74,18 @@ def is_there(output: Any, place: str) -> bool:
 
 
 def text_at(output: Any, place: str) -> str | None:
-    """The text at a pointer; None if there is none."""
+    """Return the text at a pointer; None if there is none."""
     found = value_at(output, place)
     return found if isinstance(found, str) else None
 
 
 def parent_of(place: str) -> str:
-    """The pointer to what holds a member."""
+    """Return the pointer to what holds a member."""
     return place.rpartition("/")[0]
 
 
 def locate(output: JsonObject, location: str | None) -> Region | None:
-    """The place that a location names in an output; None if it names none, or none that is there.
+    """Return the place that a location names in an output; None if it names none, or none that is there.
 
     The place of a member that is missing is one, if what would hold it is there.
     """
@@ -98,7 +98,7 @@ def locate(output: JsonObject, location: str | None) -> Region | None:
         match = pattern.fullmatch(location)
         place = _text_place(output, match["place"]) if match else None
         if match is not None and place is not None:
-            # Characters or lines that are not there: the text is meant, and nobody knows where in it.
+            # Characters or lines that are not there: the text is meant, and no one knows where in it.
             return found(output, place, match) or Region(pointer=place)
     return _missing_member(output, location)
 
@@ -141,7 +141,7 @@ def _missing_member(output: JsonObject, location: str) -> Region | None:
 
 
 def texts(value: Any, place: str = "") -> list[str]:
-    """The pointers of all texts in a value, in their order."""
+    """Return the pointers of all texts in a value, in their order."""
     if isinstance(value, str):
         return [place]
     if (members := as_object(value)) is not None:
@@ -153,7 +153,7 @@ def texts(value: Any, place: str = "") -> list[str]:
 
 
 def is_precise(output: JsonObject, region: Region | None) -> bool:
-    """Whether a place is small: a range, a scalar, a short text, or a member that is missing."""
+    """Return whether a place is small: a range, a scalar, a short text, or a member that is missing."""
     if region is None or region == WHOLE:
         return False
     if region.is_range or not is_there(output, region.pointer):
@@ -165,7 +165,7 @@ def is_precise(output: JsonObject, region: Region | None) -> bool:
 
 
 def window(output: JsonObject, region: Region, radius: int) -> Region:
-    """The lines around a place, within its section; of anything but a range, the member itself."""
+    """Return the lines around a place, within its section; of anything but a range, the member itself."""
     text = text_at(output, region.pointer)
     if text is None or region.start is None or region.end is None:
         return region
@@ -244,7 +244,7 @@ class Edit:
 
 
 def splice(output: JsonObject, edit: Edit) -> JsonObject:
-    """The output with one edit; raises `UsageError` for a replacement that does not fit its region."""
+    """Return the output with one edit; raises `UsageError` for a replacement that does not fit its region."""
     region = edit.region
     if region.is_range:
         new: Any = _spliced_text(output, region, edit.replacement)
@@ -260,7 +260,7 @@ def splice(output: JsonObject, edit: Edit) -> JsonObject:
 
 
 def splice_all(output: JsonObject, edits: Iterable[Edit]) -> JsonObject:
-    """The output with several edits, one after the other: each is meant for what those before it left."""
+    """Return the output with several edits, one after the other: each is meant for what those before it left."""
     for edit in edits:
         output = splice(output, edit)
     return output
@@ -300,7 +300,7 @@ def _put(value: Any, tokens: Sequence[str], new: Any, *, is_removal: bool) -> An
 
 
 def is_same_outside(before: JsonObject, after: JsonObject, edit: Edit) -> bool:
-    """Whether two outputs are the same but for the region of an edit."""
+    """Return whether two outputs are the same but for the region of an edit."""
     region = edit.region
     if region == WHOLE:
         return True
@@ -342,7 +342,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def follow_edit(region: Region | None, edit: Edit) -> tuple[Region | None, bool]:
-    """Where a place is after an edit, and whether the edit touched it."""
+    """Return where a place is after an edit, and whether the edit touched it."""
     if region is None:
         return None, False
     changed = edit.region

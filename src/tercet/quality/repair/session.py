@@ -5,9 +5,9 @@
         state = fold_event(state, <what came of the command>)
 
 `decide` says what to do next: ask a model, look whether a defect is gone, fetch evidence, or end. `fold_event` takes in what
-came of it. Both are pure, and the same facts lead to the same commands; `mend` in `mending` drives them.
+came of it. Both are pure, and the same facts lead to the same commands; `repair` in `repairing` drives them.
 
-A repair that did not mend its defect is given up: the output stays as it was. Only when everything is made anew the new
+A repair that did not repair its defect is abandoned: the output stays as it was. Only when everything is made again the new
 output counts in any case, and nothing is left to repair: VERIFY looks at it. Every attempt counts against `max_attempts`;
 a question is asked only if its reservation fits into what is left of `max_tokens`; nothing begins at or after `max_ms`.
 """
@@ -78,7 +78,7 @@ OVERDRAWN = "a model took more tokens than there were"
 
 @dataclass(frozen=True, kw_only=True)
 class Open:
-    """A defect that is not mended yet."""
+    """A defect that is not repaired yet."""
 
     defect: Defect
     cause: RootCauseClass
@@ -96,7 +96,7 @@ class Open:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """A repair under way."""
+    """A repair in progress."""
 
     option: Option
     output: JsonObject | None = None
@@ -165,12 +165,12 @@ def begin(case: RepairCase) -> RepairState:
 
 
 def _is_stuck(state: RepairState) -> bool:
-    """Whether only another model could break a loop, and there is none."""
+    """Return whether only another model could break a loop, and there is none."""
     return LoopBreak.OTHER_MODEL_OR_HUMAN in state.breaks and not state.case.resources.has_other_model
 
 
 def _opened(case: RepairCase) -> tuple[Open, ...]:
-    """The defects, the worst first; of those that are equally bad, in their order."""
+    """Return the defects, the worst first; of those that are equally bad, in their order."""
     found = [
         Open(
             defect=defect,
@@ -195,12 +195,12 @@ def _with_history(each: Open, history: RepairLog) -> Open:
 
 
 def decide(state: RepairState) -> Command:
-    """What is to be done now."""
+    """Return what is to be done now."""
     return state.command or _end(state, "")
 
 
 def fold_event(state: RepairState, fact: Fact) -> RepairState:
-    """The state after what came of the last command; raises `UsageError` for a fact that answers another one."""
+    """Return the state after what came of the last command; raises `UsageError` for a fact that answers another one."""
     command = state.command
     state = replace(state, elapsed_ms=max(state.elapsed_ms, fact.elapsed_ms), command=None)
     match command, fact:
@@ -224,7 +224,7 @@ def fold_event(state: RepairState, fact: Fact) -> RepairState:
 
 
 def _go_on(state: RepairState) -> RepairState:
-    """The state with its next command."""
+    """Return the state with its next command."""
     while state.open and state.command is None:
         if (spent := _spent(state)) is not None:
             return replace(state, command=_end(state, spent))
@@ -233,7 +233,7 @@ def _go_on(state: RepairState) -> RepairState:
 
 
 def _spent(state: RepairState) -> str | None:
-    """Why nothing more may be tried; None if something may."""
+    """Return why nothing more may be tried; None if something may."""
     if state.attempts >= state.rules.max_attempts:
         return NO_ATTEMPTS
     if state.elapsed_ms >= state.rules.max_ms:
@@ -255,7 +255,7 @@ def _next(state: RepairState) -> RepairState:
         return replace(state, open=(*state.open[1:], replace(first, is_deferred=True)))
     may_be_gone = first.defect.dimension not in state.case.unseen and state.output is not state.case.output
     if option is None and may_be_gone and first.seen is not state.output:
-        # Repairs of others may have mended it too: a value that was missing stands where a wrong one was.
+        # Repairs of others may have repaired it too: a value that was missing stands where a wrong one was.
         first = replace(first, is_touched=True, seen=state.output)
         return replace(state, open=(first, *state.open[1:]))
     if option is None:
@@ -306,7 +306,7 @@ def _try_rule(state: RepairState, option: Option) -> RepairState:
 
 
 def _loss(state: RepairState, made: JsonObject) -> str:
-    """Why a repair is undone: what it took away. What the schema does not know may go."""
+    """Return why a repair is undone: what it took away. What the schema does not know may go."""
     cause, place = state.open[0].cause, state.open[0].place
     is_close = state.materials.is_close
     stated = [
@@ -447,7 +447,7 @@ def _done(attempt: Attempt) -> str:
 
 
 def _moved(each: Open, edits: tuple[Edit, ...]) -> Open:
-    """A defect after other places, or its own, were changed."""
+    """Return a defect after other places, or its own, were changed."""
     for edit in edits:
         place, is_touched = follow_edit(each.place, edit)
         each = replace(each, place=place, is_touched=each.is_touched or is_touched)
@@ -455,7 +455,7 @@ def _moved(each: Open, edits: tuple[Edit, ...]) -> Open:
 
 
 def _failed(state: RepairState, reason: str) -> RepairState:
-    """A repair that came to nothing: it is remembered, and the output stays as it was."""
+    """Return a repair that came to nothing: it is remembered, and the output stays as it was."""
     attempt = _under_way(state)
     state = _logged(state, attempt, success=False, note=reason)
     first = state.open[0]

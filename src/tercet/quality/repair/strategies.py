@@ -21,7 +21,7 @@ from tercet.quality.repair.regions import WHOLE, Edit, Region, is_precise, secti
 BYTES_PER_TOKEN = 4
 EDIT_PRICE = 1
 GENERATE_PRICE = 2
-"""What a token of a region costs: less where a window is edited than where a section or all of it is made anew."""
+"""What a token of a region costs: less where a window is edited than where a section or all of it is made again."""
 ORDER: dict[RepairStrategy, int] = {"MINIMAL_EDIT": 0, "SECTION_REWRITE": 1, "FULL_REGENERATION": 2}
 
 
@@ -57,7 +57,7 @@ def size_of(output: JsonObject, region: Region) -> int:
 
 
 def cost_of(output: JsonObject, strategy: RepairStrategy, region: Region) -> int:
-    """What a repair by a model costs: proportional to its region, and cheaper for an edit."""
+    """Return what a repair by a model costs: proportional to its region, and cheaper for an edit."""
     price = EDIT_PRICE if strategy == "MINIMAL_EDIT" else GENERATE_PRICE
     return price * size_of(output, region)
 
@@ -65,7 +65,7 @@ def cost_of(output: JsonObject, strategy: RepairStrategy, region: Region) -> int
 def fitting(
     output: JsonObject, defect: Defect, place: Region | None, rules: RepairRules
 ) -> tuple[RepairStrategy, ...]:
-    """The strategies that a model may use on a defect; making everything anew is the last resort of each."""
+    """The strategies that a model may use on a defect; making everything again is the last resort of each."""
     if defect.scope == "GLOBAL" or defect.severity > rules.rewrite_up_to:
         return ("FULL_REGENERATION",)
     found: list[RepairStrategy] = []
@@ -85,7 +85,7 @@ def model_options(
     rules: RepairRules,
     rates: SuccessRates,
 ) -> list[Option]:
-    """What a model may try, with the region that it would write anew."""
+    """Return what a model may try, with the region that it would write again."""
     found: list[Option] = []
     for strategy in fitting(output, defect, place, rules):
         region = region_for(output, strategy, place, rules.window_radius)
@@ -103,7 +103,7 @@ def model_options(
 
 
 def region_for(output: JsonObject, strategy: RepairStrategy, place: Region | None, radius: int) -> Region:
-    """The part of an output that a strategy writes anew."""
+    """Return the part of an output that a strategy writes again."""
     if place is None or strategy == "FULL_REGENERATION":
         return WHOLE
     return window(output, place, radius) if strategy == "MINIMAL_EDIT" else section(output, place)

@@ -73,12 +73,12 @@ SYSTEM = (
 def judge_edge_cases(
     outcomes: Sequence[EdgeOutcome], *, limit: int, place: str | None = None
 ) -> tuple[Found, ...]:
-    """The defects that edge cases brought to light, in what stands at `place`; no more than `limit` cases are looked at."""
+    """Return the defects that edge cases brought to light, in what stands at `place`; no more than `limit` cases are looked at."""
     return tuple(found for outcome in outcomes[:limit] if (found := _judge(outcome, place)) is not None)
 
 
 def judge_attack(outcomes: Sequence[EdgeOutcome], *, place: str | None = None) -> tuple[Found, ...]:
-    """The same for a whole attack: inputs that fail in the same way are one defect, which shows the first of them."""
+    """Return the same for a whole attack: inputs that fail in the same way are one defect, which shows the first of them."""
     alike: dict[tuple[str, str], list[Found]] = {}
     for outcome in outcomes:
         if (found := _judge(outcome, place)) is not None:
@@ -149,7 +149,7 @@ def _probed(probe: Probe, place: str) -> Found:
 
 
 def _got_through(probe: Probe) -> tuple[str, str]:
-    """What is wrong where a canary stands, and what to do about it."""
+    """Return what is wrong where a canary stands, and what to do about it."""
     if probe.kind == "injection":
         text = f"injection: it obeys an instruction among its sources ({probe.name})"
         return text, "treat what sources say as data"
@@ -157,7 +157,7 @@ def _got_through(probe: Probe) -> tuple[str, str]:
 
 
 def plant(case: Any, at: str, probe: Probe) -> Any:
-    """A case with the text of a probe at a JSON Pointer; raises `PointerError` where there is no such place."""
+    """Return a case with the text of a probe at a JSON Pointer; raises `PointerError` where there is no such place."""
     pointer.follow(case, at)
     return _planted(case, pointer.parts(at), probe.text)
 
@@ -174,7 +174,7 @@ def _planted(value: Any, place: Sequence[str], text: str) -> Any:
 def imagine_edge_cases(
     given: CritiqueInput, *, limit: int, inputs: JsonObject | None = None
 ) -> Inquiry[tuple[EdgeCase, ...]]:
-    """Edge cases that a model thinks up, at most `limit`; none where it does not answer as asked.
+    """Edge cases that a model thinks up, at most `limit`; none if it does not answer as asked.
 
     `inputs` is the schema of what is put in: any object where it is left out.
     """

@@ -89,7 +89,7 @@ def _looks_random(token: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """The bits of a character, by how often each occurs."""
+    """Return the bits of a character, by how often each occurs."""
     size = len(text)
     counts = sorted(Counter(text).values())
     return round(-sum(count / size * log2(count / size) for count in counts), 6) if size else 0.0

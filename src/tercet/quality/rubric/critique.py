@@ -1,7 +1,7 @@
 """Critique: an output judged by a rubric, by somebody who knows the task, the output and the evidence, and nothing else.
 
 What the critic is given is a type (`CritiqueInput`) that has no place for the generator's reasoning, its plan or its
-intermediate state. So nobody can hand them in, neither to the scorers nor to a model that is asked.
+intermediate state. So no one can hand them in, neither to the scorers nor to a model that is asked.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SYSTEM = (
 
 
 class Found(NamedTuple):
-    """A defect with the hint for mending it."""
+    """A defect with the hint for repairing it."""
 
     defect: Defect
     hint: str
 
 
 def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> CritiqueDiagnosis:
-    """The diagnosis of an output by the deterministic scorers of its rubric; `besides` was found by tests and attacks.
+    """Return the diagnosis of an output by the deterministic scorers of its rubric; `besides` was found by tests and attacks.
 
     A rubric that asks a model goes to `critique_by_model`.
     """
@@ -69,13 +69,13 @@ def critique(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Critique
 
 
 def find_unsafe(output: JsonObject) -> tuple[Found, ...]:
-    """What must not go out in something that no rubric is held against, as defects."""
+    """Return what must not go out in something that no rubric is held against, as defects."""
     given = CritiqueInput(task=CritiqueTask(), output=output)
     return tuple(as_found(fault, SAFETY, DefectSeverity.CRITICAL) for fault in score_safe(given).faults)
 
 
 def as_found(fault: Fault, dimension: str, severity: DefectSeverity) -> Found:
-    """A fault as a defect of a dimension."""
+    """Return a fault as a defect of a dimension."""
     defect = Defect(
         dimension=dimension,
         severity=max(severity, fault.least),
@@ -87,7 +87,7 @@ def as_found(fault: Fault, dimension: str, severity: DefectSeverity) -> Found:
 
 
 def critique_by_model(given: CritiqueInput, *, besides: Sequence[Found] = ()) -> Inquiry[CritiqueDiagnosis]:
-    """The diagnosis of an output, with a model asked about the dimensions that say so."""
+    """Return the diagnosis of an output, with a model asked about the dimensions that say so."""
     scored: dict[str, Scored] = {}
     for dimension in given.rubric.dimensions:
         if dimension.scorer == "model":
@@ -98,7 +98,7 @@ def critique_by_model(given: CritiqueInput, *, besides: Sequence[Found] = ()) ->
 
 
 def weigh(rubric: Rubric, scores: Mapping[str, float]) -> RubricScore:
-    """What scores come to: the weighted sum must reach the threshold, and every dimension its minimum."""
+    """Return what scores come to: the weighted sum must reach the threshold, and every dimension its minimum."""
     weighted = round(sum(item.weight * scores[item.name] for item in rubric.dimensions), 6)
     below = tuple(item.name for item in rubric.dimensions if scores[item.name] < item.minimum)
     return RubricScore(
@@ -110,7 +110,7 @@ def weigh(rubric: Rubric, scores: Mapping[str, float]) -> RubricScore:
 
 
 def severity_of(deficit: float) -> DefectSeverity:
-    """How bad it is to be that far under a minimum."""
+    """Return how bad it is to be that far under a minimum."""
     if deficit <= 0:
         return DefectSeverity.NONE
     bounds = (severity for bound, severity in _STEPS if round(deficit, 6) <= bound)
@@ -120,7 +120,7 @@ def severity_of(deficit: float) -> DefectSeverity:
 def diagnose(
     rubric: Rubric, scored: Mapping[str, Scored], besides: Sequence[Found] = ()
 ) -> CritiqueDiagnosis:
-    """The diagnosis that follows from scores and findings."""
+    """Return the diagnosis that follows from scores and findings."""
     scores = {name: item.score for name, item in scored.items()}
     blamed = _blamed(rubric, scores)
     found = [
@@ -139,7 +139,7 @@ def diagnose(
 
 
 def _blamed(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
-    """The dimensions under their minimum; where only the sum falls short, the one that costs it most."""
+    """Return the dimensions under their minimum; where only the sum falls short, the one that costs it most."""
     result = weigh(rubric, scores)
     if result.passed or result.below:
         return result.below
@@ -148,7 +148,7 @@ def _blamed(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def _defects(dimension: RubricDimension, scored: Scored, *, is_blamed: bool) -> list[Found]:
-    """The faults of a dimension; where it meets its minimum, those that are wrong however much else is right.
+    """Return the faults of a dimension; where it meets its minimum, those that are wrong however much else is right.
 
     Those of a model count only where it is under its minimum: a model finds something in everything.
     """
@@ -188,7 +188,7 @@ _ANSWER: JsonObject = {
 
 
 def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
-    """The question about one dimension: made of the critic's input, and of nothing else."""
+    """Return the question about one dimension: made of the critic's input, and of nothing else."""
     facts = [{"id": fact.id, "content": fact.content} for fact in given.evidence]
     data = fence(
         [("Task", given.task.model_dump(mode="json")), ("Output", given.output), ("Evidence", facts)],
@@ -205,7 +205,7 @@ def ask_about(given: CritiqueInput, dimension: RubricDimension) -> Question:
 
 
 def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:
-    """What a model says; one that does not answer, or not as asked, has found nothing good, so the score is 0."""
+    """Return what a model says; one that does not answer, or not as asked, has found nothing good, so the score is 0."""
     if not is_whole(given.output, LONGEST):  # what a model does not see, it does not approve
         told = f"{dimension.name} could not be judged: it is too long to be shown to a model whole"
         return Scored(0.0, (Fault(told, None, "GLOBAL"),))
@@ -232,7 +232,7 @@ def _ask(given: CritiqueInput, dimension: RubricDimension) -> Inquiry[Scored]:
 
 
 def find_quote(output: JsonObject, quote: str) -> str | None:
-    """Where the output has these words, if it does."""
+    """Return where the output has these words, if it does."""
     for leaf in leaves(output) if quote else ():
         at = leaf.value.find(quote) if isinstance(leaf.value, str) else -1
         if at >= 0:

@@ -18,7 +18,7 @@ _INJECTION = re.compile(
     r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?INST\]|<</?SYS>>",
     re.IGNORECASE,
 )
-# Zero-width characters, those that turn the direction of writing, and the tags that nobody sees.
+# Zero-width characters, those that turn the direction of writing, and the tags that no one sees.
 _INVISIBLE = re.compile("[\u200b-\u200d\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]+")
 _DIRECTION = re.compile("[\u200e\u200f]+")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
@@ -36,12 +36,12 @@ class Danger(NamedTuple):
 
 
 def find_dangers(text: str) -> list[Danger]:
-    """What should not leave the house, in its order."""
+    """Return what should not leave the house, in its order."""
     return sorted(_find(text), key=lambda danger: (danger.start, danger.end, danger.kind))
 
 
 def mask(text: str) -> str:
-    """A text without what should not leave the house, for messages that quote it."""
+    """Return a text without what should not leave the house, for messages that quote it."""
     for danger in reversed(find_dangers(text)):
         text = f"{text[: danger.start]}[{danger.kind}]{text[danger.end :]}"
     return text
@@ -63,7 +63,7 @@ def _find(text: str) -> Iterator[Danger]:
 
 
 def _is_card(text: str) -> bool:
-    """Whether the check digit of a card number is right (Luhn); one number in ten passes by chance."""
+    """Return whether the check digit of a card number is right (Luhn); one number in ten passes by chance."""
     digits = [int(char) for char in text if char.isdigit()]
     if len(set(digits)) < 2 or not 13 <= len(digits) <= 19 or digits[0] not in (2, 3, 4, 5, 6):
         return False

@@ -93,7 +93,7 @@ def score_complete(given: CritiqueInput) -> Scored:
 
 
 def is_empty(output: JsonObject) -> bool:
-    """Whether an output says nothing at all."""
+    """Return whether an output says nothing at all."""
     return all(leaf.value in (None, "") for leaf in leaves(output))
 
 
@@ -151,7 +151,7 @@ def score_coherent(given: CritiqueInput) -> Scored:
 
 
 def score_safe(given: CritiqueInput) -> Scored:
-    """One, less what each danger takes off; a single secret leaves nothing."""
+    """Return one, less what each danger takes off; a single secret leaves nothing."""
     found = [*_dangers(given.output)]
     faults = tuple(
         Fault(f"it holds something that must not go out: {danger.kind}", place, hint="remove it")
@@ -161,7 +161,7 @@ def score_safe(given: CritiqueInput) -> Scored:
 
 
 def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
-    """Each danger with its place: in a text its characters, in a number or the name of a member the member."""
+    """Yield each danger with its place: in a text its characters, in a number or the name of a member the member."""
     for leaf in leaves(output):
         is_string = isinstance(leaf.value, str)
         where = pointer.join(leaf.place)

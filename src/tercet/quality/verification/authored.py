@@ -38,7 +38,7 @@ def _literal_spans(text: str, section: SectionTemplate) -> Iterator[tuple[int, i
 
 
 def _split(piece: TextPiece, spans: Sequence[tuple[int, int]]) -> Iterator[TextPiece]:
-    """A piece of free text in parts: those inside of a span are the author's."""
+    """Yield a piece of free text in parts: those inside of a span are the author's."""
     if piece.source != "free":
         yield piece
         return

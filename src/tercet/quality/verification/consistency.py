@@ -18,7 +18,7 @@ USUAL_MINIMUM: Score = 0.70
 
 
 def vote_exactly(samples: Sequence[Json], *, minimum: Score = USUAL_MINIMUM) -> Consensus:
-    """The sample that occurs most often; among equals, the first. For answers that are the same or not."""
+    """Return the sample that occurs most often; among equals, the first. For answers that are the same or not."""
     printed = [_print(sample) for sample in _checked(samples)]
     counts = Counter(printed)
     best = max(range(len(printed)), key=lambda index: (counts[printed[index]], -index))
@@ -57,7 +57,7 @@ def _print(sample: Json) -> str:
 
 
 def _bounded(value: float) -> float:
-    """A similarity from outside, kept within its range; one that is no number is none."""
+    """Return a similarity from outside, kept within its range; one that is no number is none."""
     return 0.0 if isnan(value) else min(1.0, max(0.0, value))
 
 

@@ -34,7 +34,7 @@ TRIGGERS: dict[TestLevelName, TestTrigger] = {level.name: level.trigger for leve
 
 
 def due(trigger: TestTrigger, levels: Collection[TestLevel] = LEVELS) -> tuple[TestLevel, ...]:
-    """The levels that run at this moment."""
+    """Return the levels that run at this moment."""
     return tuple(level for level in levels if level.trigger == trigger)
 
 
@@ -60,7 +60,7 @@ def hold_to(result: TestReport, *, max_skipped: float = 1.0, baseline: Collectio
 
 
 def passes(level: TestLevel, result: TestResult, *, known_failures: Collection[str] = ()) -> bool:
-    """Whether a result meets the criterion of its level.
+    """Return whether a result meets the criterion of its level.
 
     Where all must pass, one must have run: a suite that found no tests has shown nothing. A regression is a failure that
     was not there before.

@@ -79,7 +79,7 @@ def _ask(location: str, text: str, evidence: Sequence[Evidence]) -> Inquiry[Text
 
 
 def may_vouch(model: str, records: Mapping[str, Any], rules: QualityRules) -> bool:
-    """Whether a model has called enough outputs right that people looked at, and few enough of them were refused."""
+    """Return whether a model has called enough outputs right that people looked at, and few enough of them were refused."""
     record = JudgeRecord.model_validate(records.get(model, {}))
     is_known = bool(model) and record.passed >= rules.min_judge_sample
     return is_known and record.refused <= rules.max_judge_error * record.passed

@@ -179,7 +179,7 @@ def _failure(case: _Case) -> TestFailure:
 
 
 def _cut(trace: str) -> str:
-    """A trace with its beginning and its end: what went wrong stands at one of them."""
+    """Return a trace with its beginning and its end: what went wrong stands at one of them."""
     if len(trace) <= MAX_TRACE:
         return trace
     half = MAX_TRACE // 2
@@ -187,7 +187,7 @@ def _cut(trace: str) -> str:
 
 
 def find_comparison(message: str) -> Compared:
-    """What a message says was expected and found."""
+    """Return what a message says was expected and found."""
     for pattern in _COMPARISONS:
         if match := pattern.search(message[:MAX_TRACE]):
             return Compared(match["expected"].strip()[:500], match["actual"].strip()[:500])
@@ -195,6 +195,6 @@ def find_comparison(message: str) -> Compared:
 
 
 def pass_rate(result: TestResult) -> float | None:
-    """The part of the tests that passed; None if none ran, since then nothing was measured."""
+    """Return the part of the tests that passed; None if none ran, since then nothing was measured."""
     ran = result.passed + result.failed
     return round(result.passed / ran, 6) if ran else None

@@ -45,7 +45,7 @@ def names(value: Any, place: Place = ()) -> Iterator[Leaf]:
 
 
 def is_text(value: Any, *, is_close: bool = True) -> bool:
-    """Whether a value is a text rather than a single value: it has sentences or lines.
+    """Return whether a value is a text rather than a single value: it has sentences or lines.
 
     `is_close` counts the characters of scripts without spaces as words, and figures behind a colon.
     """

@@ -27,7 +27,7 @@ class Location(NamedTuple):
 
 
 def parse_location(text: str) -> Location:
-    """The place that a text names."""
+    """Return the place that a text names."""
     before, mark, after = text.rpartition("#")
     if mark and not after:
         return Location(before)

@@ -3,7 +3,7 @@
 A result is worth what it was worth in the run: an untrusted one bears a claim out, and makes it no fact. Fields that the
 tool marks as other people's words are a fact of their own, which is untrusted.
 
-The text of an output was brought back by some tool too, and nothing bears itself out. So a text that is the output's is
+The text of an output was brought back by some tool too, and nothing supports itself. So a text that is the output's is
 left out, and an untrusted result that has one is left out whole: it is the draft, and so are the numbers beside it.
 """
 
@@ -47,7 +47,7 @@ class _Texts:
         self._pairs = {pair for text in texts for pair in pairwise(text.split())}
 
     def have(self, value: Any) -> bool:
-        """Whether a text is one of the output's, or a part of one, or has one in it."""
+        """Return whether a text is one of the output's, or a part of one, or has one in it."""
         if not is_text(value, is_close=self._is_close):
             return False
         may_be_part = self._have_words(value.split()[1:-1])  # the first and the last may be parts of words
@@ -69,9 +69,9 @@ def evidence_of(
 def results_of(
     transcript: Iterable[TranscriptEntry], tools: Mapping[str, ToolSpec], trusted: Collection[str]
 ) -> tuple[StepResult, ...]:
-    """The results of a transcript that were brought back; `trusted` are the steps whose results are.
+    """Return the results of a transcript that were brought back; `trusted` are the steps whose results are.
 
-    `tercet.critic.flow.trusted_results` says which are. A tool that nobody knows any more is not trusted.
+    `tercet.critic.flow.trusted_results` says which are. A tool that no one knows any more is not trusted.
     """
     done = [entry for entry in transcript if entry.result.outcome is Outcome.DONE and not entry.result.error]
     return tuple(
@@ -126,7 +126,7 @@ def _is_marked(result: StepResult, place: Place) -> bool:
 
 
 def _keep(value: Any, is_kept: Callable[[Place, Any], bool], place: Place = ()) -> Any:
-    """A value with some of its scalars; items of lists stay where they are, so that pointers lead to the same."""
+    """Return a value with some of its scalars; items of lists stay where they are, so that pointers lead to the same."""
     if (members := as_object(value)) is not None:
         kept = {key: _keep(member, is_kept, (*place, key)) for key, member in members.items()}
         return {key: member for key, member in kept.items() if member is not None}

@@ -37,7 +37,7 @@ class Similarity(Protocol):
     """How alike two texts are, from 0 to 1; the same the other way round, and 1 for equal texts."""
 
     def __call__(self, one: str, other: str, /) -> float:
-        """The likeness of two texts."""
+        """Return the likeness of two texts."""
         ...
 
 

@@ -58,7 +58,7 @@ class Frame(NamedTuple):
 
 
 def find_frames(trace: str) -> list[Frame]:
-    """The frames of a trace, the innermost first."""
+    """Return the frames of a trace, the innermost first."""
     trace = trace[:MAX_TRACE]
     for pattern, is_inner_last in ((_PYTHON, True), (_JAVA, False), (_SCRIPT, False), (_GO, False)):
         frames = [_frame(match) for match in pattern.finditer(trace)]
@@ -90,13 +90,13 @@ def find_own(frames: list[Frame]) -> Frame | None:
 
 
 def find_place(trace: str) -> str:
-    """The file and line where it failed, or nothing."""
+    """Return the file and line where it failed, or nothing."""
     frame = find_own(find_frames(trace))
     return f"{frame.file}:{frame.line}" if frame else ""
 
 
 def analyse(trace: str, *, expected: str = "", actual: str = "") -> StackTraceAnalysis | None:
-    """What a stack trace says; None if there is no frame in it."""
+    """Return what a stack trace says; None if there is no frame in it."""
     frame = find_own(find_frames(trace))
     if frame is None:
         return None
@@ -122,7 +122,7 @@ def _find_error(trace: str) -> str:
 
 
 def _find_values(trace: str) -> dict[str, Json]:
-    """The values that a trace shows, as pytest prints arguments and local variables."""
+    """Return the values that a trace shows, as pytest prints arguments and local variables."""
     found: dict[str, Json] = {}
     for line in _VALUE.finditer(trace):
         for match in (

@@ -1,4 +1,4 @@
-"""Verification of outputs: their schema, what can be looked up in them, and what nobody vouches for.
+"""Verification of outputs: their schema, what can be looked up in them, and what no one vouches for.
 
 A broken schema ends it: the composite score is 0, and the faults go to REPAIR as they are. Otherwise each text is held
 against the known values. The check may refuse a token, and never says that a text is right: words that are neither the
@@ -103,12 +103,12 @@ def refuse(faults: tuple[SchemaFault, ...], settings: VerificationSettings) -> V
 
 
 def is_within(place: str, pointers: Collection[str]) -> bool:
-    """Whether a JSON Pointer leads to one of these places, or into it."""
+    """Return whether a JSON Pointer leads to one of these places, or into it."""
     return any(place == each or place.startswith(f"{each}/") for each in pointers)
 
 
 def _placed(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
-    """A verdict with its place: of a single value, which was read behind its name, the value itself."""
+    """Return a verdict with its place: of a single value, which was read behind its name, the value itself."""
     if pointer.value_at(outputs, read.pointer) == read.text:
         return verdict
     return verdict.model_copy(update={"location": read.pointer})
@@ -170,7 +170,7 @@ def find_unjudged(read: Sequence[ReadText], language: str, passed: Collection[st
 
 
 def read_in(read: ReadText, language: str) -> bool:
-    """Whether a text was read in the language that is configured."""
+    """Return whether a text was read in the language that is configured."""
     return bool(read.language) and read.language == language
 
 

@@ -110,7 +110,7 @@ async def _survey(journal: Journal, tenant: str, session: str, given: set[str]) 
 
 
 def _with_inner(lanes: Sequence[Recording]) -> Iterator[Recording]:
-    """The lanes of a run, and those that they have started."""
+    """Yield the lanes of a run, and those that they have started."""
     for lane in lanes:
         yield lane
         yield from _with_inner(lane.lanes)

@@ -1,7 +1,7 @@
 """A bundle as a read-only journal: a run is read from it as from its journal.
 
 It holds one session. Folds are not handed out as the newest of their kind: whoever looks back folds the events, and a fold
-in a file from elsewhere is compressed bytes that nobody should have to trust. Claims and leases stay with the store.
+in a file from elsewhere is compressed bytes that no one should have to trust. Claims and leases stay with the store.
 """
 
 from __future__ import annotations
@@ -65,24 +65,24 @@ class BundleJournal:
             raise JournalClosed
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
-        """At most `limit` events behind position `after`."""
+        """Return at most `limit` events behind position `after`."""
         start = max(after, 0)
         return self._events(tenant, stream)[start : start + max(limit, 0)]
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Where a stream ends."""
+        """Return where a stream ends."""
         events = self._events(tenant, stream)
         return Position(events[-1].seq, events[-1].chain) if events else START
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
-        """The point with the highest position; never a fold."""
+        """Return the point with the highest position; never a fold."""
         points = [each for each in self._of(tenant, stream) if each.kind == kind == "point"]
         return points[-1] if points else None
 
     async def checkpoints(
         self, tenant: str, stream: str, *, after: int = 0, limit: int = 100
     ) -> list[StoredCheckpoint]:
-        """The checkpoints behind position `after`, in order."""
+        """Return the checkpoints behind position `after`, in order."""
         found = self._of(
             tenant, stream
         )  # a bundle has them in order, so a page is not looked for in all of them
@@ -101,7 +101,7 @@ class BundleJournal:
         return self._points[stream]
 
     async def blob(self, tenant: str, digest: str) -> bytes:
-        """The bytes with this digest."""
+        """Return the bytes with this digest."""
         self._demand_open()
         if tenant != self._bundle.manifest.tenant:
             raise BlobMissing(tenant=tenant, digest=digest)
@@ -110,7 +110,7 @@ class BundleJournal:
     async def blob_digests(
         self, tenant: str, stream: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
-        """The digests of the blobs that the session brought, in order."""
+        """Return the digests of the blobs that the session brought, in order."""
         self._demand_open()
         is_ours = (tenant, stream) == (self._bundle.manifest.tenant, self._bundle.manifest.session)
         found = (digest for digest in self._bundle.blobs if digest > after) if is_ours else ()

@@ -21,7 +21,7 @@ _MAX_BYTES = 4096
 
 
 def usual_folder(environment: Mapping[str, str]) -> Path:
-    """Where keys are kept: TERCET_KEYS, else `tercet/keys` in the user's folder for configuration."""
+    """Return where keys are kept: TERCET_KEYS, else `tercet/keys` in the user's folder for configuration."""
     if named := environment.get(VARIABLE):
         return Path(named)
     configuration = environment.get("XDG_CONFIG_HOME")
@@ -54,23 +54,23 @@ class KeyRing:
         return public
 
     def names(self) -> dict[str, str]:
-        """The public keys by name; those that nothing can be signed with as well."""
+        """Return the public keys by name; those that nothing can be signed with as well."""
         if not self.folder.is_dir():
             return {}
         found = sorted(path.stem for path in self.folder.glob("*.pub") if _NAME.fullmatch(path.stem))
         return {name: self.public(name) for name in found}
 
     def can_sign(self, name: str) -> bool:
-        """Whether the private half is here."""
+        """Return whether the private half is here."""
         return self._private(name).is_file()
 
     def public(self, name: str) -> str:
-        """The public half of a key; raises `UsageError`."""
+        """Return the public half of a key; raises `UsageError`."""
         _demand_name(name)
         return PREFIX + parse_key(_read(self._public(name), name).decode("ascii", "replace"))
 
     def private(self, name: str) -> PrivateKey:
-        """A key to sign with; raises `UsageError` if it is not there, is none, or others may read it."""
+        """Return a key to sign with; raises `UsageError` if it is not there, is none, or others may read it."""
         demand_cryptography()
         from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - an extra
             Ed25519PrivateKey,

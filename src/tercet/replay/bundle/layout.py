@@ -93,14 +93,14 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def encode_header(header: Header) -> tuple[str, bytes]:
-    """The hash of a header, by which the next one names it, and its line."""
+    """Return the hash of a header, by which the next one names it, and its line."""
     text = _encoder.encode(header)
     found = sha256(text).hexdigest()
     return found, b"%b %b\n" % (found.encode(), text)
 
 
 def decode_header(line: bytes) -> tuple[str, Header] | None:
-    """The hash and the header in a line; None if it is not one that was written so."""
+    """Return the hash and the header in a line; None if it is not one that was written so."""
     found, space, text = line[:64], line[64:65], line[65:-1]
     if space != b" " or line[-1:] != b"\n" or found != sha256(text).hexdigest().encode():
         return None
@@ -128,23 +128,23 @@ def _is_sound(header: Header) -> bool:
 
 
 def is_hex(text: str) -> bool:
-    """Whether a text is 32 bytes in small hexadecimal digits."""
+    """Return whether a text is 32 bytes in small hexadecimal digits."""
     return len(text) == 64 and _HEX.issuperset(text)
 
 
 def is_path(text: str) -> bool:
-    """Whether a path names a file inside a folder, in one way only."""
+    """Return whether a path names a file inside a folder, in one way only."""
     is_plain = all(letter >= " " and letter not in _NOT_IN_PATHS for letter in text)
     return is_plain and not {"", ".", ".."} & set(text.split("/"))
 
 
 def encode_signature(key: str) -> bytes:
-    """The signer, as the last line names it."""
+    """Return the signer, as the last line names it."""
     return _encoder.encode(Signature(algorithm="ed25519", key=key, kind="signature"))
 
 
 def decode_signature(line: bytes) -> tuple[bytes, str] | None:
-    """The signature and the key in a last line; None if it is none."""
+    """Return the signature and the key in a last line; None if it is none."""
     proof, space, text = line[:128], line[128:129], line[129:-1]
     try:
         signature = _signature.decode(text)

@@ -89,7 +89,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def decode_manifest(data: bytes) -> Manifest | None:
-    """The manifest that bytes hold; None if they hold none, or are not in the one way to write it."""
+    """Return the manifest that bytes hold; None if they hold none, or are not in the one way to write it."""
     try:
         manifest = _decoder.decode(data)
         is_written_so = canonical(msgspec.json.decode(data)) == data

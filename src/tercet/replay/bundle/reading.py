@@ -47,7 +47,7 @@ def open_bundle(path: str | Path) -> Bundle:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """The file, opened; raises `UsageError` if it cannot be."""
+    """Return the file, opened; raises `UsageError` if it cannot be."""
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder",
@@ -111,7 +111,7 @@ class Bundle:
         return tuple(entry.name for entry in self.manifest.streams)
 
     def events(self, stream: str | None = None) -> Iterator[Stored]:
-        """The events of a stream as they were stored; by default those of the session."""
+        """Yield the events of a stream as they were stored; by default those of the session."""
         chain = ZERO
         for record in self._events.get(stream or self.manifest.session, ()):
             data = self._payload(record)
@@ -119,7 +119,7 @@ class Bundle:
             yield Stored(record.header.seq or 0, data, chain)
 
     def checkpoints(self, stream: str | None = None) -> Iterator[StoredCheckpoint]:
-        """The checkpoints of a stream, in order; by default those of the session."""
+        """Yield the checkpoints of a stream, in order; by default those of the session."""
         for record in self._checkpoints:
             header = record.header
             if header.stream != (stream or self.manifest.session):
@@ -133,7 +133,7 @@ class Bundle:
         return tuple(self._blobs)
 
     def blob(self, digest: str) -> bytes:
-        """The bytes with a digest; raises `BlobMissing`."""
+        """Return the bytes with a digest; raises `BlobMissing`."""
         record = self._blobs.get(digest)
         if record is None:
             raise BlobMissing(tenant=self.manifest.tenant, digest=digest)
@@ -148,7 +148,7 @@ class Bundle:
         }
 
     def read_file(self, pack_hash: str, path: str) -> bytes:
-        """The bytes of a file of a pack; raises `UsageError` if the bundle has none of this name."""
+        """Return the bytes of a file of a pack; raises `UsageError` if the bundle has none of this name."""
         record = self._files.get((pack_hash.removeprefix("sha256:"), path))
         if record is None:
             raise UsageError(

@@ -43,14 +43,14 @@ class Scan:
         self._seal: Seal | None = None
 
     def result(self) -> tuple[Manifest, Seal]:
-        """The first and the last record, once all were read."""
+        """Return the first and the last record, once all were read."""
         manifest = self._facts.manifest
         if manifest is None or self._seal is None:
             raise InternalError("a bundle was asked about before it was read to its end")
         return manifest, self._seal
 
     def records(self) -> Iterator[Record]:
-        """Every record but the end. Raises `BundleDamaged`, or `UsageError` for what is no bundle."""
+        """Yield every record but the end. Raises `BundleDamaged`, or `UsageError` for what is no bundle."""
         self._begin()
         while (record := self._next()).header.kind != "end":
             yield record

@@ -17,7 +17,7 @@ PREFIX = "ed25519:"
 
 
 def demand_cryptography() -> None:
-    """Raises `UsageError` if signatures can be neither made nor checked here."""
+    """Raise `UsageError` if signatures can be neither made nor checked here."""
     if find_spec("cryptography") is None:
         raise extra_missing("a signature", "cryptography", "signing")
 
@@ -34,7 +34,7 @@ class PrivateKey:
         return self._key.public_key().public_bytes_raw().hex()
 
     def sign(self, data: bytes) -> bytes:
-        """The signature under some bytes."""
+        """Return the signature under some bytes."""
         return self._key.sign(data)
 
 
@@ -56,7 +56,7 @@ def check_signature(seal: Seal) -> None:
 
 
 def parse_key(text: str) -> str:
-    """The hexadecimal digits of a public key that a person wrote; raises `UsageError`."""
+    """Return the hexadecimal digits of a public key that a person wrote; raises `UsageError`."""
     digits = text.strip().removeprefix(PREFIX).lower()
     if not is_hex(digits):
         raise UsageError(

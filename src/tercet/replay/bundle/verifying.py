@@ -63,7 +63,7 @@ def _answer(seal: Seal, key: str | None) -> Answer:
 
 
 def _is_signed(file: BinaryIO) -> bool:
-    """Whether the last line looks like a signature, asked before the long look."""
+    """Return whether the last line looks like a signature, asked before the long look."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - _SIGNATURE_BYTES))
     last = file.read(_SIGNATURE_BYTES).splitlines(keepends=True)[-1:]

@@ -110,7 +110,7 @@ def _replacing(path: Path, *, is_forced: bool) -> Generator[BinaryIO]:
 
 
 def demand_free(path: Path, *, is_forced: bool) -> None:
-    """Raises `UsageError` if a file may not be made under this name."""
+    """Raise `UsageError` if a file may not be made under this name."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", code="not_a_file", remedy="name the file that is to be made")
     if path.exists() and not path.is_file():

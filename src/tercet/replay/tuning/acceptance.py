@@ -182,7 +182,7 @@ def _finished(folder: Path, proposal: Proposal) -> str | None:
 
 
 def accepted_in(folder: Path) -> list[Accepted]:
-    """Every proposal that was accepted for a pack folder, oldest first."""
+    """Return every proposal that was accepted for a pack folder, oldest first."""
     path = folder / LOG
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [Accepted.model_validate(json.loads(line)) for line in lines if line.strip()]

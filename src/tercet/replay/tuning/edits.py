@@ -42,7 +42,7 @@ class FileEdit(Published):
 
 
 def edit_folder(folder: Path, pack: Pack, candidate: Candidate, version: str) -> tuple[FileEdit, ...]:
-    """The files that a candidate changes, under a new version. Nothing is written.
+    """Return the files that a candidate changes, under a new version. Nothing is written.
 
     Raises `UsageError` for a value that cannot be edited where it stands, and `CandidateRefused` where the edited folder
     would be anything but the pack with the candidate's values.
@@ -58,7 +58,7 @@ def edit_folder(folder: Path, pack: Pack, candidate: Candidate, version: str) ->
 
 
 def next_version(version: str) -> str:
-    """The version after one: its last number is one more."""
+    """Return the version after one: its last number is one more."""
     head, _, last = version.rpartition(".")
     return f"{head}.{int(last) + 1}"
 

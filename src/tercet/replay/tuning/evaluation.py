@@ -111,7 +111,7 @@ class Evaluation:
         )
 
     def kinds(self, candidate: Candidate) -> list[SurfaceName]:
-        """Which of the five surfaces a candidate changes."""
+        """Return which of the five surfaces a candidate changes."""
         return [each.surface for each in self.pack.tuning.surfaces if each.id in candidate.values]
 
     def _compare(self, after: Sequence[Outcome]) -> Comparison:
@@ -125,7 +125,7 @@ class Evaluation:
         return tuple(found)
 
     def _unreproduced(self, measured: Sequence[Outcome]) -> list[str]:
-        """The runs of this very pack that come out otherwise than they were recorded."""
+        """Return the runs of this very pack that come out otherwise than they were recorded."""
         return [
             outcome.session
             for recording, outcome in zip(self.recordings, measured, strict=True)
@@ -149,7 +149,7 @@ def _left_out(outcome: Outcome) -> Outcome:
 
 
 def _wishes(recorded: Sequence[Outcome], corrected: frozenset[str]) -> Mapping[str, Wish]:
-    """Return the wanted result: the outcome of a run, unless a person corrected it; nothing where it failed by itself."""
+    """Return the wanted result: the outcome of a run, unless a person corrected it; nothing if it failed by itself."""
     found: dict[str, Wish] = {}
     for each in recorded:
         if not each.is_told:

@@ -60,7 +60,7 @@ class Expectation(Published):
 
 
 def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
-    """The expected result of a run under another pack, beside its current one."""
+    """Return the expected result of a run under another pack, beside its current one."""
     old, old_record, _ = _enacted(recording, before)
     new, new_record, run = _enacted(recording, after)
     return Expectation(

@@ -55,7 +55,7 @@ def choices_of(pack: Pack, surface: Surface) -> tuple[Value, ...]:
 
 
 def apply(pack: Pack, candidate: Candidate, *, version: str | None = None) -> Pack:
-    """The pack with the values of a candidate; raises `CandidateRefused` for a value that is none of a surface's."""
+    """Return the pack with the values of a candidate; raises `CandidateRefused` for a value that is none of a surface's."""
     surfaces = {each.id: each for each in pack.tuning.surfaces}
     unknown = [name for name in candidate.values if name not in surfaces]
     if unknown:

@@ -38,7 +38,7 @@ class Evidence:
 
 
 def hold(evidence: Evidence, surfaces: Iterable[SurfaceName]) -> tuple[Guardrail, ...]:
-    """Every guardrail that a candidate with values of these surfaces is held to."""
+    """Return every guardrail that a candidate with values of these surfaces is held to."""
     found = list(_floors(evidence))
     for surface in dict.fromkeys(surfaces):
         found += GUARDRAILS[surface](evidence)

@@ -2,7 +2,7 @@
 
 The facts stay as they were recorded, and the verdicts are those of the pack. Up to the first verdict that is another one
 the record tells everything. Behind it, it tells how the run ends if that follows by itself (refused, failed, committed,
-handed to a person), and nothing if somebody would have to call, plan or answer something. Then the run is not told, and
+escalated to a person), and nothing if somebody would have to call, plan or answer something. Then the run is not told, and
 counts for nothing.
 """
 
@@ -63,7 +63,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why it is left out, or which verdict changed."""
     position: int = 0
-    """The first event that would be another one; 0 where none would."""
+    """The first event that would be another one; 0 if none would."""
     status: str = ""
     is_accepted: bool = False
     is_escalated: bool = False
@@ -99,12 +99,12 @@ class Measure:
         return RuleSource(instead=read_declarations(self._content))
 
     def __call__(self, recording: Recording) -> Outcome:
-        """How a run would have ended."""
+        """Return how a run would have ended."""
         return measure(recording, self.rulebook)
 
 
 def measure(recording: Recording, rulebook: RuleSource) -> Outcome:
-    """How a run would have ended under the pack of a rulebook. Nothing is read, written or called."""
+    """Return how a run would have ended under the pack of a rulebook. Nothing is read, written or called."""
     with guarded():
         found = Enactment(recording, rulebook)
         try:
@@ -137,7 +137,7 @@ class Enactment:
         self._lost_ms = 0
 
     def outcome(self) -> Outcome:
-        """How it ends."""
+        """Return how it ends."""
         for position, event in enumerate(self._events, 1):
             if self._is_late(event):
                 return self._expired(position)
@@ -151,7 +151,7 @@ class Enactment:
         return self._told()
 
     def as_recorded(self) -> Outcome:
-        """How it ended, by its own verdicts."""
+        """Return how it ended, by its own verdicts."""
         for event in self._events:
             self.scene.fold(event)
         return self._told()
@@ -174,7 +174,7 @@ class Enactment:
         return digest([request.get("intent"), request.get("input")])[7:19]
 
     def _is_own_plan(self, event: e.PlanProposed) -> bool:
-        """Whether the pack's own planner would have proposed this plan; another's plan does not depend on the pack."""
+        """Return whether the pack's own planner would have proposed this plan; another's plan does not depend on the pack."""
         pack = self._pack
         if event.origin != "planner" or pack is None or event.planner not in (TEMPLATE, TaskPlanner.name):
             return True
@@ -199,7 +199,7 @@ class Enactment:
         return self._rulebook.own(self._recording, self.scene.state)
 
     def _ends_at(self) -> int:
-        """When the session would expire; what a caller has asked for stays."""
+        """Return when the session would expire; what a caller has asked for stays."""
         start = self.scene.state.start
         expires, began = int(start.expires), int(start.at)
         own = self._own
@@ -207,7 +207,7 @@ class Enactment:
         return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
 
     def _is_late(self, event: e.Event) -> bool:
-        """Whether the session would have expired before this happened, and sooner than it was to."""
+        """Return whether the session would have expired before this happened, and sooner than it was to."""
         state = self.scene.state
         if not state.is_started or state.is_over:
             return False
@@ -230,7 +230,7 @@ class Enactment:
     # --- how it ends ---
 
     def _told(self) -> Outcome:
-        """How the record ends: nothing in it would be otherwise."""
+        """Return how the record ends: nothing in it would be otherwise."""
         state = self.scene.state
         if state.is_over or is_escalated(state):
             is_expired = state.status == "expired" and state.at < self._ends_at()
@@ -240,7 +240,7 @@ class Enactment:
         return self.untold("it is not over", is_elsewhere=True)
 
     def _concluded(self, position: int, event: e.Event, found: BothVerdicts) -> Outcome:
-        """How it ends after another verdict, if that follows by itself."""
+        """Return how it ends after another verdict, if that follows by itself."""
         if found.event is None:
             return self.untold(f"{event_type(event)} would be {found.new.verdict}")
         self.scene.fold(found.event)
@@ -336,7 +336,7 @@ def _was_escalated(events: list[e.Event]) -> bool:
 
 
 def _is_below_floor(scene: RecordedRun) -> bool:
-    """Whether it was policy, safety, schema or approval that refused a run."""
+    """Return whether it was policy, safety, schema or approval that refused a run."""
     verdict = scene.state.verdict
     if verdict.get("outcome") == "reject":
         return verdict.get("kind") == "approval_mode_mismatch" or verdict.get("code") in (
@@ -348,7 +348,7 @@ def _is_below_floor(scene: RecordedRun) -> bool:
 
 
 def _is_floor(event: e.RunReported) -> bool:
-    """Whether a run as a whole missed a floor: one of the evaluators that are, or a threshold that is."""
+    """Return whether a run as a whole missed a floor: one of the evaluators that are, or a threshold that is."""
     score = as_object(event.report.get("score")) or {}
     missed = [each["name"] for each in event.exit.get("thresholds", ()) if not each["passed"]]
     missed += [word.strip(":,") for reason in event.reasons for word in reason.split()[:2]]
@@ -359,7 +359,7 @@ def _is_floor(event: e.RunReported) -> bool:
 
 
 def judged(scene: RecordedRun, event: e.Event) -> BothVerdicts | None:
-    """A verdict of the quality loop, old and new; None for an event of another kind, and for one by rules that are gone.
+    """Return a verdict of the quality loop, old and new; None for an event of another kind, and for one by rules that are gone.
 
     Raises `Unrecorded`.
     """

@@ -164,7 +164,7 @@ def _expectations(
 
 
 def demand_folder(folder: Path, *, is_forced: bool) -> None:
-    """Raises `UsageError` if a proposal may not be put here: into a file, or in the place of another one."""
+    """Raise `UsageError` if a proposal may not be put here: into a file, or in the place of another one."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(
             f"{folder} is no folder", code="not_a_folder", remedy="name a folder with --out FOLDER"
@@ -197,7 +197,7 @@ def write_proposal(proposal: Proposal, folder: Path, *, is_forced: bool = False)
 
 
 def read_proposal(path: Path) -> Proposal:
-    """The proposal in a folder or a file; raises `UsageError` if there is none, or it was changed by hand."""
+    """Return the proposal in a folder or a file; raises `UsageError` if there is none, or it was changed by hand."""
     file = path / FILE if path.is_dir() else path
     try:
         proposal = Proposal.model_validate_json(file.read_bytes())

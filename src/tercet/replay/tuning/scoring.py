@@ -2,7 +2,7 @@
 
 Runs of one request make one case. Cases that both packs tell are compared. Where the record tells the end under the one and
 not under the other, since there somebody would have to do something else, the worst is assumed: nothing is gained by ends
-that nobody knows. Intervals come of drawing cases again and again, with lots that are always the same.
+that no one knows. Intervals come of drawing cases again and again, with lots that are always the same.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Comparison:
         return [each for each in side if each.is_told and each.case in wanted]
 
     def by_case(self, metric: Metric, *, is_after: bool) -> list[float]:
-        """The mean of a measurement in each case."""
+        """Return the mean of a measurement in each case."""
         found: dict[str, list[float]] = {case: [] for case in self.cases}
         for each in self._told(self.after if is_after else self.before):
             found[each.case].append(metric(each))
@@ -142,7 +142,7 @@ class Comparison:
         return round(fmean(self.gains), 9) if self.gains else 0.0
 
     def interval(self) -> Interval:
-        """The objective, and where it lies."""
+        """Return the objective, and where it lies."""
         return interval_of(self.gains)
 
     def score(self, *, is_after: bool) -> Score:
@@ -170,7 +170,7 @@ def _relative(values: list[float], before: list[float]) -> list[float]:
 
 
 def interval_of(values: Sequence[float]) -> Interval:
-    """The mean of some values, with its interval; the same values always give the same one."""
+    """Return the mean of some values, with its interval; the same values always give the same one."""
     if not values:
         return Interval(value=0.0, low=0.0, high=0.0)
     lots = random.Random(_SEED)  # noqa: S311 - it shall be the same every time
@@ -182,17 +182,17 @@ def interval_of(values: Sequence[float]) -> Interval:
 
 
 def accepted(outcome: Outcome) -> float:
-    """Whether a run is accepted."""
+    """Return whether a run is accepted."""
     return float(outcome.is_accepted)
 
 
 def escalated(outcome: Outcome) -> float:
-    """Whether a run is handed to a person."""
+    """Return whether a run is escalated to a person."""
     return float(outcome.is_escalated)
 
 
 def trips(outcome: Outcome) -> float:
-    """How often the loop guard trips."""
+    """Return how often the loop guard trips."""
     return float(outcome.trips)
 
 
@@ -202,10 +202,10 @@ def cost(outcome: Outcome) -> float:
 
 
 def held(outcome: Outcome) -> float:
-    """How long a session is open."""
+    """Return how long a session is open."""
     return float(outcome.held_ms)
 
 
 def risky(outcome: Outcome) -> float:
-    """How many calls are above local_write."""
+    """Return how many calls are above local_write."""
     return float(len(outcome.risky))

@@ -96,7 +96,7 @@ def _optuna() -> Any:
 def _given(
     choices: Mapping[str, tuple[Value, ...]], now: Mapping[str, Value], *, trials: int, is_all: bool
 ) -> Iterator[dict[str, int]]:
-    """What is tried in any case, by the numbers of the values: everything, where that is not too much. Else the pack as it
+    """Yield what is tried in any case, by the numbers of the values: everything, where that is not too much. Else the pack as it
     is, and each surface by itself: of many surfaces mostly one or two matter, and lots would change them all at once."""
     if is_all:
         for numbers in product(*(range(len(values)) for values in choices.values())):
@@ -112,7 +112,7 @@ def _given(
 
 
 def _suggested(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
-    """A value by its number: numbers have an order that can be followed, names have none."""
+    """Return a value by its number: numbers have an order that can be followed, names have none."""
     number: int = (
         trial.suggest_int(surface.id, 0, len(values) - 1)
         if _has_order(values)
@@ -130,7 +130,7 @@ def _worth(found: Evaluated) -> float:
 
 
 def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
-    """The best one; of several that are as good, the one that changes least."""
+    """Return the best one; of several that are as good, the one that changes least."""
     better = [each for each in seen.values() if each.is_allowed and each.objective > _SLIGHT]
     return max(
         better,
@@ -156,7 +156,7 @@ def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tupl
 
 
 def _beside(value: Value, values: tuple[Value, ...]) -> list[Value]:
-    """The values next to one; where they have no order, all others as far as they are few."""
+    """Return the values next to one; where they have no order, all others as far as they are few."""
     if not _has_order(values):
         return [other for other in values if other != value][:_FEW]
     ordered = sorted(values, key=float)

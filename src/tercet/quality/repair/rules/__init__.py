@@ -1,4 +1,4 @@
-"""Repairs that need no model: the same defect of the same output is always mended in the same way, or not at all."""
+"""Repairs that need no model: the same defect of the same output is always repaired in the same way, or not at all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RULES: dict[RootCauseClass, tuple[str, ...]] = {
 def propose(
     output: JsonObject, defect: Defect, cause: RootCauseClass, place: Region | None, materials: Materials
 ) -> list[Proposal]:
-    """What the rules for a class would change; those that do not apply propose nothing."""
+    """Return what the rules for a class would change; those that do not apply propose nothing."""
     found: list[Proposal] = []
     for name in RULES.get(cause, ()):
         edits = _edits(name, output, defect, place, materials)

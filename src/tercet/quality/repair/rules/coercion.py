@@ -21,7 +21,7 @@ from tercet.quality.repair.materials import Materials, only
 from tercet.quality.repair.regions import Edit, Region, splice
 
 _ROUNDS = 8
-"""One mended fault may uncover another, so often."""
+"""One repaired fault may uncover another, so often."""
 _MOST_REFERENCES = 32
 _INTEGER = re.compile(r"[+-]?[0-9]{1,15}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}|[0-9]{1,3}(?:,[0-9]{3}){1,4})(?:\.[0-9]{1,9})?")
@@ -121,7 +121,7 @@ def _pruned(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
 
 
 def _formed(value: Any, schema: JsonObject) -> Any:
-    """The value in the form that the schema asks for; None if there is none, or more than one."""
+    """Return the value in the form that the schema asks for; None if there is none, or more than one."""
     if "const" in schema:
         return schema["const"]
     choices = as_list(schema.get("enum"))

@@ -47,7 +47,7 @@ def redact(output: JsonObject, place: Region | None) -> tuple[Edit, ...]:
 
 
 def _shown(output: JsonObject, place: Region) -> str:
-    """What a reader sees of a range: nothing of characters that only steer the text."""
+    """Return what a reader sees of a range: nothing of characters that only steer the text."""
     text = (text_at(output, place.pointer) or "")[place.start : place.end]
     return "".join(char for char in text if unicodedata.category(char) != "Cf")
 
@@ -63,7 +63,7 @@ def _at(output: JsonObject, place: Region | None) -> Iterator[str]:
 
 
 def _overlapping(text: str, start: int, end: int) -> list[str]:
-    """The known secrets that a range touches; where there is none, the range itself, out to the ends of its words."""
+    """Return the known secrets that a range touches; where there is none, the range itself, out to the ends of its words."""
     known = [secret for secret, low, high in secrets_in(text) if low < end and start < high]
     runs = [match for match in _RUN.finditer(text) if match.start() < end and start < match.end()]
     if known or not runs:
@@ -74,7 +74,7 @@ def _overlapping(text: str, start: int, end: int) -> list[str]:
 
 
 def secrets_in(text: str) -> Iterator[tuple[str, int, int]]:
-    """The secrets of known kinds in a text, with where they stand."""
+    """Yield the secrets of known kinds in a text, with where they stand."""
     for match in _SECRETS.finditer(text):
         group = match.lastgroup or 0
         secret = match[group].rstrip(_ENDS)
@@ -83,7 +83,7 @@ def secrets_in(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _occurrences(text: str, secrets: set[str]) -> list[tuple[int, int]]:
-    """Where any of the secrets stand; of two that overlap, both as one."""
+    """Return where any of the secrets stand; of two that overlap, both as one."""
     found = sorted(
         (match.start(), match.end()) for secret in secrets for match in re.finditer(re.escape(secret), text)
     )

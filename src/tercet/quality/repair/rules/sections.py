@@ -29,7 +29,7 @@ def replace_value(
 def add_section(
     output: JsonObject, defect: Defect, place: Region | None, materials: Materials
 ) -> tuple[Edit, ...]:
-    """Return the edit that adds the section a defect misses; none where it is not clear which, or where."""
+    """Return the edit that adds the section a defect misses; none if it is not clear which, or where."""
     where = _text_of(output, place)
     text = (text_at(output, where) if where is not None else None) or ""
     if where is None or is_only_headings(text):
@@ -57,7 +57,7 @@ def _is_there(text: str, template: SectionTemplate) -> bool:
 
 
 def _meant(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | None:
-    """The section whose heading a defect names, or the only one that states the value that it names."""
+    """Return the section whose heading a defect names, or the only one that states the value that it names."""
     told = f"{defect.description}\n{defect.location or ''}".casefold()
     named = [each for each in missing if each.heading.casefold() in told] or [
         each for each in missing if any(slot.name.casefold() in told for slot in find_slots(each.text))
@@ -71,7 +71,7 @@ def _position(text: str, template: SectionTemplate) -> int:
 
 
 def _set_off(text: str, at: int, section: str) -> str:
-    """A section with a blank line before it, and one behind it where something follows."""
+    """Return a section with a blank line before it, and one behind it where something follows."""
     before = text[:at]
     lead = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
     return f"{lead}{section}{chr(10) if at < len(text) else ''}"
