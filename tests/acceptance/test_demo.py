@@ -173,7 +173,7 @@ def test_it_reads_well_without_a_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in out
     scenes = [
         "refused by the critic: missing_evidence",
-        "the file is not even there",
+        "the file does not exist",
         "stopped at GATE_FINANCE_APPROVAL",
         "INR 24,500 to pay_8861",
         "refused: agt_support started this run",

@@ -102,7 +102,7 @@ def test_a_wrong_answer_is_typed_and_changes_nothing(
 def test_an_extension_without_amounts_names_the_options(office: Office, gate: str) -> None:
     """Whoever extends and does not say what is told which options say it."""
     error = office.say("clerk_1", "gates", "decide", gate, "extend").json["error"]
-    assert error["message"] == "it is not said by how much the budget is extended"
+    assert error["message"] == "extend needs an amount"
     assert "--tokens N, --tool-calls N, --cost-microcents N, --wall-clock-ms N" in error["remedy"]
 
 
@@ -242,7 +242,7 @@ def test_a_denial_rejects_and_a_finished_session_takes_no_answer(office: Office,
 
 
 def test_an_approval_is_withdrawn_before_the_call(office: Office, gate: str) -> None:
-    """The gate is open again, and wants the approval that was taken back."""
+    """The gate is open again, and wants the approval that was withdrawn."""
     for user in ("clerk_1", "bruno"):
         assert office.say(user, "gates", "approve", gate).code == 0
     assert office.say("bruno", "gates", "withdraw", gate, "--note", "wrong box").json["answer"] == "withdraw"
@@ -353,7 +353,7 @@ def test_what_cannot_be_taken_back_is_left_for_a_person(tercet: Tercet, handed_o
     assert code_of(tercet("sessions", "settle", session, "bake", "--json")) == (2, "already_settled")
     assert code_of(tercet("sessions", "settle", session, "look", "--json")) == (2, "nothing_to_settle")
     asyncio.run(_let_go(session))
-    assert tercet("sessions", "prune", "--older-than", "1ms").out == "1 session forgotten\n"
+    assert tercet("sessions", "prune", "--older-than", "1ms").out == "1 session deleted\n"
     assert code_of(tercet("sessions", "show", session, "--json")) == (2, "unknown_session")
 
 
@@ -389,5 +389,5 @@ def test_effects_are_taken_back_or_kept_as_somebody_decides(
     done = office.tercet("sessions", "resume", session_of(asked_back), "--pack", POST)
     assert done.code == 5
     is_back = choice == "compensate"
-    assert ("✓ send was compensated" if is_back else "What it did was kept.") in done.out
+    assert ("✓ send was compensated" if is_back else "Its effects were kept.") in done.out
     assert office.sent() == ["sent box 7", "recalled box 7"][: 1 + is_back]

@@ -139,7 +139,7 @@ def test_a_large_parameter_is_not_printed_whole(tercet: Tercet) -> None:
 
 def test_a_missing_file_and_a_folder_are_wrong_use(tercet: Tercet, tmp_path: Path) -> None:
     """The answer says what is there instead."""
-    assert "there is no file" in tercet("verify", REFUNDS, tmp_path / "plan.json").err
+    assert "file not found" in tercet("verify", REFUNDS, tmp_path / "plan.json").err
     assert "is a folder" in tercet("verify", REFUNDS, PLANS).err
     assert tercet("verify", REFUNDS, PLANS).code == 2
 

@@ -84,7 +84,7 @@ def test_what_is_expected_is_told(tercet: Tercet, letters: Path) -> None:
         "✓ from 0.4: 2 repairs for 3.092, then good enough, k* 2",
         "✓ keeps quality at about 0.958",
         "kp 1.4, damped by 0.3",
-        "✗ from 0.4: 0 repairs for 0, then too dear",
+        "✗ from 0.4: 0 repairs for 0, then too expensive",
         "recorded nothing",
         "Nothing was run.",
     ):
@@ -141,7 +141,7 @@ def test_the_default_controller_has_all_other_classes(tercet: Tercet, letters: P
 def test_what_is_done_about_cost_is_told(tercet: Tercet, letters: Path) -> None:
     """The tolerance that the pack lets itself be talked into; and failure, where that does not help."""
     answer = tercet("control", letters, "--task-class", "dear", "--start", "0.5")
-    assert "✗ from 0.5: 1 repair for 1.7, then too dear" in answer.text
+    assert "✗ from 0.5: 1 repair for 1.7, then too expensive" in answer.text
     assert "so it is done with epsilon 0.15: 1 repair for 1.7" in answer.text
     assert "it would need" in tercet("control", letters, "--task-class", "dear", "--start", "0.1").text
 

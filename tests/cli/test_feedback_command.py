@@ -91,6 +91,6 @@ def test_mistakes_are_answered(tercet: Tercet, kitchen: Kitchen) -> None:
         assert (answer.code, answer.json["error"]["code"]) == (2, code)
         assert answer.json["error"]["remedy"]
     assert tercet("feedback", "list", "ses_none", "--json").code == 2
-    assert "Nobody has said anything yet" in tercet("feedback", "list").out
+    assert "There are no corrections yet" in tercet("feedback", "list").out
     assert not Path("golden").exists()
     assert json.loads(tercet("feedback", "insights", "--json").out) == {"insights": []}

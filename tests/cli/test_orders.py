@@ -71,7 +71,7 @@ def test_a_waiting_session_is_cancelled_and_brought_to_its_end(office: Office) -
     session = office.run(READ, SEND)
     office.be("rosa")
     told = office.tercet("sessions", "cancel", session, "--actors", POST)
-    assert "it ends when it is resumed" in told.text
+    assert "it ends once it is resumed" in told.text
     assert f"    tercet sessions resume {session} --pack {shlex.quote(str(POST))}\n" in told.out
     assert "· ending cancelled: asker cancelled it" in office.tercet("sessions", "show", session).out
     assert code_of(office.say("rosa", "sessions", "cancel", session)) == (2, "session_ending")
@@ -166,7 +166,7 @@ def test_a_request_that_is_sent_again_is_the_same_session(tercet: Tercet, kitche
     first = tercet(*words).out.split()[1]
     again = tercet(*words)
     assert again.code == 0
-    assert f"· this request was sent before, and is session {first}" in again.out
+    assert f"· this request was sent before, as session {first}" in again.out
     assert kitchen.count("calls") == 1
     other = ("run", BAKERY, "--plan", kitchen.plan(LOOK), "--request-key", "monday", "--json")
     assert code_of(tercet(*other)) == (2, "request_key_reused")
@@ -176,7 +176,7 @@ def test_a_rehearsal_calls_nothing(tercet: Tercet, kitchen: Kitchen) -> None:
     """With --shadow the plan is reviewed and recorded, and that is all; a refused plan is refused."""
     done = tercet("run", BAKERY, "--plan", kitchen.plan(LOOK, bake(0)), "--shadow")
     assert (done.code, done.err) == (0, "")
-    assert "✓ completed: only rehearsed, nothing was called" in done.out
+    assert "✓ completed: rehearsed, no tool was called" in done.out
     assert kitchen.count("calls") == 0
     unknown = {**LOOK, "tool": "bakery.burn"}
     assert tercet("run", BAKERY, "--plan", kitchen.plan(unknown), "--shadow").code == 3
@@ -244,6 +244,6 @@ def test_a_damaged_session_is_named_when_old_ones_are_forgotten(tercet: Tercet, 
         db.commit()
     told = tercet("sessions", "prune", "--older-than", "1ms")
     assert told.code == 0
-    assert f"! {session} cannot be read, and stays: " in told.out
+    assert f"! {session} cannot be read and was kept: " in told.out
     answer = tercet("sessions", "prune", "--older-than", "1ms", "--json").json
     assert (answer["pruned"], [each["session_id"] for each in answer["unreadable"]]) == (0, [session])

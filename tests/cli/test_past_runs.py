@@ -118,7 +118,7 @@ def test_fitted_weights_come_into_force(studio: Studio, kitchen: Kitchen) -> Non
     looked = studio.tercet("calibrate", "--task-class", "letter")
     for told in (
         "task class letter",
-        "went by the usual weights",
+        "used the default weights",
         "outcomes 60 outputs",
         "Nothing was run, and no pack was changed.",
     ):
@@ -126,7 +126,7 @@ def test_fitted_weights_come_into_force(studio: Studio, kitchen: Kitchen) -> Non
     assert "as calibrated" not in studio.write("letter", "good").text
     applied = studio.say("editor_1", "calibrate", "--task-class", "letter", "--apply")
     assert applied.code == 0
-    assert "✓ the fitted weights are in force for letter, as calibration-" in applied.text
+    assert "✓ the fitted weights now apply to letter, as calibration-" in applied.text
     assert "Nothing was run, and" not in applied.text
     run = studio.write("letter", "good", "--json").json
     drawn = run["quality"]["phases"][0]
@@ -135,9 +135,7 @@ def test_fitted_weights_come_into_force(studio: Studio, kitchen: Kitchen) -> Non
     assert drawn["weights"]["sample"] == 60
     assert drawn["weights"]["weights"]["verify"] != DEFAULT_WEIGHTS.weights["verify"]
     assert "confidence as calibrated on 60 outcomes" in studio.write("letter", "good").text
-    assert (
-        "went by weights fitted to 60 outcomes" in studio.tercet("calibrate", "--task-class", "letter").text
-    )
+    assert "used weights fitted to 60 outcomes" in studio.tercet("calibrate", "--task-class", "letter").text
 
 
 def test_a_file_of_outcomes_can_come_into_force_too(studio: Studio, kitchen: Kitchen) -> None:

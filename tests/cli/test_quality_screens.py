@@ -162,7 +162,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
         f"gate      {gate}",
         f"tercet gates approve {gate}",
         f"tercet gates deny {gate}",
-        f"tercet gates modify {gate} --note 'what shall be different'",
+        f"tercet gates modify {gate} --note 'what to change'",
     ):
         assert line in lines
     assert "confidence 0." in page.out

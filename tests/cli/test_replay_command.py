@@ -148,7 +148,7 @@ def test_a_run_that_is_damaged_does_not_hide_what_was_found_before(tercet: Terce
     answer = tercet("replay", "--all")
     assert answer.code == 5
     assert "replay_equal" in answer.text
-    assert "1 of 2 runs had been judged by then" in answer.text
+    assert "1 of 2 runs were judged" in answer.text
     assert "the journal is damaged at event" in answer.text
     told = tercet("replay", "--all", "--json")
     assert (told.code, set(told.json)) == (5, {"error"})

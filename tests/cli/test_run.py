@@ -151,7 +151,7 @@ def test_a_journal_in_memory_leaves_nothing(tercet: Tercet, kitchen: Kitchen) ->
     """A run on memory: works, and says that nothing is left of it."""
     answer = tercet(*bakery(kitchen, LOOK), "--journal", "memory:")
     assert answer.code == 0
-    assert "nothing is left of this session" in answer.out
+    assert "the session is gone" in answer.out
 
 
 BAD = [
@@ -276,6 +276,8 @@ def test_a_disk_that_is_full_from_the_start_has_no_session_to_resume(
     monkeypatch.setattr(writer, "connect_writer", connect)
     answer = tercet(*bakery(kitchen, LOOK, bake(0)), "--json")
     assert (answer.code, answer.json["error"]["code"]) == (5, "journal_full")
-    assert answer.json["error"]["remedy"] == "make room on its disk, then run it again: no session was begun"
+    assert (
+        answer.json["error"]["remedy"] == "make room on its disk, then run it again: no session was started"
+    )
     assert len(tercet("sessions", "list", "--json").json["sessions"]) == 1
     assert kitchen.count("calls") == 0

@@ -34,7 +34,7 @@ def test_sessions_are_listed_newest_first(tercet: Tercet, kitchen: Kitchen) -> N
     assert "gate" not in lines[1]
     (row,) = tercet("sessions", "list", "--status", "completed", "--json").json["sessions"]
     assert (row["session_id"], row["pack"], row["owner"]) == (first, "bakery@1.0.0", "agt_support")
-    assert tercet("sessions", "list", "--status", "failed").out == "There is no session of this kind.\n"
+    assert tercet("sessions", "list", "--status", "failed").out == "There is no matching session.\n"
 
 
 def test_a_session_is_shown_as_a_tree(tercet: Tercet, kitchen: Kitchen) -> None:
@@ -175,7 +175,7 @@ def test_a_dead_process_is_waited_for_until_its_lease_ends(tercet: Tercet, kitch
     asyncio.run(hold())
     answer = tercet("sessions", "resume", session, "--pack", BAKERY)
     assert answer.code == 4
-    assert "· process 4711 on oven has this session; unless it is alive, its lease ends in" in answer.out
+    assert "· process 4711 on oven holds the lease on this session; waiting" in answer.out
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")
@@ -186,7 +186,7 @@ def test_a_session_in_progress_says_which_process_has_it(tercet: Tercet, kitchen
     session = started(Answer(code=0, out=running.communicate(timeout=600)[0], err=""))
     shown = tercet("sessions", "show", session)
     assert f"▸ in progress: process {running.pid} on" in shown.out
-    assert "has it; unless it is alive, its lease ends in" in shown.text
+    assert "runs it; its lease expires in" in shown.text
     assert tercet("sessions", "show", session, "--json").json["lease"]["has_ended"] is False
 
     async def hand_over(owner: str) -> None:
@@ -198,7 +198,7 @@ def test_a_session_in_progress_says_which_process_has_it(tercet: Tercet, kitchen
                 await journal.acquire("default", session, owner=owner, now_ms=1, ttl_ms=1)
 
     asyncio.run(hand_over("oven:4711:ab"))
-    assert "process 4711 on oven had it, and its lease ended" in tercet("sessions", "show", session).text
+    assert "process 4711 on oven ran it, and its lease expired" in tercet("sessions", "show", session).text
     asyncio.run(hand_over(""))
-    assert "▸ in progress: no process has it: resume it" in tercet("sessions", "show", session).out
+    assert "▸ in progress: no process runs it: resume it" in tercet("sessions", "show", session).out
     assert tercet("sessions", "show", session, "--json").json["lease"] is None

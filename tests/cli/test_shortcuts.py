@@ -50,7 +50,7 @@ def test_shortcuts_look_at_sessions_and_answer_gates(tercet: Tercet, kitchen: Ki
 def test_an_unknown_command_names_the_nearest(tercet: Tercet, words: tuple[str, ...], nearest: str) -> None:
     """The first suggestion is the likeliest."""
     error = tercet(*words, "--json").json["error"]
-    assert error["message"] == f"there is no command tercet {' '.join(words)}"
+    assert error["message"] == f"unknown command 'tercet {' '.join(words)}'"
     assert error["remedy"].partition("?")[0].split(", ")[0] == f"did you mean {nearest}"
 
 

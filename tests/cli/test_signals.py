@@ -89,7 +89,7 @@ def test_a_tool_that_holds_the_process_is_named_while_it_is_waited_for(
     heard = iter(running.stdout)
     session = next(heard).split()[1]
     told = next(line for line in heard if "stopping" in line)
-    assert "· stopping: waits for a tool, which holds this process; Ctrl-C again ends at once" in told
+    assert "· stopping: waits for a tool, which blocks this process; Ctrl-C again ends at once" in told
     assert end(running, signal.SIGINT)[0] == 130
     (kitchen.folder / "go_on").touch()
     done = resume(kitchen, session, pack)

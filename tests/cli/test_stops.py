@@ -63,8 +63,8 @@ UNKNOWN: list[tuple[tuple[str, ...], str]] = [
         ("tool", "bakery.bke"),
         "no pack of a run in this journal has a tool bakery.bke; did you mean bakery.bake",
     ),
-    (("pack", "bakeri"), "no run in this journal is of a pack bakeri; did you mean bakery?"),
-    (("pack", "xyz"), "no run in this journal is of a pack xyz"),
+    (("pack", "bakeri"), "this journal has no run of a pack bakeri; did you mean bakery?"),
+    (("pack", "xyz"), "this journal has no run of a pack xyz"),
 ]
 
 

@@ -125,7 +125,7 @@ def test_stats_count_the_runs_of_a_journal(tercet: Tercet, kitchen: Kitchen) -> 
         assert line in shown.out
     assert tercet("stats", "--json").json["unfinished"] == {"waiting": 1}
     assert "re-planned" not in shown.out
-    assert tercet("stats", "--intent", "nothing").out == "There is no run of this kind.\n"
+    assert tercet("stats", "--intent", "nothing").out == "There is no matching run.\n"
 
 
 def test_stats_of_what_is_not_there_are_wrong_use(tercet: Tercet, kitchen: Kitchen) -> None:

@@ -41,7 +41,7 @@ def test_a_proposal_is_found_shown_and_accepted(tercet: Tercet, centre: Path) ->
     assert (centre / "pack.toml").read_text() == before
     shown = tercet("tune", "show", "p")
     assert "+max_step_retries = 2 # for busy lines" in shown.out
-    assert "it rests on 4 of 4 runs" in shown.text
+    assert "based on 4 of 4 runs" in shown.text
     proposal = tercet("tune", "show", "p", "--json").json
     assert proposal["changes"] == [
         {"surface": "replan_budgets", "id": "replan max_step_retries", "old": 3, "new": 2}
@@ -72,7 +72,7 @@ def test_nothing_better_is_exit_3(tercet: Tercet, centre: Path) -> None:
     (centre / "tuning.toml").write_text('[[session]]\nvalue = "ttl_ms"\nchoices = [60_000, 3_600_000]\n')
     answer = tercet("tune", centre, "--all")
     assert answer.code == 3
-    assert "nothing better was found" in answer.text
+    assert "found nothing better" in answer.text
     assert "2 candidates tried of 2" in answer.text
     assert tercet("tune", centre, "--all", "--json").json["proposal"] is None
 

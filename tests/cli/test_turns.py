@@ -62,7 +62,7 @@ class Counter:
 
 
 def test_a_session_of_an_agent_shows_its_turns(tercet: Tercet, tmp_path: Path) -> None:
-    """What was decided in each turn, and what the critics made of it, in order; no other pack goes on with it."""
+    """What was decided in each turn, and what the critics made of it, in order; no other pack continues it."""
     journal = f"sqlite:///{tmp_path}/agent.db"
     result = asyncio.run(Engine(Counter(), critics=[is_exact], journal=journal).run("count"))
     assert result.final_answer == "3"

@@ -1,4 +1,4 @@
-"""Amounts and durations in the words that people type: `tokens=100`, `90d`, `12h`, `1h30m`, `45s`, `500ms`."""
+"""Amounts and durations as users type them: `tokens=100`, `90d`, `12h`, `1h30m`, `45s`, `500ms`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tercet.core.messages import demand_extension
 
 
 def read_amounts(words: Sequence[str]) -> dict[str, int]:
-    """The amounts by name; raises `UsageError` for what is none, also if it is not above zero."""
+    """Return amounts by name; raise `UsageError` for text that is not an amount, or an amount below one."""
     amounts: dict[str, int] = {}
     for word in words:
         name, equals, number = word.partition("=")
@@ -31,7 +31,7 @@ _PART = re.compile(r"([0-9]{1,9})(ms|d|h|m|s)", re.ASCII)
 
 
 def read_duration(text: str) -> int:
-    """A duration in milliseconds; raises `UsageError` if it is none."""
+    """Return a duration in milliseconds; raise `UsageError` if the text is not a duration."""
     parts = _PART.findall(text.strip())
     total = sum(int(number) * _UNITS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text.strip() or not total:

@@ -1,7 +1,8 @@
-"""What went wrong, as a message for people, as JSON for programs, and as an exit code.
+"""Errors of commands: as a message, as JSON, and as an exit code.
 
-A mistake of the caller is answered with what to do about it, on stderr; with `--json` the same goes to stdout as
-`{"error": {"code", "message", "remedy", "problems"}}`. A bug of ours says so in two lines; TERCET_TRACEBACK=1 shows where.
+A mistake of the user is reported with its remedy on stderr, or with `--json` on stdout as
+`{"error": {"code", "message", "remedy", "problems"}}`. A bug of Tercet is reported in two lines; with
+TERCET_TRACEBACK=1 its traceback is printed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ TRACEBACK = "TERCET_TRACEBACK"
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a command could not do what it was asked to."""
+    """The reason why a command failed."""
 
     code: str
     message: str
@@ -46,7 +47,7 @@ class Failure:
     exit_code: ExitCode = ExitCode.WRONG_USE
 
     def as_json(self) -> dict[str, Any]:
-        """The shape of every error."""
+        """Return the failure in the JSON shape of every error."""
         return {
             "error": {
                 "code": self.code,
@@ -58,10 +59,10 @@ class Failure:
 
 
 def describe_failure(error: Exception) -> Failure:
-    """The failure that an exception means."""
+    """Return the failure that an exception stands for."""
     complaint = getattr(error, "format_message", None)
     if callable(complaint):
-        # The parser's own exceptions. Their classes differ between versions of typer, this method does not.
+        # An exception of the parser. The classes differ between versions of typer; this method does not.
         return Failure(code="usage", message=_sentence(str(complaint())), remedy=_help_for(error))
     match error:
         case InternalError():
@@ -94,15 +95,15 @@ def _exit_code(error: TercetError) -> ExitCode:
         case NewerJournal():
             return ExitCode.WRONG_USE
         case BundleDamaged():
-            return ExitCode.REFUSED  # not what was recorded, as when a replay differs
+            return ExitCode.REFUSED  # like a replay that differs from what was recorded
         case JournalError() | StoreError() | ReplayError() | IllegalEvent() | GatewayError():
-            return ExitCode.FAILED  # nothing was typed wrong: what was under way could not go on
+            return ExitCode.FAILED  # the command was right, but could not finish
         case _:
             return ExitCode.WRONG_USE
 
 
 def report(failure: Failure, *, as_json: bool) -> None:
-    """Report a failure to the caller."""
+    """Print a failure."""
     if os.environ.get(TRACEBACK):
         traceback.print_exc(file=sys.stderr)
     if as_json:
@@ -117,7 +118,7 @@ def report(failure: Failure, *, as_json: bool) -> None:
 
 
 def wants_json(words: Sequence[str]) -> bool:
-    """Whether the caller is a program; asked before the words are understood, since that may be what fails."""
+    """Return whether `--json` was passed; the command line is not parsed yet, since parsing may be what fails."""
     options = words[: words.index("--")] if "--" in words else words
     return "--json" in options
 
@@ -137,6 +138,6 @@ def _help_for(error: object) -> str:
 
 
 def _sentence(message: str) -> str:
-    """The parser's complaint in our own manner: one line, no capital, no full stop."""
+    """Return a message of the parser on one line, without capital and full stop."""
     line = " ".join(message.replace("Value error, ", "").split()).rstrip(".")
     return f"{line[:1].lower()}{line[1:]}"

@@ -1,8 +1,8 @@
-"""The files that commands write, by one rule.
+"""Writing the files that commands make.
 
-A page or a drawing that Tercet made is made again where it stands: its first bytes say what it is, and it can be made at
-any time. Everything else that is there stays, also a bundle, a proposal or weights, unless `--force` is given. That is
-asked before any work is done, and a file that was there stays until the new one is whole.
+A report or drawing that Tercet made, which its first bytes show, is replaced, since it can be made again at any time.
+Any other file is kept, also a bundle, a proposal or weights, unless `--force` is given. This is checked before any work
+is done, and an existing file stays until the new one is complete.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tercet.contracts.errors import UsageError
 from tercet.replay.bundle.writing import demand_free, new_file
 
 DRAWING = b"<!-- drawn by Tercet -->\n"
-"""What a drawing begins with, as a file."""
+"""The first bytes of a drawing."""
 
 
 def require_writable(path: Path, *, is_forced: bool, mark: bytes = b"") -> None:
-    """Raises `UsageError` if a file may not be made here; `mark` is what those begin with that are made again."""
-    demand_free(path, is_forced=True)  # a reader of a pipe would wait for ever
+    """Raise `UsageError` if a file would be overwritten that does not begin with `mark`."""
+    demand_free(path, is_forced=True)  # refuses pipes and devices, which must not be read
     demand_free(path, is_forced=is_forced or _begins(path, mark))
 
 
@@ -30,24 +30,24 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put a file in its place, in which `require_writable` has allowed it; a link is followed."""
+    """Write a file that `require_writable` has allowed; a link is followed."""
     with new_file(path.resolve(), is_forced=True) as file:
         file.write(data)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if need be; raises `UsageError` if there is something else in its place, or it cannot be made."""
+    """Create a folder unless it exists; raise `UsageError` if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise UsageError(
-            f"{folder} cannot be a folder: there is a file in its place",
+            f"{folder} is not a folder",
             code="not_a_folder",
-            remedy="name a folder that is there, or one that can be made",
+            remedy="name a folder that exists, or one that you can create",
         ) from error
     except OSError as error:
         raise UsageError(
-            f"cannot make the folder {folder}: {error.strerror or error}",
+            f"cannot create the folder {folder}: {error.strerror or error}",
             code="unwritable",
-            remedy="name a folder that is there, or one that can be made",
+            remedy="name a folder that exists, or one that you can create",
         ) from error

@@ -1,4 +1,4 @@
-"""Ids of sessions and gates as people type them: whole, or abbreviated to a beginning that only one session has."""
+"""Ids of sessions and gates as users type them: in full, or abbreviated to a unique prefix."""
 
 from __future__ import annotations
 
@@ -13,37 +13,36 @@ from tercet.cli.options import argument
 from tercet.contracts.errors import UsageError
 
 MOST_NAMED = 10
-"""How many sessions are listed for an ambiguous id."""
+"""The number of sessions that are listed for an ambiguous id."""
 _PREFIX = "ses_"
 _WHOLE = re.compile(r"ses_[0-9a-f]{16}", re.ASCII)
 
 
 def complete_session(ctx: typer.Context, value: str | None) -> str | None:
-    """Return the whole id of the session that an argument names."""
+    """Return the full id of the session that an argument names."""
     return None if value is None else find_session(value, ctx.params["journal"])
 
 
 def complete_gate(ctx: typer.Context, value: str | None) -> str | None:
-    """Return the whole id of the gate, or of another thing of a session, that an argument names."""
+    """Return the full id of a gate or correction of a session that an argument names."""
     session, dot, rest = (value or "").rpartition(".")
     return f"{find_session(session, ctx.params['journal'])}{dot}{rest}" if session else value
 
 
 def complete_run(ctx: typer.Context, value: str | None) -> str | None:
-    """Return the whole id of a session, or the file of a bundle as it was named."""
+    """Return the full id of a session, or a bundle's file name unchanged."""
     return value if value is None or is_bundle(value) else complete_session(ctx, value)
 
 
 def complete_runs(ctx: typer.Context, value: list[str] | None) -> list[str] | None:
-    """Return whole ids and files for a list of runs."""
+    """Return the full ids of sessions, and bundles' file names unchanged."""
     return None if value is None else [complete_run(ctx, each) or each for each in value]
 
 
 def find_session(name: str, url: str) -> str:
     """Return the one session of the journal at `url` whose id begins with a name, with or without `ses_`.
 
-    A whole id is returned as it is, without a look at the journal. Raises `UsageError` for a name that no session has,
-    or several.
+    A full id is returned unchanged, without reading the journal. Raises `UsageError` if no session or several match.
     """
     if _WHOLE.fullmatch(name):
         return name
@@ -55,27 +54,27 @@ def find_session(name: str, url: str) -> str:
         raise UsageError(
             f"there is no session {name}",
             code="unknown_session",
-            remedy="tercet sessions list shows those that are there",
+            remedy="tercet sessions list shows the sessions of this journal",
         )
     more = ", …" if len(found) > MOST_NAMED else ""
     raise UsageError(
-        f"'{name}' is the beginning of several session ids",
+        f"several session ids begin with '{name}'",
         code="ambiguous_session",
         remedy=f"type more of it: {', '.join(found[:MOST_NAMED])}{more}",
     )
 
 
 def is_bundle(name: str) -> bool:
-    """Return whether a name means the file of a bundle: no session has a dot or a slash in its id."""
+    """Return whether a name is the file of a bundle: session ids contain no dot and no slash."""
     path = Path(name)
     return bool(path.suffix) or len(path.parts) > 1 or path.is_file()
 
 
 SessionId: TypeAlias = Annotated[
     str,
-    argument("ID", "The session's id, or enough of its beginning to be unique.", callback=complete_session),
+    argument("ID", "The session's id, or a unique prefix of it.", callback=complete_session),
 ]
 GateId: TypeAlias = Annotated[
     str,
-    argument("GATE", "The gate: the session's id, a dot, and g with a number.", callback=complete_gate),
+    argument("GATE", "The gate's id, such as ses_0123456789abcdef.g1.", callback=complete_gate),
 ]

@@ -1,4 +1,4 @@
-"""What people hand over on the command line: a pack, a plan in a file or on stdin, an input as JSON."""
+"""Reading what users pass to commands: a pack's folder, a plan in a file or on stdin, JSON input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STDIN = "-"
 
 
 def load_pack(folder: Path) -> Pack:
-    """The pack in a folder; what its Python files print while they are loaded goes to stderr."""
+    """Load the pack in a folder; what its Python files print meanwhile goes to stderr."""
     with redirect_stdout(sys.stderr):
         return Pack.load(folder)
 
@@ -35,29 +35,29 @@ def load_checked_pack(folder: Path) -> Pack:
 
 
 def check_pack(folder: Path) -> tuple[Problem, ...]:
-    """Every problem of the pack in a folder; what its Python files print goes to stderr."""
+    """Return every problem of the pack in a folder; what its Python files print goes to stderr."""
     with redirect_stdout(sys.stderr):
         return check_folder(folder)
 
 
 def read_plan(name: str) -> Plan:
-    """The plan in a file, or on stdin if the name is `-`."""
+    """Read the plan in a file, or on stdin if the name is `-`."""
     return load_plan(_read(name, "plan"))
 
 
 def reject_template(plan: Plan, name: str, command: str) -> None:
-    """Refuses a template: its placeholders are filled from a request, and as plain text they mean nothing."""
+    """Raise `UsageError` for a template, whose placeholders only a request's input can fill."""
     if fields := inputs_of(plan):
         given = ", ".join(f'"{field.partition(".")[0]}": …' for field in fields)
         raise UsageError(
             f"{name} is a template: ${{input.{fields[0]}}} in it is filled from a request's input",
             code="template_unfilled",
-            remedy=f"give the input, and the pack's own template is taken: tercet {command} PACK --input '{{{given}}}'",
+            remedy=f"pass the input, and the pack's template is used: tercet {command} PACK --input '{{{given}}}'",
         )
 
 
 def read_input(text: str | None, option: str = "--input") -> JsonObject:
-    """The value of an option, such as the request's input: a JSON object, or `@` and the name of a file that holds one."""
+    """Return the JSON object that an option holds, directly or as `@` and the name of a file."""
     if text is None:
         return {}
     source = _read(text[1:], "input") if text.startswith("@") else text.encode(errors="surrogatepass")
@@ -71,7 +71,7 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
     )
     if not isinstance(value, dict):
         raise UsageError(
-            f"the {option.lstrip('-')} is JSON, but no object",
+            f"the {option.lstrip('-')} is not a JSON object",
             code="input_invalid",
             remedy=f"""give the fields names: {option} '{{"order_id": "ord_881"}}'""",
         )
@@ -79,7 +79,7 @@ def read_input(text: str | None, option: str = "--input") -> JsonObject:
 
 
 def read_json(text: str, what: str, *, code: str, remedy: str) -> Any:
-    """Return the plain JSON value that a text holds; raises `UsageError` for anything else.
+    """Parse a text as JSON; raise `UsageError` if it is not plain JSON.
 
     Duplicate keys, NaN, numbers beyond 2^53, unpaired surrogates and nesting that is too deep are refused here: later
     they would break a hash, or mean different things to different readers.
@@ -120,16 +120,14 @@ def _read(name: str, what: str) -> bytes:
 
 
 def _stdin(what: str) -> BinaryIO:
-    stream: BinaryIO | None = getattr(
-        sys.stdin, "buffer", None
-    )  # a shell can start a process without any stdin
+    stream: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # a shell can start a process without stdin
     if stream is None:
         raise UsageError("stdin is closed", code=f"{what}_unreadable", remedy=f"name the {what}'s file")
     return stream
 
 
 def _bounded(stream: BinaryIO, name: str, what: str) -> bytes:
-    # One byte more than allowed tells a file that is too large, without reading the rest of it.
+    # One byte more than allowed shows that a file is too large, without reading the rest.
     data = stream.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise UsageError(
@@ -144,7 +142,7 @@ def _unreadable(name: str, what: str, error: OSError) -> UsageError:
     match error:
         case FileNotFoundError():
             return UsageError(
-                f"there is no file {name}",
+                f"file not found: {name}",
                 code=f"{what}_not_found",
                 remedy=f"name the {what}'s file, or - for stdin",
             )

@@ -1,4 +1,4 @@
-"""The journal that a command works on: where it is, how it is opened, and what is read from it."""
+"""The journal that a command uses: its URL, how it is opened, and reading a session from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ JournalUrl: TypeAlias = Annotated[
         f"The journal: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else tercet.db in this folder.",
         "--journal",
         envvar=VARIABLE,
-        is_eager=True,  # an abbreviated id is looked up in it
+        is_eager=True,  # needed to look up an abbreviated id
         show_default=False,
         show_envvar=False,
     ),
@@ -45,24 +45,24 @@ JournalUrl: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSession:
-    """A session as the journal records it: its state, and every event that led there."""
+    """A session as the journal records it: its state and its events."""
 
     state: State
     events: tuple[e.Event, ...]
     rollback: RollbackResult | None = None
-    """What became of its effects, and what people have done about the rest, where it ended without success."""
+    """If it ended without success: the compensation of its effects, and what people have settled by hand."""
 
     @property
     def latencies(self) -> dict[str, int]:
-        """How long the last call of each step took, in milliseconds."""
+        """Return the duration of the last call of each step, in milliseconds."""
         return {each.step: each.latency for each in self.events if isinstance(each, e.Complete | e.Abort)}
 
 
 @asynccontextmanager
 async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False) -> AsyncGenerator[Journal]:
-    """The journal at an address. Only `is_new` makes one where none is: readers change nothing.
+    """Open the journal at a URL. A missing journal is created only with `is_new`, since readers change nothing.
 
-    Without `is_written` it may also be one that this user may only read.
+    Without `is_written`, read permission is enough.
     """
     if not is_new:
         require_journal_file(url)
@@ -80,7 +80,7 @@ async def journal_at(url: str, *, is_new: bool = False, is_written: bool = False
 
 
 def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written: bool = False) -> T:
-    """Open the journal at an address, do one thing with it, and close it; see `journal_at`."""
+    """Call `act` with the journal at a URL, and close the journal; see `journal_at`."""
 
     async def use() -> T:
         async with journal_at(url, is_written=is_written) as journal:
@@ -90,18 +90,18 @@ def use_journal(url: str, act: Callable[[Journal], Awaitable[T]], *, is_written:
 
 
 def require_journal_file(url: str) -> None:
-    """Raise `UsageError` if an address names a file that is not there."""
+    """Raise `UsageError` if a URL names a file that does not exist."""
     prefix = "sqlite:///"
     if url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists():
         raise UsageError(
             f"there is no journal {url.removeprefix(prefix)}",
             code="journal_not_found",
-            remedy=f"tercet run makes one; for another, say --journal URL or set {VARIABLE}",
+            remedy=f"tercet run creates one; to use another journal, pass --journal URL or set {VARIABLE}",
         )
 
 
 async def read_session(journal: Journal, session: str) -> RecordedSession:
-    """A session with its events; raises `UsageError` if it is not there."""
+    """Return a session with its events; raise `UsageError` if it does not exist."""
     state = await load_state(journal, TENANT, session)
     history = await load_history(journal, TENANT, session)
     rollback = await rollback_result(journal, TENANT, state)
@@ -109,7 +109,7 @@ async def read_session(journal: Journal, session: str) -> RecordedSession:
 
 
 def journal_words(url: str) -> tuple[str, ...]:
-    """The words that make another command work on the same journal; none where it would anyway."""
+    """Return the option that makes another command use the same journal; nothing if it is the default."""
     if url == (os.environ.get(VARIABLE) or DEFAULT):
         return ()
     return ("--journal", _without_password(url))
@@ -125,6 +125,6 @@ def _without_password(url: str) -> str:
 
 
 def _masked(parameter: str) -> str:
-    """A parameter of an address without its value, where that is a secret or leads to one."""
+    """Return a parameter of a URL, without its value if that is a secret or the path of one."""
     name, is_given, _ = parameter.partition("=")
     return f"{name}=…" if is_given and unquote(name).lower() in _SECRETS else parameter

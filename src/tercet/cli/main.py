@@ -1,4 +1,4 @@
-"""The command line: its commands, and the one place where a failure becomes a message and an exit code."""
+"""The `tercet` command: the table of its subcommands, and the reporting of their errors."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from tercet.cli import ExitCode
 
 
 class Entry(NamedTuple):
-    """Where a command is: the module in this room, and in it the function and its examples."""
+    """Where a command is defined: its module in this package, its function and its examples."""
 
     module: str
     function: str
     examples: str
     summary: str = ""
-    """The first sentence of its help, for the list of commands; of those in groups it is read from the function."""
+    """The first sentence of its help, so that the list of commands needs no import; not needed in groups."""
 
     def load(self) -> tuple[Any, str]:
-        """The function and its examples."""
+        """Import the command; return its function and its examples."""
         module = import_module(f"tercet.cli.{self.module}")
         return getattr(module, self.function), getattr(module, self.examples)
 
 
 class LazyCommand(TyperCommand):
-    """A placeholder for a command until it is called: importing all of them takes longer than a small command."""
+    """A command that is imported when it is called: importing all of them takes longer than a small command."""
 
     def __init__(self, words: str, entry: Entry) -> None:
         super().__init__(name=words.rpartition(" ")[2])
@@ -43,23 +43,23 @@ class LazyCommand(TyperCommand):
 
     @cached_property
     def real(self) -> Any:
-        """The command itself, with its options."""
+        """The imported command with its options."""
         function, examples = self._entry.load()
         home = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
         home.command(self.name, epilog=f"Examples:\n\n\b\n{examples}")(function)
         return get_command(home)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The command's own context, so that the command itself is invoked."""
+        """Return the context of the imported command, so that it is the one to be invoked."""
         return self.real.make_context(info_name, args, parent, **extra)
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The line in the list of commands."""
+        """Return the description for the list of commands."""
         return self._entry.summary or self.real.get_short_help_str(limit)
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process, also if a tool that did not return still has a thread."""
+    """Exit, even if a tool that did not return still has a thread."""
     own = threading.current_thread()
     if all(thread is own or thread.daemon for thread in threading.enumerate()):
         sys.exit(code)
@@ -72,7 +72,7 @@ def leave(code: int) -> NoReturn:
 
 
 class Commands(TyperGroup):
-    """The commands of `tercet`. Whatever a command raises ends here."""
+    """The top level of `tercet`, which reports the errors of all commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -87,7 +87,7 @@ class Commands(TyperGroup):
         windows_expand_args: bool = True,  # noqa: FBT001, FBT002 - the parser's own signature
         **extra: Any,
     ) -> Any:
-        """Runs a command and exits with its code."""
+        """Run a command and exit with its code."""
         words = expand_shortcut(sys.argv[1:] if args is None else list(args))
         try:
             code = super().main(
@@ -101,26 +101,26 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             code = ExitCode.INTERRUPTED
         except Exception as error:  # noqa: BLE001 - the last place that can turn it into a message
-            code = _told(error, words)
+            code = _report_error(error, words)
         if standalone_mode:
             sys.exit(int(code or 0))
         return code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named; for an unknown one, an error that names the nearest."""
+        """Return the command with this name; raise `UsageError` with the nearest names if there is none."""
         _require_known(self, args, "")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands, and below it the shortcuts."""
+        """Print the list of commands, then the shortcuts."""
         super().format_commands(ctx, formatter)
         with formatter.section("Shortcuts"):
             formatter.write_dl([(name, f"tercet {' '.join(words)}") for name, words in SHORTCUTS.items()])
 
 
-def _told(error: Exception, words: Sequence[str]) -> ExitCode:
-    # Imported here, like the commands themselves: what can go wrong is known to half of the house.
-    from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415 - see above
+def _report_error(error: Exception, words: Sequence[str]) -> ExitCode:
+    # Imported late, like the commands: it needs the error types of many packages.
+    from tercet.cli.failure import describe_failure, report, wants_json  # noqa: PLC0415
 
     failure = describe_failure(error)
     report(failure, as_json=wants_json(words))
@@ -240,7 +240,7 @@ COMMANDS: dict[str, Entry] = {
         "Print the JSON Schema of a public type, or list the types.",
     ),
 }
-"""Every command: where it is, and the examples in its help. One that can only succeed returns no exit code."""
+"""Every command. A function that returns no exit code exits with 0."""
 
 GROUPS = {
     "sessions": "List, show, follow, steer and resume sessions.",
@@ -258,7 +258,7 @@ GROUPS = {
 
 
 USUAL = {"tune": "search"}
-"""The command of a group that is meant where none is named: `tercet tune PACK` is `tercet tune search PACK`."""
+"""The default command of a group: `tercet tune PACK` is `tercet tune search PACK`."""
 
 
 SHORTCUTS: dict[str, tuple[str, ...]] = {
@@ -271,7 +271,7 @@ SHORTCUTS: dict[str, tuple[str, ...]] = {
     "approve": ("gates", "approve"),
     "deny": ("gates", "deny"),
 }
-"""Short names of commands, and the words that they stand for. `status` with an id is `show`."""
+"""Short names of commands. `status` with an id is `show`."""
 
 SYNONYMS = {
     "start": "run",
@@ -289,11 +289,11 @@ SYNONYMS = {
     "new": "init",
     "create": "init",
 }
-"""Names that commands have elsewhere, and what is suggested for them."""
+"""Names that other tools use, and the commands that are suggested for them."""
 
 
 def expand_shortcut(words: list[str]) -> list[str]:
-    """Return a command line with the shortcut that it begins with written out."""
+    """Return a command line with its shortcut replaced by the command."""
     if not words or words[0] not in SHORTCUTS:
         return words
     has_id = any(not word.startswith("-") for word in words[1:2])
@@ -317,27 +317,27 @@ def _require_known(group: Any, args: list[str], home: str) -> None:
     path = f"tercet {home}".strip()
     remedy = f"did you mean {', '.join(f'tercet {each}' for each in near)}?" if near else ""
     raise UsageError(
-        f"there is no command {path} {word}",
+        f"unknown command '{path} {word}'",
         code="usage",
-        remedy=f"{remedy} {path} --help shows what it takes".strip(),
+        remedy=f"{remedy} {path} --help lists the commands".strip(),
     )
 
 
 class Group(TyperGroup):
-    """A group of commands, of which one may go without its name."""
+    """A group of commands, one of which may be the default."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = _commands_of(self.name or "")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put in the name that was left out."""
+        """Insert the name of the default command if none is given."""
         usual = USUAL.get(self.name or "")
         is_named = not args or args[0] in self.commands or args[0] == "--help"
         return super().parse_args(ctx, args if usual is None or is_named else [usual, *args])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is named; for an unknown one, an error that names the nearest."""
+        """Return the command with this name; raise `UsageError` with the nearest names if there is none."""
         _require_known(self, args, self.name or "")
         return super().resolve_command(ctx, args)
 
@@ -349,7 +349,7 @@ def _ask_for_a_command(ctx: typer.Context) -> None:
 
 
 def _commands_of(group: str) -> dict[str, Any]:
-    """The commands of a group by their own names; of none, the commands that stand alone."""
+    """Return the commands of a group by name; for an empty group, those outside of groups."""
     split = {words: words.rpartition(" ") for words in COMMANDS}
     return {
         name: LazyCommand(words, COMMANDS[words]) for words, (home, _, name) in split.items() if home == group

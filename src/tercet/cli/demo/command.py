@@ -1,6 +1,6 @@
-"""The plot: what is done, in which order. Every scene is read back from the databases before it is told.
+"""`tercet demo`: the scenes of the demo in their order. The facts of each are read back from the databases first.
 
-Should one of them be other than the story needs it, the demo ends with an error and claims nothing.
+If a fact differs from what the demo expects, the demo ends with an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ask: TypeAlias = Callable[[Facts], Answer]
 
 
 def scenes(folder: Folder, ask: Ask) -> Generator[Scene]:
-    """The demo, scene by scene."""
+    """Run the demo and yield its scenes."""
     reader = DemoReader(folder)
     yield heading(1, "An agent proposes plan A: pay order ord_881 back")
     yield _plan_a(folder, reader)
@@ -124,7 +124,7 @@ def _denied(folder: Folder, reader: DemoReader, gate: Facts) -> Generator[Scene]
 
 
 def _run_worker(folder: Folder, *words: str) -> int:
-    """Let a worker go as far as it can; the number of its process."""
+    """Run a worker until its session is over or waits, and return its process id."""
     with Worker(folder, *words) as worker:
         worker.wait()
         return worker.pid
@@ -144,7 +144,7 @@ async def _append(folder: Folder, gate: Facts, answer: Literal["approve", "deny"
 
 def _expect(is_expected: object, otherwise: str) -> None:
     if not is_expected:
-        raise InternalError(f"the demo found something else than it tells: {otherwise}")
+        raise InternalError(f"the demo went wrong: {otherwise}")
 
 
 def _read(scene: Scene, *names: str) -> list[Any]:
@@ -158,7 +158,7 @@ tercet demo --json
 """
 
 DemoFacts: TypeAlias = dict[str, Facts]
-"""The facts of a story by the names of their scenes."""
+"""The facts of each scene by its name."""
 
 _EXIT_CODES = {"completed": ExitCode.ACCEPTED, "awaiting_gate": ExitCode.WAITING}
 
@@ -166,19 +166,19 @@ _EXIT_CODES = {"completed": ExitCode.ACCEPTED, "awaiting_gate": ExitCode.WAITING
 def demo(
     *,
     yes: Annotated[
-        bool, flag("Approve without asking; so it is also where stdin is no terminal.", "--yes")
+        bool, flag("Approve without asking; always so if stdin is not a terminal.", "--yes")
     ] = False,
     folder: Annotated[
         Path | None,
         option(
             "FOLDER",
-            "Where to leave the files: a folder that is empty or not there yet; by default a new temporary one.",
+            "The folder for the files of the demo, new or empty; by default a temporary folder.",
             "--dir",
             show_default=False,
         ),
     ] = None,
     fast: Annotated[
-        bool, flag("Without pauses; so it is also where stdout is no terminal.", "--fast")
+        bool, flag("Run without pauses; always so if stdout is not a terminal.", "--fast")
     ] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
@@ -194,7 +194,7 @@ def demo(
         facts = _run_scenes(place, lambda _gate: "approve", lambda _scene: None)
         print_json(_document(place, facts))
         return _exit_code(facts)
-    # Not what rich thinks of the terminal: FORCE_COLOR makes nobody read along.
+    # Not `screen.is_terminal`: FORCE_COLOR sets that although no person may be watching.
     is_watched = sys.stdout.isatty()
     demo_screen = DemoScreen(Screen(), is_paced=is_watched and not fast)
     demo_screen.begin(place)
@@ -205,9 +205,9 @@ def demo(
 
 
 def _run_scenes(place: Folder, ask: Ask, show: Callable[[Scene], None]) -> DemoFacts:
-    """Play the story to its end."""
+    """Run all scenes, show each, and return their facts."""
     facts: DemoFacts = {}
-    with closing(scenes(place, ask)) as recorded:  # whatever happens while it is told, its workers are ended
+    with closing(scenes(place, ask)) as recorded:  # closing ends the workers if showing a scene fails
         for scene in recorded:
             show(scene)
             if scene.name not in ("heading", "aside"):
@@ -216,10 +216,10 @@ def _run_scenes(place: Folder, ask: Ask, show: Callable[[Scene], None]) -> DemoF
 
 
 def _status(facts: DemoFacts) -> str:
-    """How the session of plan B stands at the end."""
+    """Return the status of plan B's session at the end."""
     last = facts.get("recovered") or facts.get("ended")
     if last is None:
-        raise InternalError("the story has no end")
+        raise InternalError("the demo did not reach its end")
     return str(last["status"])
 
 

@@ -1,4 +1,4 @@
-"""Reading back: whatever the demo claims comes from here, out of the journal and the payment database."""
+"""The facts that the demo shows, read back from the journal and the payment database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REFUNDS = "SELECT refund_id, idempotency_key, payment_id, amount_inr, status FR
 
 
 class DemoReader:
-    """The journal and the payment database of one demo."""
+    """Reads the journal and the payment database of a demo."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -29,21 +29,21 @@ class DemoReader:
         return use_journal(self._folder.journal_url, act)
 
     def newest(self) -> str:
-        """The session that was started last."""
+        """Return the session that was started last."""
         return self._read(lambda journal: journal.sessions(TENANT, limit=1))[0].session_id
 
     def session(self, session: str) -> RecordedSession:
-        """A session with all its events."""
+        """Return a session with all its events."""
         return self._read(lambda journal: read_session(journal, session))
 
     def record(self, session: str) -> dict[str, Any]:
-        """The decision record of a session; raises `ReplayError` if it does not come to its hash."""
+        """Return the decision record of a session; raise `ReplayError` if its hash does not match."""
         state = self.session(session).state
         return self._read(lambda journal: read_record(journal, TENANT, state))
 
     def refunds(self) -> list[Facts]:
-        """Every refund of the shop; none while no tool has made its database."""
-        import sqlite3  # noqa: PLC0415 - a Python without it gets an answer before it comes here
+        """Return every refund of the shop; none before a tool has created its database."""
+        import sqlite3  # noqa: PLC0415 - a Python without it was reported before
 
         if not self._folder.payments.exists():
             return []
@@ -53,14 +53,14 @@ class DemoReader:
             return [dict(row) for row in db.execute(_REFUNDS)]
 
     def lease_until(self, session: str) -> int:
-        """When the lease that a dead worker left on a session runs out; 0 if there is none."""
+        """Return when the lease of a dead worker on a session expires; 0 if there is none."""
         lease = self._read(lambda journal: journal.lease(TENANT, session))
         return lease.until if lease is not None else 0
 
     # --- scenes ---
 
     def refused(self, session: str) -> Scene:
-        """What the critic said of a plan, and that nothing was called."""
+        """Return the critic's refusal of a plan, and the number of calls, which should be 0."""
         recorded = self.session(session)
         verdict = recorded.state.verdict
         facts = {
@@ -76,11 +76,13 @@ class DemoReader:
         return Scene("refused", facts)
 
     def waiting(self, session: str, worker: int) -> Scene:
-        """The gate that a session waits at, as its approver sees it."""
+        """Return the gate that a session waits at, as its approver sees it."""
         state = self.session(session).state
         gate = next(iter(state.gates.values()), None)
         if gate is None:
-            raise UsageError(f"session {session} waits at no gate", code="no_gate", remedy=state.reason)
+            raise UsageError(
+                f"session {session} does not wait at a gate", code="no_gate", remedy=state.reason
+            )
         shown, need = gate.shown, gate.needs[gate.names[0]]
         facts = {
             "session_id": session,
@@ -104,32 +106,32 @@ class DemoReader:
         return Scene("waiting", facts)
 
     def own_attempt(self, gate: Facts, refusal: UsageError) -> Scene:
-        """That the gate is as open as before."""
+        """Return the refusal of the owner's approval, and the approvals that the gate has."""
         approvals = len(self.session(gate["session_id"]).state.gates[gate["gate"]].approvals)
         facts = {"code": refusal.code, "reason": refusal.message, "remedy": refusal.remedy or ""}
         return Scene("own_attempt", {"actor": gate["owner"], **facts, "approvals": approvals})
 
     def answered(self, session: str) -> Scene:
-        """The answer that the journal has."""
+        """Return the recorded answer to the gate."""
         answer = self.session(session).state.answers[-1]
         return Scene(
             "answered", {name: getattr(answer, name) for name in ("actor", "roles", "answer", "digest")}
         )
 
     def crashed(self, gate: Facts, worker: int, number: int) -> Scene:
-        """What a dead worker left: in the payment database, and in the journal."""
+        """Return what a killed worker left in the payment database and in the journal."""
         keys, completes = self._attempts(gate)
         facts = {"worker": worker, "signal": number, "refunds": self.refunds()}
         return Scene("crashed", {**facts, "intents": len(keys), "completes": completes})
 
     def recovered(self, gate: Facts, worker: int) -> Scene:
-        """What the next worker made of it."""
+        """Return the result of the next worker."""
         keys, completes = self._attempts(gate)
         facts = {"worker": worker, "status": self.session(gate["session_id"]).state.status}
         return Scene("recovered", {**facts, "keys": keys, "completes": completes, "refunds": self.refunds()})
 
     def recorded(self, session: str) -> Scene:
-        """The record, which was read back and comes to its hash, with whose approval it holds."""
+        """Return the decision record, whose hash was checked, with its approval."""
         record, state = self.record(session), self.session(session).state
         approval = record["approvals"][-1]
         facts = {
@@ -143,7 +145,7 @@ class DemoReader:
         return Scene("recorded", facts)
 
     def ended(self, gate: Facts) -> Scene:
-        """How a session stands in which nothing was paid: denied, or left at the gate."""
+        """Return the state of a session without a payment: denied, or left at its gate."""
         state = self.session(gate["session_id"]).state
         facts = {
             "status": state.status,
@@ -153,7 +155,7 @@ class DemoReader:
         return Scene("ended", {**facts, "refunds": self.refunds()})
 
     def _attempts(self, gate: Facts) -> tuple[list[str], int]:
-        """The idempotency key of each attempt at the call behind a gate, and how many COMPLETEs it has."""
+        """Return the idempotency key of each attempt of a gate's call, and its number of COMPLETEs."""
         events = self.session(gate["session_id"]).events
         intents = [event for event in events if isinstance(event, e.Intent) and event.tool == gate["tool"]]
         steps = {intent.step for intent in intents}
@@ -162,7 +164,7 @@ class DemoReader:
 
 
 def _value(shown: Facts, name: str, value: Any) -> Facts:
-    """A parameter of the call that waits, with the field of the pinned evidence that has the same value."""
+    """Return a parameter of the waiting call, with the field of the pinned evidence that has the same value."""
     held = [pair for each in shown["evidence"] for pair in each["content"].items()]
     same = [field for field, other in held if type(other) is type(value) and other == value]
     return {

@@ -18,7 +18,7 @@ _PACK = Path("examples", "refunds")
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """Where the files of a demo are. Journal and database have the names that commands look for in a working folder."""
+    """The files of a demo. Journal and database have the names that commands look for in the working folder."""
 
     root: Path
 
@@ -29,26 +29,26 @@ class Folder:
 
     @property
     def journal(self) -> Path:
-        """What the runs did, and what was said to them."""
+        """The journal of the runs."""
         return self.root / "tercet.db"
 
     @property
     def journal_url(self) -> str:
-        """The same as an address."""
+        """The journal as a URL."""
         return f"sqlite:///{self.journal}"
 
     @property
     def payments(self) -> Path:
-        """Where the money is."""
+        """The shop's payment database."""
         return self.root / "refunds.db"
 
     def plan(self, name: str) -> Path:
-        """A plan of the pack."""
+        """Return the file of a plan of the pack."""
         return self.pack / "plans" / f"{name}.json"
 
 
 def make_folder(wanted: Path | None) -> Folder:
-    """A folder with the pack in it, new or empty before; raises `UsageError` where there cannot be one."""
+    """Make a folder with a copy of the pack; raise `UsageError` if it is not empty or cannot be made."""
     _require_sqlite()
     source = pack_home()
     try:
@@ -68,16 +68,16 @@ def _empty(wanted: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="tercet-demo-")).resolve()
     if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
         raise UsageError(
-            f"{wanted} is {'not empty' if wanted.is_dir() else 'no folder'}, and the demo overwrites nothing",
+            f"{wanted} is {'not empty' if wanted.is_dir() else 'not a folder'}, and the demo overwrites nothing",
             code="folder_not_empty",
-            remedy="name a folder that is empty or not there yet, or leave --dir out",
+            remedy="name a new or empty folder, or leave --dir out",
         )
     wanted.mkdir(parents=True, exist_ok=True)
     return wanted.resolve()
 
 
 def pack_home() -> Path:
-    """The refund pack of this installation: inside the package in a wheel, beside the sources in a checkout."""
+    """Return the folder of the refund pack: inside the package in a wheel, beside the sources in a checkout."""
     package = Path(tercet.__file__).resolve().parent
     for home in (package / _PACK, package.parents[1] / _PACK):
         if (home / "pack.toml").is_file():
@@ -90,23 +90,23 @@ def _require_sqlite() -> None:
         raise UsageError(
             "this Python has no SQLite",
             code="sqlite_missing",
-            remedy="use a Python that was built with it: python3 -c 'import sqlite3' says nothing there",
+            remedy="use a Python that was built with it: there, python3 -c 'import sqlite3' prints no error",
         )
 
 
 Facts: TypeAlias = dict[str, Any]
-"""What was read back for one scene, as it stands in the document."""
+"""The facts of one scene, as the JSON document has them."""
 
 
 class Scene(NamedTuple):
-    """One scene by the name that it has in the document; headings and asides are not in it."""
+    """A scene under its name in the JSON document; headings and asides are not part of the document."""
 
     name: str
     facts: Facts
 
 
 def heading(number: int, text: str) -> Scene:
-    """Return what is about to be done."""
+    """Return the heading above the next scenes."""
     return Scene("heading", {"number": number, "text": text})
 
 
@@ -114,4 +114,4 @@ OWNER = Actor(id="agt_support", roles=("support_agent",))
 APPROVER = Actor(id="user_finance_lead", roles=("finance_lead",))
 
 Answer: TypeAlias = Literal["approve", "deny", "quit"]
-"""What the person at the terminal answers at the gate."""
+"""What the user answers at the gate."""

@@ -1,4 +1,4 @@
-"""The worker processes of the demo, as the process that starts them sees them."""
+"""Starting, awaiting and killing the worker processes of the demo."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tercet.cli.demo.folder import Folder
 from tercet.contracts.errors import InternalError, UsageError
 
 FROZEN = "frozen"
-"""What a worker says when it stands still at its crash point."""
+"""The line that a worker prints when it has stopped at its crash point."""
 
 
 class Worker:
-    """A worker process; leaving it, in whatever way, ends it.
+    """A worker process, as a context manager that ends it.
 
-    It has a session of its own, so that Ctrl-C reaches only the demo; should the demo be killed, the worker's stdin
-    closes and it ends by itself.
+    It runs in its own process group, so that Ctrl-C reaches only the demo. If the demo is killed, the worker's stdin
+    closes, and the worker ends itself.
     """
 
     def __init__(self, folder: Folder, *words: str) -> None:
@@ -47,24 +47,24 @@ class Worker:
                 stream.close()
 
     def kill(self) -> int:
-        """`kill -9`: the number of the signal that ended it, 0 if it had ended by itself."""
+        """Kill it as `kill -9` does; return the number of the signal that ended it, 0 if it had ended before."""
         self._process.kill()
         return max(0, -self._process.wait())
 
     def wait_until_frozen(self) -> None:
-        """Wait until it stands still at its crash point; raises what kept it from getting there."""
+        """Wait until it has stopped at its crash point; raise its error if it failed before."""
         line = self._read_line()
         if line.strip() != FROZEN:
             raise self._failure(line)
 
     def wait(self) -> None:
-        """Wait until it has done what it can; raises what kept it from it."""
+        """Wait until it ends; raise its error if it failed."""
         line = self._read_line()
         if self._process.wait():
             raise self._failure(line)
 
     def _read_line(self) -> str:
-        """The next line that it says; empty at its end."""
+        """Return the next line that it prints; empty at its end."""
         stream = self._process.stdout
         return stream.readline().decode(errors="replace") if stream is not None else ""
 
@@ -79,7 +79,7 @@ class Worker:
 
 
 def _environment(folder: Folder) -> dict[str, str]:
-    """This process's environment, with the same Tercet and the demo's own payment database."""
+    """Return this process's environment, with the same Tercet and the demo's own payment database."""
     sources = str(Path(tercet.__file__).resolve().parents[1])
     path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": path, "TERCET_REFUNDS_DB": str(folder.payments)}

@@ -1,4 +1,4 @@
-"""The demo for people: each scene in a few lines, at a pace that can be read."""
+"""The scenes of the demo on the screen, with pauses for reading."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tercet.cli.screen import Screen
 from tercet.view.terminal.text import count, listed, printable
 
 Hint = tuple[str, str]
-"""What a command shows, and the command."""
+"""A description, and the command."""
 
 
 def hints(folder: Folder, gate: Facts, status: str) -> tuple[Hint, ...]:
-    """What may come next, for a session that ended or waits."""
+    """Return commands to try next, for a session that ended or waits."""
     journal = ("--journal", folder.journal_url)
-    show = ("the whole run, out of the journal", _line("sessions", "show", gate["session_id"], *journal))
+    show = ("the whole run, from the journal", _line("sessions", "show", gate["session_id"], *journal))
     if status == "awaiting_gate":
         return (
             ("the gate as its approver sees it", _line("gates", "show", gate["gate"], *journal)),
@@ -35,7 +35,7 @@ def hints(folder: Folder, gate: Facts, status: str) -> tuple[Hint, ...]:
     return (
         show,
         ("the same as a page for a browser", report),
-        ("carry it on once more, and see that nothing is paid", resume),
+        ("resume it once more, and see that nothing is paid", resume),
         (
             "a plan that an attacker wrote",
             _line("verify", str(folder.pack), str(folder.plan("plan_hijacked"))),
@@ -48,14 +48,14 @@ def _line(*words: str) -> str:
 
 
 def _tercet() -> tuple[str, ...]:
-    """How this Tercet is called from the present folder."""
+    """Return the command that starts this Tercet from the current folder."""
     script = Path(sys.executable).with_name("tercet")
     found = shutil.which("tercet")
     if found is not None and Path(found).resolve() == script.resolve():
         return ("tercet",)
     if not script.exists():
         return (sys.executable, "-m", "tercet")
-    here = Path.cwd()  # a bare name would be looked for elsewhere
+    here = Path.cwd()  # a shell looks for a bare name in PATH only
     is_below = script.is_relative_to(here) and script.parent != here
     return (str(script.relative_to(here) if is_below else script),)
 
@@ -74,23 +74,21 @@ _ANSWERS: dict[str, Answer] = {
 
 
 class DemoScreen:
-    """Tells scenes on a screen."""
+    """Shows the scenes on a screen."""
 
     def __init__(self, screen: Screen, *, is_paced: bool) -> None:
         self._screen = screen
         self._is_paced = is_paced
 
     def begin(self, folder: Folder) -> None:
-        """Say what this is, and where it happens."""
+        """Show the introduction, and where the files are."""
         self._screen.say(Text("A refund at Marigold Outfitters, an invented shop.", style="bold"))
-        self._screen.say(
-            "Real processes and a real kill -9. What came of them is read back from two databases:"
-        )
+        self._screen.say("Real processes and a real kill -9. The results are read back from two databases:")
         self._row("journal", str(folder.journal))
         self._row("payments", str(folder.payments))
 
     def show(self, scene: Scene) -> None:
-        """Tell one scene."""
+        """Show one scene."""
         tellers: dict[str, Callable[[Facts], None]] = {
             "heading": self._heading,
             "aside": lambda facts: self._row("", Text(facts["text"], style="dim")),
@@ -106,14 +104,14 @@ class DemoScreen:
         tellers[scene.name](scene.facts)
 
     def end(self, hints: tuple[Hint, ...], folder: Folder) -> None:
-        """Say what to type next."""
+        """Show the commands to try next."""
         self._screen.say()
         self._screen.say(Text.assemble(("Try next", "bold"), (f"  all files stay in {folder.root}", "dim")))
         for what, command in hints:
             self._screen.offer(f"  {what}:", command)
 
     def ask(self, gate: Facts) -> Answer:
-        """What the person at the keyboard says, in the part of the approver."""
+        """Ask the user for the approver's answer."""
         self._screen.say()
         part = f"{APPROVER.id} ({listed(APPROVER.roles)})"
         self._screen.say(Text(f"  You are now {part}. May {_money(gate)} be paid?", style="bold"))
@@ -147,7 +145,7 @@ class DemoScreen:
         )
         self._row(
             "payments",
-            "there is a database" if facts["has_payment_database"] else "the file is not even there",
+            "there is a database" if facts["has_payment_database"] else "the file does not exist",
         )
 
     def _waiting(self, facts: Facts) -> None:
@@ -167,7 +165,7 @@ class DemoScreen:
             self._row("evidence", f"{fact['id']} · {fact['source']}")
         self._row(
             "undo",
-            f"{facts['undo']}, covered by the same approval" if facts["undo"] else "there is no way back",
+            f"{facts['undo']}, covered by the same approval" if facts["undo"] else "cannot be undone",
         )
         who = (
             f"{count(facts['quorum'], 'person')} with the role {listed(facts['roles'])}, not {facts['owner']}"

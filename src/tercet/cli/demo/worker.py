@@ -1,10 +1,10 @@
-"""A worker of the demo: a process that starts or resumes one session, and goes as far as it can.
+"""A worker process of the demo: starts or resumes one session, and runs it until it is over or waits.
 
     python -m tercet.cli.demo.worker FOLDER start PLAN
     python -m tercet.cli.demo.worker FOLDER resume SESSION [freeze]
 
-With `freeze` it stands still at the crash point between a tool's answer and its COMPLETE, says so, and waits to be
-killed. It lives no longer than the process that started it: when its stdin closes, it ends.
+With `freeze` it stops at the crash point between a tool's answer and its COMPLETE, prints `frozen`, and waits to be
+killed. When its stdin closes, because the process that started it is gone, it ends.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tercet.runtime import Runtime, RuntimeOptions
 from tercet.testing.crash_points import Point
 
 LEASE_MS = 3_000
-"""Short, so that the process that takes over from a dead worker need not wait long; long enough for a machine that is busy."""
+"""Short, since the next worker waits for it after a crash; long enough for a busy machine."""
 _POINT: Point = "after_answer"
 
 
 async def work(folder: Folder, what: str, which: str, *, is_freezing: bool) -> None:
-    """Carry one session as far as it goes."""
+    """Run one session until it is over or waits."""
     pack = Pack.load(folder.pack)
     options = RuntimeOptions(lease_ms=LEASE_MS, crash=freeze if is_freezing else ignore)
     async with Runtime(pack, folder.journal_url, options=options) as runtime:
@@ -46,31 +46,31 @@ async def work(folder: Folder, what: str, which: str, *, is_freezing: bool) -> N
 
 
 def freeze(point: str) -> None:
-    """Stand still if this is the point: the money has moved, and the journal does not know."""
+    """Block at the crash point: the money has moved, and the journal has not recorded it."""
     if point == _POINT:
         say(FROZEN)
         threading.Event().wait()
 
 
 def ignore(_point: str) -> None:
-    """Go on."""
+    """Do nothing at a crash point."""
 
 
 def say(word: str) -> None:
-    """Report to the process that started this one."""
+    """Print a line for the process that started this one."""
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
 
 def end_with_parent() -> None:
-    """Wait until stdin closes, and end."""
-    while os.read(0, 1):  # not through sys.stdin, whose lock would be in the way at the end
+    """End this process when stdin closes."""
+    while os.read(0, 1):  # not sys.stdin, whose lock would block the exit
         pass
     os._exit(1)
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what the words say."""
+    """Run the worker with these arguments and return its exit code."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     root, what, which, *more = words
     try:
@@ -82,7 +82,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def error_json(error: TercetError) -> dict[str, Any]:
-    """An error for another process."""
+    """Return an error as JSON for the parent process."""
     return {"code": error.code, "message": error.message, "remedy": error.remedy}
 
 

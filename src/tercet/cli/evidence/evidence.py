@@ -1,4 +1,4 @@
-"""`tercet evidence add` and `snapshot`: bringing facts in, and freezing what was added."""
+"""`tercet evidence add` and `snapshot`: adding facts to the draft, and freezing it."""
 
 from __future__ import annotations
 
@@ -50,31 +50,28 @@ tercet evidence snapshot 2026-05
 
 def add(
     files: Annotated[
-        list[Path], argument("FILES...", "Files, and folders that are read in the order of their names.")
+        list[Path],
+        argument("FILES...", "Files, and folders, whose files are read in the order of their names."),
     ],
     *,
-    classification: Annotated[
-        str, option("CLASS", "What the facts are evidence of, such as policy.", "--class")
-    ],
+    classification: Annotated[str, option("CLASS", "The class of the facts, such as policy.", "--class")],
     trust: Annotated[
-        str, option("TRUST", "trusted or untrusted: whether what the files say may decide something.")
+        str, option("TRUST", "trusted or untrusted: whether plans may rely on what the files say.")
     ] = Trust.UNTRUSTED.value,
     expires: Annotated[
-        str, option("WHEN", "When the facts go stale: 30d from now, or a time such as 2027-01-31T00:00:00Z.")
+        str, option("WHEN", "When the facts expire: 30d from now, or at a time such as 2027-01-31T00:00:00Z.")
     ] = "",
-    source: Annotated[str, option("TEXT", "Where the files came from; by default their names.")] = "",
-    id_field: Annotated[
-        str, option("NAME", "The column or key that names a fact, where there is one.")
-    ] = "id",
-    class_field: Annotated[str, option("NAME", "The column or key that tells the class of a fact.")] = "",
+    source: Annotated[str, option("TEXT", "The source of the files; by default their names.")] = "",
+    id_field: Annotated[str, option("NAME", "The column or key with the id of a fact.")] = "id",
+    class_field: Annotated[str, option("NAME", "The column or key with the class of a fact.")] = "",
     trust_field: Annotated[
-        str, option("NAME", "The column or key that tells the trust of a fact; it can only lower it.")
+        str, option("NAME", "The column or key with the trust of a fact; it can only lower --trust.")
     ] = "",
     expires_field: Annotated[
-        str, option("NAME", "The column or key that tells when a fact goes stale.")
+        str, option("NAME", "The column or key with the time at which a fact expires.")
     ] = "",
     skip_bad: Annotated[
-        bool, flag("Leave out lines and files that cannot be read, and tell which.", "--skip-bad")
+        bool, flag("Leave out lines and files that cannot be read, and list them.", "--skip-bad")
     ] = False,
     store: StoreUrl = "",
     as_json: AsJson = False,
@@ -82,8 +79,8 @@ def add(
     """Add files to the draft of the next snapshot. They are Markdown, text, HTML, PDF, CSV and JSON lines.
 
     Texts are cut into chunks by headings and paragraphs; each row of a table and each line of JSON is a fact. A file that was
-    added before is replaced. All files are added, or none: a bad line is named, and then nothing is changed. Nobody sees the
-    draft before tercet evidence snapshot freezes it.
+    added before is replaced. If a line is bad, it is reported and no file is added. Runs see the facts only after
+    tercet evidence snapshot has frozen the draft.
     """
     labels = Labels(
         classification=classification,
@@ -107,13 +104,13 @@ def add(
 
 @contextmanager
 def _importing(*, is_quiet: bool) -> Generator[ImportProgress]:
-    """Show how far an import is, and say what an interruption has left."""
+    """Show the progress of an import, and report an interruption."""
     try:
         with ImportProgress(Screen(stderr=True), is_shown=not is_quiet) as progress:
             yield progress
     except KeyboardInterrupt:
         if not is_quiet:
-            Screen(stderr=True).say("· interrupted: nothing was done in part, and no snapshot was changed")
+            Screen(stderr=True).say("· interrupted: nothing was added, and no snapshot was changed")
         raise
 
 
@@ -129,7 +126,7 @@ def _trust(text: str) -> Trust:
 
 
 def read_expiry(text: str) -> datetime:
-    """A moment out of a duration from now, or out of a time with its zone."""
+    """Return the time that a text names: a duration from now, or a time with its zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -186,13 +183,13 @@ def _show_added(screen: Screen, added: Added, draft: SnapshotHead, report: Repor
         show_problems(screen, report.problems)
     if report.ignored:
         screen.say(f"· not read: {listed(report.ignored)}")
-    screen.say("Nobody sees it before it is frozen:")
+    screen.say("Runs see it once it is frozen:")
     screen.show_command("tercet evidence snapshot")
 
 
 def snapshot(
     name: Annotated[
-        str | None, argument("NAME", "What to call it; by default the time, such as 20260509-143000.")
+        str | None, argument("NAME", "The snapshot's name; by default the time, such as 20260509-143000.")
     ] = None,
     *,
     store: StoreUrl = "",
@@ -200,7 +197,7 @@ def snapshot(
 ) -> ExitCode:
     """Freeze the draft into a snapshot, which never changes again.
 
-    It holds everything that the previous snapshot held, with the changes of the draft.
+    It holds the facts of the previous snapshot, with the changes of the draft.
     """
     with _importing(is_quiet=as_json) as progress:
         head, counts = asyncio.run(_freeze(name, progress, store))
@@ -241,7 +238,7 @@ async def _require_draft(store: EvidenceStore) -> SnapshotHead:
         draft = None
     if draft is None or not draft.facts:
         raise UsageError(
-            "nothing was added since the last snapshot",
+            "nothing has been added since the last snapshot",
             code="nothing_added",
             remedy="add files first: tercet evidence add FILES --class CLASS",
         )
@@ -249,7 +246,7 @@ async def _require_draft(store: EvidenceStore) -> SnapshotHead:
 
 
 def head_json(head: SnapshotHead) -> dict[str, Any]:
-    """A snapshot or a draft as JSON."""
+    """Return a snapshot or a draft as JSON."""
     return {
         "name": head.name,
         "state": "frozen" if head.is_frozen else "draft",
@@ -266,7 +263,7 @@ def head_json(head: SnapshotHead) -> dict[str, Any]:
 
 
 class ImportProgress:
-    """A bar over bytes while files are read, and one over facts while their words are indexed."""
+    """Progress bars: over bytes while files are read, over facts while they are indexed."""
 
     def __init__(self, screen: Screen, *, is_shown: bool) -> None:
         is_off = not (is_shown and screen.is_terminal)
@@ -288,25 +285,25 @@ class ImportProgress:
             self._shown.stop()
 
     def begin_reading(self, size: int) -> None:
-        """Show a bar over so many bytes."""
+        """Show a bar over a number of bytes."""
         self._show(self._reading)
         self._reading.add_task("", total=size, facts="")
 
     def read(self, count: int) -> None:
-        """So many bytes more were read."""
+        """Advance the bar by the bytes that were read."""
         self._reading.advance(self._reading.task_ids[0], count)
 
     def count(self, facts: int) -> None:
-        """So many facts were found."""
+        """Show the number of facts that were found."""
         self._reading.update(self._reading.task_ids[0], facts=count(facts, "fact"))
 
     def begin_freezing(self, facts: int) -> None:
-        """Show a bar over so many facts."""
+        """Show a bar over a number of facts."""
         self._show(self._freezing)
         self._freezing.add_task("", total=max(1, facts))
 
     def freeze(self, facts: int) -> None:
-        """So many facts were indexed."""
+        """Set the bar to the number of facts that were indexed."""
         self._freezing.update(self._freezing.task_ids[0], completed=facts)
 
     def _show(self, bar: Progress) -> None:

@@ -1,4 +1,4 @@
-"""`tercet evidence list`, `diff`, `show` and `search`: what is in the store. Nothing is written."""
+"""`tercet evidence list`, `diff`, `show` and `search`: reading the evidence store."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ SNIPPET = 300
 _STYLES = {"added": "green", "changed": "yellow", "removed": "red"}
 _MARKS = {"added": "+", "changed": "~", "removed": "-"}
 
-Limit = Annotated[int, option("N", "How many to show at most.", min=1, max=1_000)]
+Limit = Annotated[int, option("N", "The largest number of facts to show.", min=1, max=1_000)]
 
 
 def list_snapshots(*, store: StoreUrl = "", as_json: AsJson = False) -> None:
-    """List the snapshots, newest first, and the draft: at most 200."""
+    """List the draft and up to 200 snapshots, newest first."""
     heads = use_store(store, lambda opened: opened.heads(TENANT, limit=MOST))
     if as_json:
         print_json({"snapshots": [head_json(head) for head in heads]})
@@ -71,13 +71,16 @@ def _cells(head: SnapshotHead, now: int) -> tuple[str, ...]:
 
 
 def diff(
-    before: Annotated[str, argument("A", "The one snapshot.")],
-    after: Annotated[str, argument("B", "The other snapshot.")],
+    before: Annotated[str, argument("A", "The older snapshot.")],
+    after: Annotated[str, argument("B", "The newer snapshot.")],
     *,
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show in which facts two snapshots differ. That is what was added, changed and removed from A to B."""
+    """Compare the facts of two snapshots.
+
+    Shown is what was added, changed and removed from A to B.
+    """
     found = use_store(store, lambda opened: opened.diff(TENANT, before, after))
     if as_json:
         print_json(
@@ -113,7 +116,7 @@ def show(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Show a fact whole, or a snapshot with its first facts. A fact comes with where it came from."""
+    """Show a fact with its source, or a snapshot with its first facts."""
     if parse_ref(what) is not None:
         fact = use_store(store, lambda opened: opened.fact(TENANT, what))
         return respond(lambda: fact_json(fact), lambda screen: _show_fact(screen, fact), as_json=as_json)
@@ -131,7 +134,7 @@ async def _snapshot(store: EvidenceStore, name: str, limit: int) -> tuple[Snapsh
 
 
 def fact_json(fact: Fact) -> dict[str, Any]:
-    """A fact and where it was found, as JSON."""
+    """Return a fact and its source as JSON."""
     return {
         **fact.evidence.model_dump(mode="json"),
         "hash": fact.evidence.hash,
@@ -212,7 +215,7 @@ def _show_fact(screen: Screen, fact: Fact) -> None:
 
 
 def search(
-    query: Annotated[str, argument("QUERY", "Words to look for; nothing in them is syntax.")],
+    query: Annotated[str, argument("QUERY", "Words to search for; there is no query syntax.")],
     *,
     classes: Annotated[
         list[str] | None, option("CLASS", "Only facts of this class; may be given several times.", "--class")

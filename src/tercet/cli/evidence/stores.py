@@ -1,4 +1,4 @@
-"""The store of evidence that a command works on: where it is, and how it is opened."""
+"""The evidence store that a command uses: its URL, and how it is opened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ StoreUrl: TypeAlias = Annotated[
     str,
     option(
         "URL",
-        f"Where evidence is kept: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else {FILE} beside the journal.",
+        f"The evidence store: sqlite:///FILE or postgresql://HOST/DATABASE; by default {VARIABLE}, else {FILE} beside the journal.",
         "--store",
         envvar=VARIABLE,
         show_default=False,
@@ -40,7 +40,7 @@ StoreUrl: TypeAlias = Annotated[
 
 
 def store_url(given: str) -> str:
-    """The address of the store: the one that was given, or the one beside the journal."""
+    """Return the URL of the store: the given one, or the one beside the journal."""
     if given:
         return given
     return _beside(os.environ.get(journals.VARIABLE) or journals.DEFAULT)
@@ -48,7 +48,7 @@ def store_url(given: str) -> str:
 
 @asynccontextmanager
 async def find_library(given: str, journal: str) -> AsyncGenerator[EvidenceStore | None]:
-    """The store that runs look for evidence in: the one that was given, else the one beside the journal, if it is there."""
+    """Open the store that runs search: the given one, else the one beside the journal if it exists."""
     url = given or _beside(journal)
     if not given and _is_missing(url):
         yield None
@@ -59,13 +59,13 @@ async def find_library(given: str, journal: str) -> AsyncGenerator[EvidenceStore
 
 @asynccontextmanager
 async def open_library(given: str) -> AsyncGenerator[Library | None]:
-    """The store that a run would look for evidence in; None where there is none."""
+    """Open the store that a run would search as a library; None if there is no store."""
     async with find_library(given, os.environ.get(journals.VARIABLE) or journals.DEFAULT) as store:
         yield None if store is None else Library(store)
 
 
 async def read_evidence(library: Library | None, spec: DecisionSpec, request: Request) -> LibraryEvidence:
-    """What a run for a request would begin with, of the store that it would use."""
+    """Return the evidence that a run for a request would take from its store at the start."""
     if library is None:
         return NO_LIBRARY_EVIDENCE
     return await library.select_evidence(journals.TENANT, spec, request, SystemClock().now())
@@ -78,7 +78,7 @@ def _beside(journal: str) -> str:
 
 @asynccontextmanager
 async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[EvidenceStore]:
-    """The store at an address. Only `is_new` makes one where none is: readers change nothing."""
+    """Open the store at a URL. A missing store is created only with `is_new`, since readers change nothing."""
     url = store_url(given)
     if not is_new:
         _require_store_file(url)
@@ -93,7 +93,7 @@ async def store_at(given: str, *, is_new: bool = False) -> AsyncGenerator[Eviden
 
 
 def use_store(url: str, act: Callable[[EvidenceStore], Awaitable[T]]) -> T:
-    """Open the store at an address, do one thing with it, and close it; see `store_at`."""
+    """Call `act` with the store at a URL, and close the store; see `store_at`."""
 
     async def use() -> T:
         async with store_at(url) as store:
@@ -111,5 +111,5 @@ def _require_store_file(url: str) -> None:
         raise UsageError(
             f"there is no evidence in {url.removeprefix(SQLITE)}",
             code="evidence_not_found",
-            remedy=f"tercet evidence add makes it; for another store, say --store URL or set {VARIABLE}",
+            remedy=f"tercet evidence add creates it; to use another store, pass --store URL or set {VARIABLE}",
         )

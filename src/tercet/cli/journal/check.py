@@ -1,4 +1,4 @@
-"""`tercet journal`: verify a whole journal, and accept that one has lost commits."""
+"""`tercet journal check` and `accept`: verifying a journal, and accepting lost commits."""
 
 from __future__ import annotations
 

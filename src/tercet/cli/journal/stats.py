@@ -1,4 +1,4 @@
-"""`tercet stats`: the figures of the runs in a journal, the same that telemetry tells while they run."""
+"""`tercet stats`: statistics of the runs in a journal, with the same rules as the metrics of telemetry."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def stats(
         str | None,
         option(
             "DURATION",
-            "Only runs that were started within this time, such as 7d, 12h or 30m: by default all.",
+            "Only runs that were started within this time, such as 7d, 12h or 30m.",
         ),
     ] = None,
-    intent: Annotated[str | None, option("INTENT", "Only runs that were asked for this.")] = None,
+    intent: Annotated[str | None, option("INTENT", "Only runs with this intent.")] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Show statistics of the runs in a journal.
 
-    That is how many plans passed and steps completed, how often retries helped and people were asked, how long runs
-    took and what they cost. The figures are counted from the events of every run except rehearsals, by the same rules
-    as the metrics of `--telemetry`. Runs in progress are counted by status: waiting, escalated, paused, ending or in
-    progress. Damaged runs are listed and not counted, and the exit code is then 5. Nothing is written.
+    Shown are pass rates of plans and steps, retries, escalations, durations and costs. They are computed from the
+    events of every run except rehearsals, by the same rules as the metrics of `--telemetry`. Runs that are not over
+    are counted by status: waiting, escalated, paused, ending or in progress. Damaged runs are listed and not counted,
+    and the exit code is then 5. Nothing is written.
     """
     now = SystemClock().now()
     after = 0 if since is None else now - read_duration(since)
@@ -85,7 +85,7 @@ async def _figures(
     *,
     is_quiet: bool,
 ) -> tuple[Figures, dict[str, int]]:
-    """Return the figures of the readable runs, and how many runs have not ended, by what they wait for."""
+    """Return the figures of the readable runs, and the number of runs that are not over, by status."""
     tally, number = Tally(), 0
     unfinished: Counter[str] = Counter()
     is_shown = screen.is_terminal and not is_quiet
@@ -123,9 +123,9 @@ _MOST_TOOLS = 8
 
 
 def show_figures(screen: Screen, found: Figures, unfinished: Mapping[str, int]) -> None:
-    """Prints the figures, and where the runs stand that have not ended; what did not happen has no line."""
+    """Print the figures, and the runs that are not over by status; figures of zero are left out."""
     if not found.runs and not found.plans_reviewed:
-        screen.say("There is no run of this kind.")
+        screen.say("There is no matching run.")
         return
     for label, text in _facts(found, unfinished):
         if text:
@@ -138,7 +138,10 @@ def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str,
         yield "time", f"{took(round(mean))} from request to commit on average, waiting for people included"
     yield "plans", f"{found.plans_reviewed:,} reviewed{_share(found.plan_pass_rate, 'passed the critic')}"
     yield "refused", _counts(found.plans_refused)
-    yield "re-planned", f"{count(found.replans, 'time')}: another plan was asked for" if found.replans else ""
+    yield (
+        "re-planned",
+        f"{count(found.replans, 'time')}: the planner was asked again" if found.replans else "",
+    )
     if found.steps:
         yield (
             "steps",
@@ -149,7 +152,7 @@ def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str,
         yield "retries", f"{count(found.retries, 'call')}{_share(found.retry_rate, 'of all calls')}"
         recovered = {"completed": found.steps_recovered, "lost": found.steps_lost}
         yield "retried", f"{_counts(recovered)}{_share(found.recovery_rate, 'of retried steps')}"
-    yield "taken back", _counts(found.compensations)
+    yield "compensated", _counts(found.compensations)
     if found.loop_guard_trips:
         yield "loop guard", f"{count(found.loop_guard_trips, 'trip')}, {found.loop_guard_trip_rate:.2f} a run"
     yield "gates", _counts(found.gates_opened)
@@ -158,7 +161,7 @@ def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str,
     yield "checkpoints", f"{found.checkpoints_written:,}, {count(found.checkpoint_bytes, 'byte')}"
     if found.loops_resumed:
         cut_off = count(found.actions_recovered, "call")
-        recovered = f", with {cut_off} that a process had left under way" if found.actions_recovered else ""
+        recovered = f", with {cut_off} that a process had left in flight" if found.actions_recovered else ""
         yield "resumed", f"{count(found.loops_resumed, 'time')}{recovered}"
     yield "cost", _in_phases({phase: _cents(cost) for phase, cost in found.cost_microcents.items()})
     yield "tokens", _in_phases({phase: f"{number:,}" for phase, number in found.tokens.items()})
@@ -173,7 +176,7 @@ _FAILURES = {
     "denied": "denied by a person",
     "expired": "not answered in time",
 }
-"""Why something did not pass, for people."""
+"""The text for each reason why something did not pass."""
 
 
 def _calls(found: Figures) -> str:

@@ -1,4 +1,4 @@
-"""The telemetry options of commands that carry runs."""
+"""The telemetry options of commands that run sessions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SampleRate: TypeAlias = Annotated[
     float,
     option(
         "RATE",
-        f"Which share of the runs is traced beside every failed, gated or escalated one, from 0 to 1: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
+        f"The share of the runs to trace, from 0 to 1, besides every failed, gated or escalated one: by default {SAMPLE_VARIABLE}, else {DEFAULT_RATE}.",
         "--sample",
         envvar=SAMPLE_VARIABLE,
         show_default=False,
@@ -49,7 +49,7 @@ SampleRate: TypeAlias = Annotated[
 
 
 def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
-    """Return the settings that a user typed; raises `UsageError` before anything is done."""
+    """Return the settings that the options name; raise `UsageError` if one is invalid."""
     settings = read_settings(words or (), Sampling(rate))
     if settings.needs_library:
         demand_library()
@@ -60,11 +60,11 @@ def settings_of(words: Sequence[str] | None, rate: float) -> TelemetrySettings:
 async def open_telemetry(
     settings: TelemetrySettings, say: Callable[[str], None], undelivered: dict[str, int]
 ) -> AsyncGenerator[tuple[Telemetry, ...]]:
-    """Open the observers that settings ask for; says where they send to, and what was not delivered in the end."""
+    """Open the observers that settings name; report where they send to, and at the end what was not delivered."""
     if not settings.is_on:
         yield ()
         return
-    # What a collector does not take is reported below, once; the exporters would repeat it.
+    # What a collector does not accept is reported once below; the exporters would repeat it.
     logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
     async with Telemetry(settings) as telemetry:
         say(f"· telemetry: {'; '.join(_ways(telemetry))}")

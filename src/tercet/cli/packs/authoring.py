@@ -1,4 +1,4 @@
-"""`tercet check`, `init` and `schema`: what authors of packs need."""
+"""`tercet check`, `init` and `schema`: commands for authors of packs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ tercet run my_pack --input '{"plant": "tomato"}'  # waits at a gate: exit 4
 
 
 def init(
-    folder: Annotated[Path, argument("DIR", "The folder to make; it must not exist, or be empty.")],
+    folder: Annotated[Path, argument("DIR", "The folder to create; it must be new or empty.")],
     *,
     name: Annotated[str | None, option("NAME", "The pack's name: by default the folder's.")] = None,
     as_json: AsJson = False,
@@ -144,7 +144,7 @@ def _list_types(screen: Screen) -> None:
 
 
 def _describe(name: str) -> str:
-    """The first sentence of a type's docstring; a union has none, and names its members."""
+    """Return the first sentence of a type's docstring, or the members of a union."""
     kind = PUBLIC_TYPES[name]
     if isinstance(kind, type):
         return (inspect.getdoc(kind) or "").split("\n\n")[0].replace("\n", " ")

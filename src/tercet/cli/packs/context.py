@@ -1,4 +1,4 @@
-"""`tercet context`: what a run may see, and why. Nothing is run."""
+"""`tercet context`: the compiled context of a run. Nothing is run."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ tercet context examples/refunds --session ses_0123456789abcdef
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A compiled context with what it was compiled for."""
+    """A compiled context and its inputs."""
 
     frame: RunContext
     decision: DecisionSpec
     compiled: CompiledContext
     uses: tuple[BucketUse, ...]
     recorded: str | None = None
-    """The hash that a session has recorded of its context; None where no session was asked about."""
+    """The hash of the context that the session of --session has recorded; None without --session."""
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class View:
         recorded: str | None = None,
         library_evidence: LibraryEvidence = NO_LIBRARY_EVIDENCE,
     ) -> View:
-        """The view of what a pack gives such a run, and a library beside it."""
+        """Compile the context of a run from a pack and the evidence of a store."""
         compiled = compile_context(
             pack, request, frame, snapshot, library=library_evidence.facts, left_out=library_evidence.left_out
         )
@@ -84,13 +84,13 @@ def context(
         ),
     ] = None,
     tenant: Annotated[
-        str | None, option("TENANT", "Whose run it is: by default the tenant called default.")
+        str | None, option("TENANT", "The tenant of the run: by default the tenant called default.")
     ] = None,
     session: Annotated[
         str | None,
         option(
             "ID",
-            "Show what this session was given, by what it has recorded, and nothing else.",
+            "Show the context of this session, as it was recorded.",
         ),
     ] = None,
     store: StoreUrl = "",
@@ -99,7 +99,7 @@ def context(
 ) -> ExitCode:
     """Show what a run may see, what is left out, and why.
 
-    That is its decision, policies, tools, evidence and tokens. With --session the context of that session is compiled
+    Shown are its decision, policies, tools, evidence and tokens. With --session the context of that session is compiled
     again from its recorded request, owner and evidence, and compared with the hash in the journal. Nothing is run or
     written.
     """
@@ -137,7 +137,7 @@ def _reject_other_options(*others: object) -> None:
 
 
 async def _recorded(pack: Pack, url: str, session: str) -> View:
-    """The context of a session, compiled from what the journal has of it."""
+    """Return the context of a session, compiled again from the journal."""
     async with journal_at(url) as journal:
         state = await load_state(journal, TENANT, session)
         if pack.hash != state.start.pack_hash:
@@ -198,7 +198,7 @@ def _as_json(view: View) -> dict[str, Any]:
 
 
 MOST = 20
-"""How many things of one kind are shown."""
+"""The number of entries of one kind that are shown."""
 BAR = 20
 _TITLES: dict[LedgerKind, str] = {
     "decision": "decisions",
@@ -260,7 +260,7 @@ def _show_entries(
 
 
 def _mark(entry: LedgerEntry, compiled: CompiledContext) -> _Mark:
-    """Admitted, not admitted, or a tool that is known to the critic and offered to no planner."""
+    """Return the mark of an entry: admitted, not admitted, or a tool that only the critic knows."""
     if not entry.admitted:
         return "✗ ", "red"
     if entry.kind == "tool" and entry.name not in compiled.offered:

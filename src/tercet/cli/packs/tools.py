@@ -1,4 +1,4 @@
-"""`tercet tools`: what the tools of a pack are, and the definitions of MCP tools that a person has accepted."""
+"""`tercet tools`: the tools of a pack, and pinning the definitions of MCP tools."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ tercet tools pin examples/mcp parcels --yes
 DIFF_EXAMPLES = "tercet tools diff examples/mcp\n"
 
 ServerName = Annotated[
-    str | None, argument("SERVER", "One MCP server of the pack; without it, all.", show_default=False)
+    str | None, argument("SERVER", "An MCP server of the pack; by default all of them.", show_default=False)
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTools:
-    """What a server said, and how that differs from what is pinned."""
+    """The tools that a server offers, and how they differ from the pinned ones."""
 
     server: ServerTable
     protocol: str
@@ -52,7 +52,7 @@ class ServerTools:
     changes: tuple[Change, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The look for programs."""
+        """Return the tools and the differences as JSON."""
         return {
             "server": self.server.name,
             "protocol": self.protocol,
@@ -94,7 +94,7 @@ def pin(
     pack: PackFolder,
     server: ServerName = None,
     *,
-    yes: Annotated[bool, flag("Accept the changes without being asked.", "--yes")] = False,
+    yes: Annotated[bool, flag("Accept the changes without asking.", "--yes")] = False,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Pin the tools of a pack's MCP servers, after you accept them.
@@ -124,7 +124,7 @@ def _look(pins: Pins, name: str | None) -> list[ServerTools]:
 
 
 async def _look_at(pins: Pins, servers: Sequence[ServerTable]) -> list[ServerTools]:
-    """Ask one server after the other, so that an error is of the first that has one."""
+    """Ask one server after the other, so that the first error is reported."""
     from tercet.tools.mcp.link import Link  # noqa: PLC0415 - the SDK is an extra
 
     looks: list[ServerTools] = []
@@ -150,7 +150,7 @@ def _show(screen: Screen, looks: Sequence[ServerTools]) -> None:
 def _is_accepted(servers: int) -> bool:
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    return typer.confirm(f"Accept what {count(servers, 'server')} would have a planner read?", default=False)
+    return typer.confirm(f"Accept what {count(servers, 'server')} offers to the planner?", default=False)
 
 
 def _write(pins: Pins, looks: Sequence[ServerTools]) -> None:
@@ -178,13 +178,13 @@ _FIELDS = ("description", "inputSchema", "outputSchema", "annotations")
 
 
 def list_json(pack: Path) -> list[dict[str, Any]]:
-    """The tools of a pack folder, in the order of their names; raises `PackError` if it is none."""
+    """Return the tools of a pack folder in the order of their names; raise `PackError` if it is not a pack."""
     loaded = read_folder(pack)
     if not loaded.is_pack:
         raise PackError(loaded.problems)
     rows = [_row(tool) for tool in loaded.tools]
     known = {str(row["name"]) for row in rows}
-    with suppress(PackError):  # what is wrong with the file is what `tercet check` tells
+    with suppress(PackError):  # `tercet check` reports what is wrong with the file
         rows += [row for row in _unpinned(read_pins(pack)) if row["name"] not in known]
     return sorted(rows, key=lambda row: str(row["name"]))
 
@@ -231,7 +231,7 @@ def _source(spec: ServerSpec) -> str:
 
 
 def show_tools(screen: Screen, rows: Sequence[dict[str, Any]]) -> None:
-    """Prints a line or two for each tool."""
+    """Print one or two lines for each tool."""
     for row in rows:
         pin = {None: "", True: "  pinned", False: "  NOT PINNED"}[row["is_pinned"]]
         name = (printable(str(row["name"]), 200), "bold")
@@ -246,12 +246,12 @@ def show_tools(screen: Screen, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def change_json(change: Change) -> dict[str, Any]:
-    """A change for programs."""
+    """Return a change as JSON."""
     return {"tool": change.tool, "field": change.field, "old": change.old, "new": change.new}
 
 
 def show_changes(screen: Screen, changes: Sequence[Change]) -> None:
-    """Prints what has changed: each field with what it was and what it is."""
+    """Print each changed field with its old and its new value."""
     for change in changes:
         name = (printable(change.tool, 200), "bold")
         if change.field:
@@ -283,7 +283,7 @@ def _shown(value: Any) -> str:
 
 
 def _shared(old: str, new: str) -> int:
-    """How many letters at the beginning are not shown: where two long texts part must be seen."""
+    """Return how many letters to skip at the start of two long texts, so that their first difference is shown."""
     pairs = enumerate(zip(old, new, strict=False))
     parting = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
     return parting - _LEAD if parting > _SHOWN // 2 else 0

@@ -1,4 +1,4 @@
-"""`tercet calibrate`: the weights of confidence out of recorded outcomes, and how well it keeps its word."""
+"""`tercet calibrate`: fitting the weights of confidence to recorded outcomes."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ tercet calibrate --outcomes outcomes.jsonl --save weights.json --json
 def calibrate(
     pack: Annotated[
         Path | None,
-        argument("PACK", "The folder of a pack whose task class is meant.", show_default=False),
+        argument("PACK", "The folder of a pack, whose only task class is used.", show_default=False),
     ] = None,
     *,
     task_class: Annotated[
         str | None,
-        option("CLASS", "The task class whose recorded outcomes are learned from."),
+        option("CLASS", "The task class whose recorded outcomes are used."),
     ] = None,
     outcomes: Annotated[
         str | None,
         option(
             "FILE",
-            "Recorded outcomes, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+            "Recorded outcomes, one JSON object per line: a file, or - for stdin. The journal is then read only if --journal names it.",
         ),
     ] = None,
     journal: MaybeJournal = None,
     apply: Annotated[
         bool,
-        flag("Put the fitted weights into force: later runs of the task class go by them.", "--apply"),
+        flag("Use the fitted weights in later runs of the task class.", "--apply"),
     ] = False,
     svg: Annotated[
         Path | None,
         option(
             "FILE",
-            "Also draw the reliability into this file, as SVG; a drawing of Tercet that is there is replaced.",
+            "Also draw the reliability into this file, as SVG; an existing drawing by Tercet is replaced.",
         ),
     ] = None,
     save: Annotated[
@@ -76,7 +76,7 @@ def calibrate(
 ) -> ExitCode:
     """Fit the weights of confidence to recorded outcomes.
 
-    An outcome is what was measured of an output, and whether the output was right: in the journal, the answers at
+    An outcome is the measurements of an output, and whether the output was right. The journal has them as answers at
     gates for outputs. Confidence is well calibrated if nine in ten of the outputs with confidence 0.9 are right. The
     figures are measured on outcomes that the weights were not fitted to. Nothing is run and no pack is changed; with
     --apply the weights are written into the journal, with your name.
@@ -116,7 +116,7 @@ def calibrate(
 
 
 def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> str | None:
-    """The task class that is meant; raises `UsageError` where one is needed and none is named, or more than one."""
+    """Return the chosen task class; raise `UsageError` if one is needed and the choice is not clear."""
     known = [] if pack is None else list(task_classes(load_pack(pack)))
     if task_class is not None or len(known) == 1:
         return task_class or known[0]
@@ -130,19 +130,19 @@ def _chosen(pack: Path | None, task_class: str | None, *, is_needed: bool) -> st
         )
     if is_needed:
         raise UsageError(
-            "it is not said which kind of task is meant",
+            "no task class is given",
             code="usage",
-            remedy="name a pack, or the kind of task with --task-class CLASS; without --apply a file of outcomes is enough",
+            remedy="name a pack, or a task class with --task-class CLASS; without --apply a file of outcomes is enough",
         )
     return None
 
 
 def _journal(given: str | None, *, is_needed: bool) -> str | None:
-    """The journal to learn from, or to write to; raises `UsageError` where one is needed and there is none."""
+    """Return the journal to read or write; raise `UsageError` if one is needed and there is none."""
     url = find_journal(given)
     if url is None and is_needed:
         raise UsageError(
-            "there is no journal to learn from",
+            "there is no journal to read outcomes from",
             code="journal_not_found",
             remedy="name one with --journal URL, or give --outcomes FILE",
         )

@@ -1,4 +1,4 @@
-"""`tercet control`: what the controllers of a pack are expected to do, beside what was recorded. Nothing is run."""
+"""`tercet control`: the predicted and the recorded behaviour of a pack's controllers. Nothing is run."""
 
 from __future__ import annotations
 
@@ -54,13 +54,15 @@ def control(
         str | None,
         option(
             "FILE",
-            "Recorded repairs, one JSON object a line: a file, or - for stdin; those of a journal are then read only if --journal names it.",
+            "Recorded repairs, one JSON object per line: a file, or - for stdin. The journal is then read only if --journal names it.",
         ),
     ] = None,
     journal: MaybeJournal = None,
     svg: Annotated[
         Path | None,
-        option("FILE", "Also draw it into this file, as SVG; a drawing of Tercet that is there is replaced."),
+        option(
+            "FILE", "Also draw the chart into this file, as SVG; an existing drawing by Tercet is replaced."
+        ),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -97,7 +99,7 @@ def control(
 
 
 def _recorded(url: str, classes: Sequence[str]) -> Iterator[RepairObservation]:
-    """What runs have recorded of their repairs."""
+    """Return the repairs that runs have recorded."""
     for experience in load_lessons(url, classes).values():
         yield from experience.observations
 

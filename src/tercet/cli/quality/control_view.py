@@ -21,7 +21,7 @@ _EXPECTED, _RECORDED, _LIMIT = "cyan", "yellow", "dim"
 _ENDS = {
     StopReason.REACHED: "good enough",
     StopReason.ITERATIONS: "out of repairs",
-    StopReason.COST: "too dear",
+    StopReason.COST: "too expensive",
     StopReason.STALLED: "stalled",
     StopReason.NOISE: "lost in noise",
 }
@@ -105,7 +105,7 @@ def _choice(prediction: ControlPrediction) -> str:
 def _floor(found: NoiseFloor) -> Text:
     text = f"keeps quality at about {_number(found.best_quality)} (mean square error {found.mean_square:.3g})"
     if found.is_above_epsilon:
-        return Text.assemble(("✗ ", "red"), f"{text}: repairs alone will not do")
+        return Text.assemble(("✗ ", "red"), f"{text}: repairs alone are not enough")
     return Text.assemble(("✓ ", "green"), text)
 
 

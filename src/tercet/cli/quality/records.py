@@ -1,4 +1,4 @@
-"""Recorded repairs and outcomes: where they are read from, and what they say about gain and noise."""
+"""Reading recorded repairs and outcomes, and estimating gain and noise from them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ Row = TypeVar("Row", bound=BaseModel)
 
 
 class Kind(NamedTuple, Generic[Row]):
-    """What the lines of a file are, and how they are called."""
+    """A kind of record in a file."""
 
     shape: type[Row]
     name: str
-    """One of them; more have an s."""
+    """Its name in the singular."""
     file: str
-    """What the codes of its errors begin with."""
+    """The prefix of its error codes."""
     sample: str
 
 
@@ -64,7 +64,7 @@ REPAIRS = Kind(
 
 
 def read_rows(kind: Kind[Row], name: str) -> tuple[Row, ...]:
-    """The rows in a file, or on stdin if the name is `-`; empty lines are skipped."""
+    """Read the records of a file, or of stdin if the name is `-`; empty lines are skipped."""
     try:
         if name == STDIN:
             return _all(kind, "stdin", sys.stdin.buffer)
@@ -84,7 +84,7 @@ def _all(kind: Kind[Row], name: str, stream: Iterable[bytes]) -> tuple[Row, ...]
         raise UsageError(
             f"{name} has more than {MOST_ROWS:,} {kind.name}s",
             code=f"{kind.file}_too_large",
-            remedy="give the newest ones only",
+            remedy="pass only the newest ones",
         )
     return rows
 
@@ -107,18 +107,18 @@ def _row(kind: Kind[Row], place: str, line: bytes) -> Row:
     raise UsageError(
         f"{place} is not a valid {kind.name}: {fault}",
         code=f"{kind.file}_invalid",
-        remedy=f"write one object a line: {kind.sample}",
+        remedy=f"write one JSON object per line, such as {kind.sample}",
     )
 
 
-# --- what runs have taught ---
+# --- what runs have recorded ---
 
 
 MaybeJournal: TypeAlias = Annotated[
     str | None,
     option(
         "URL",
-        f"Where runs are kept, of which the last {RECENT} of each task class count: by default {VARIABLE}, else tercet.db in this folder if it is there.",
+        f"The journal, of which the last {RECENT} runs of each task class are used: by default {VARIABLE}, else tercet.db in this folder if it exists.",
         "--journal",
         show_default=False,
     ),
@@ -126,7 +126,7 @@ MaybeJournal: TypeAlias = Annotated[
 
 
 def find_journal(given: str | None) -> str | None:
-    """The journal that is named, else the usual one; None if nothing is named and the usual one is not there."""
+    """Return the given journal, else the default one; None if that does not exist."""
     url = given or os.environ.get(VARIABLE)
     if url:
         return url
@@ -134,7 +134,7 @@ def find_journal(given: str | None) -> str | None:
 
 
 def load_lessons(url: str, classes: Iterable[str]) -> dict[str, Experience]:
-    """What the runs of each kind have taught."""
+    """Load what was learned from the runs of each task class."""
 
     async def recalled(journal: Journal) -> dict[str, Experience]:
         return {name: await recall(journal, TENANT, name) for name in dict.fromkeys(classes)}
@@ -143,7 +143,7 @@ def load_lessons(url: str, classes: Iterable[str]) -> dict[str, Experience]:
 
 
 def task_classes(pack: Pack) -> tuple[str, ...]:
-    """The kinds of task that the decisions of a pack name."""
+    """Return the task classes that the decisions of a pack name."""
     return tuple(
         dict.fromkeys(spec.quality.task_class for spec in pack.decisions if spec.quality is not None)
     )
@@ -154,37 +154,37 @@ USUAL_START = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What is known about a controller."""
+    """A controller with its prediction and its recorded repairs."""
 
     task_class: str
     spec: ControlSpec
     start: float
     expected: ControlPrediction
-    """With the gain and the noise that the pack declares."""
+    """The prediction with the gain and the noise that the pack declares."""
     repairs: int
     courses: Mapping[str, tuple[float, ...]]
-    """The recorded qualities of each output."""
+    """The recorded qualities of each output, in their order."""
     estimate: GainEstimate | None
-    """What the recorded repairs say; None if they are too few."""
+    """The estimate from recorded repairs; None if there are too few."""
     fitted: ControlPrediction | None
-    """What to expect with the gain and the noise that were recorded."""
+    """The prediction with the recorded gain and noise."""
 
     @property
     def accepted_from(self) -> float:
-        """The least quality that is accepted."""
+        """The lowest quality that is accepted."""
         return rounded(self.spec.target - self.spec.epsilon)
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """The mean of the recorded qualities after each repair."""
+        """The mean recorded quality after each repair."""
         return mean_course(self.courses.values())
 
     def qualities(self, prediction: ControlPrediction) -> tuple[float, ...]:
-        """The qualities that are expected after each repair."""
+        """Return the expected quality after each repair."""
         return tuple(rounded(self.spec.target - error) for error in prediction.errors)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it for programs."""
+        """Return all of it as JSON."""
         return {
             "task_class": self.task_class,
             "spec": self.spec.model_dump(mode="json"),
@@ -205,7 +205,7 @@ class Reading:
 def read_control(
     pack: Pack, task_class: str, rows: Sequence[RepairObservation], *, start: float | None = None
 ) -> Reading:
-    """What is known about one task class; `start` is the quality before the first repair."""
+    """Return prediction and records of one task class; `start` is the quality before the first repair."""
     spec = pack.control_for(task_class) or ControlSpec()
     own = [row for row in rows if _is_of(pack, task_class, row)]
     courses = trajectories(own)
@@ -225,18 +225,18 @@ def read_control(
 
 
 def _is_of(pack: Pack, task_class: str, row: RepairObservation) -> bool:
-    """Whether a repair belongs to a class; the default one has all that the pack does not name."""
+    """Return whether a repair belongs to a class; the default class has all that the pack does not name."""
     is_unnamed = task_class == ANY_CLASS and row.task_class not in pack.control
     return row.task_class == task_class or is_unnamed
 
 
 def _spread(spec: ControlSpec, quality: float) -> float | dict[str, float]:
-    """A quality as a measurement that means it: the same error in every dimension."""
+    """Return a measurement with this quality: the same error in every dimension."""
     if not isinstance(spec.setpoint, dict):
         return quality
     return {name: wanted - (spec.target - quality) for name, wanted in spec.setpoint.items()}
 
 
 def _fitted(spec: ControlSpec, found: GainEstimate) -> ControlSpec:
-    """The controller as it is, on the plant that was recorded: a gain that follows from the pack's stays."""
+    """Return the controller with the recorded gain and noise; a kp that was derived from the declared gain is kept."""
     return found.applied_to(spec.model_copy(update={"kp": spec.proportional}))

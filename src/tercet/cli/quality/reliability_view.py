@@ -1,4 +1,4 @@
-"""Confidence against what happened, on the screen: a bar for each bin, and a mark where it would end by its word."""
+"""The reliability of confidence as a chart: a bar for each bin, and a mark at its confidence."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Calibration:
 
     weights: Weights
     before: Reliability
-    """With the usual weights."""
+    """With the default weights."""
     after: Reliability
     """With fitted weights, each on outcomes that it was not fitted to."""
     task_class: str | None = None
     in_force: Weights | None = None
     """The weights in force for the task class until now, if they are not the default ones."""
     applied: str = ""
-    """Under which name the fitted weights were put into force; empty where they were not."""
+    """The id under which the fitted weights were applied; empty if they were not."""
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as one JSON object."""
+        """Return all of it as one JSON object."""
         return {
             "task_class": self.task_class,
             "weights": self.weights.model_dump(mode="json"),
@@ -48,7 +48,7 @@ _HEAD = f"{'confidence':<12}{'outputs':>8}{'said':>7}{'right':>7}  "
 
 
 def show_calibration(screen: Screen, found: Calibration) -> None:
-    """Prints what was learned, and how good it is."""
+    """Print the fitted weights and their reliability."""
     before, after = found.before, found.after
     for label, text in _facts(found):
         screen.put(text, first=f"{label:<12}")
@@ -68,7 +68,7 @@ def _facts(found: Calibration) -> Iterator[tuple[str, str]]:
     if found.task_class is not None:
         yield "task class", printable(found.task_class, 120)
         sample = found.in_force.sample if found.in_force else 0
-        yield "went by", f"weights fitted to {count(sample, 'outcome')}" if sample else "the usual weights"
+        yield "used", f"weights fitted to {count(sample, 'outcome')}" if sample else "the default weights"
     yield "outcomes", f"{count(found.after.count, 'output')}, {found.after.base_rate:.1%} of them right"
 
 
@@ -76,10 +76,10 @@ def _show_end(screen: Screen, found: Calibration) -> None:
     if not found.applied:
         screen.say(Text("Nothing was run, and no pack was changed.", style="dim"))
         return
-    done = f"the fitted weights are in force for {printable(found.task_class or '', 120)}, as {found.applied}"
+    done = f"the fitted weights now apply to {printable(found.task_class or '', 120)}, as {found.applied}"
     screen.say(Text.assemble(("✓ ", "bold green"), done))
     screen.say(
-        Text("  Runs that judge their outputs from now on go by them; no pack was changed.", style="dim")
+        Text("  Runs that judge their outputs from now on use them; no pack was changed.", style="dim")
     )
 
 
@@ -120,7 +120,9 @@ def _verdict(before: Reliability, after: Reliability) -> Text:
         return Text.assemble(
             ("✓ ", "green"), "the fitted weights do better on outcomes that they have not seen"
         )
-    return Text.assemble(("✗ ", "red"), "the fitted weights do no better: record more before you use them")
+    return Text.assemble(
+        ("✗ ", "red"), "the fitted weights do no better: record more outcomes before you use them"
+    )
 
 
 # --- as SVG ---
@@ -132,12 +134,12 @@ _BEFORE, _AFTER = "#9aa5b1", "#0b7285"
 
 
 def draw_reliability(before: Reliability, after: Reliability) -> str:
-    """The share that was right for each confidence, before and after; on the dashed line it keeps its word."""
+    """Return the reliability diagram as SVG; the dashed line is perfect calibration."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">',
         f"<style>{STYLE}</style>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
-        draw_text(_LEFT, 22, f"Confidence and what happened: {after.count:,} outputs", kind="title"),
+        draw_text(_LEFT, 22, f"Confidence and outcomes: {after.count:,} outputs", kind="title"),
         *_grid(),
         f'<line x1="{_LEFT}" y1="{_BOTTOM}" x2="{_RIGHT}" y2="{_TOP}" stroke="{INK}" stroke-dasharray="5 4"/>',
         *_curve(before, _BEFORE),
@@ -172,7 +174,7 @@ def _curve(found: Reliability, colour: str) -> Iterator[str]:
     points = " ".join(f"{_x(each.confidence):.1f},{_y(each.accuracy):.1f}" for each in found.bins)
     yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
     for each in found.bins:
-        # The area of a dot grows with the outputs in its bin.
+        # The area of a dot is proportional to the number of outputs in its bin.
         radius = 2.5 + 9 * (each.count / found.count) ** 0.5
         yield (
             f'<circle cx="{_x(each.confidence):.1f}" cy="{_y(each.accuracy):.1f}" r="{radius:.1f}" fill="{colour}" '

@@ -42,17 +42,17 @@ def export(
     *,
     output: Annotated[
         Path | None,
-        option("FILE", f"The file to make; by default ID{SUFFIX} in this folder.", "-o", "--output"),
+        option("FILE", f"The file to write; by default ID{SUFFIX} in this folder.", "-o", "--output"),
     ] = None,
     pack: Annotated[
         list[Path] | None,
         option(
             "PACK",
-            "The folder of the pack that the run was started with, to go along; may be given several times for a session that was moved.",
+            "The folder of the run's pack, whose files are added to the bundle; may be given several times for a session that was migrated.",
         ),
     ] = None,
     sign: Annotated[
-        str | None, option("KEY", "Sign it with this key: tercet signing-keys new makes one.")
+        str | None, option("KEY", "Sign it with this key; tercet signing-keys new makes one.")
     ] = None,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
@@ -107,10 +107,10 @@ def _show_exported(screen: Screen, path: Path, exported: Exported) -> None:
     screen.conclude(told)
     _show_contents(screen, manifest, seal)
     if not manifest.is_over:
-        screen.put("The run is not over: what it does from now on is not in it.", first="  · ")
+        screen.put("The run is not over: later events are not in the bundle.", first="  · ")
     if missing := [entry.ref for entry in manifest.packs if not entry.included]:
         screen.put(
-            f"It is without the files of its pack, {printable(', '.join(missing))}: --pack with the pack's folder puts them in.",
+            f"The files of {printable(', '.join(missing))} are not in it: --pack with the pack's folder adds them.",
             first="  · ",
         )
     screen.show_command(f"tercet verify-bundle {path}")
@@ -127,7 +127,7 @@ def _show_contents(screen: Screen, manifest: Manifest, seal: Seal) -> None:
 
 
 def show_whole(screen: Screen, label: str, text: str) -> None:
-    """Prints a hash or a key behind its label: it is never wrapped, so that it can be copied."""
+    """Print a hash or a key after its label, without line breaks, so that it can be copied."""
     screen.print(screen.escape_undecodable(Text.assemble((label, "dim"), text)), soft_wrap=True)
 
 
@@ -138,7 +138,7 @@ def verify_file(
         str | None,
         option(
             "KEY",
-            "Who must have signed it: a public key (ed25519:…), or the name of one in your folder of keys.",
+            "The key that must have signed it: a public key (ed25519:…), or the name of one of your keys.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -161,7 +161,7 @@ def verify_file(
 
 
 def _expected_key(key: str) -> str:
-    """The digits of a public key, given as it is or by the name that it has here."""
+    """Return the digits of a public key, given directly or by its name."""
     return parse_key(key if key.startswith(PREFIX) or len(key) == 64 else keys().public(key))
 
 
@@ -183,7 +183,7 @@ def _as_json(file: Path, finding: Finding) -> dict[str, Any]:
 _WORDS: dict[Answer, str] = {
     "intact": "is intact",
     "damaged": "is damaged",
-    "forged": "has a signature that does not hold",
+    "forged": "has an invalid signature",
     "unsigned": "is not signed",
     "wrong_signer": "is signed with another key",
 }
@@ -228,11 +228,11 @@ KeyName = Annotated[str, argument("NAME", "The key's name: small letters, digits
 
 
 def new(name: KeyName, *, as_json: AsJson = False) -> None:
-    """Make a key to sign bundles with (Ed25519).
+    """Create an Ed25519 key that signs bundles.
 
-    It is kept in a file that only you may read, in `tercet/keys` of your folder for configuration (XDG_CONFIG_HOME, else
-    ~/.config), or in the folder that TERCET_KEYS names. Give its public half to those who check your signatures. Who
-    has the file can sign as you: keep a copy where you keep such things, and nowhere else.
+    The key is written to a file that only you can read, in the folder TERCET_KEYS, else in `tercet/keys` of
+    XDG_CONFIG_HOME, else in ~/.config/tercet/keys. Give its public half to those who check your signatures. Anyone
+    with the file can sign as you.
     """
     ring = keys()
     public = ring.make(name)
@@ -246,10 +246,10 @@ def new(name: KeyName, *, as_json: AsJson = False) -> None:
 
 
 def list_keys(*, as_json: AsJson = False) -> None:
-    """List the keys that are there, with their public halves.
+    """List your keys, with their public halves.
 
-    The public key of another person can be put beside your own, as NAME.pub with one line: then their signatures are told
-    by that name, and `tercet verify-bundle --key NAME` asks for them.
+    To check another person's signatures, put their public key beside your own as NAME.pub, one line: their signatures
+    are then shown with that name, and `tercet verify-bundle --key NAME` requires them.
     """
     ring = keys()
     found = ring.names()

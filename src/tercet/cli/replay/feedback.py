@@ -1,4 +1,4 @@
-"""`tercet feedback`: what people say about runs that are over, and what that comes to."""
+"""`tercet feedback`: corrections of runs that are over, grouped, and turned into golden cases."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def add(
 
 def list_feedback(
     run: Annotated[
-        str | None, argument("RUN", "Only what was said about this session.", callback=complete_session)
+        str | None, argument("RUN", "Only corrections of this session.", callback=complete_session)
     ] = None,
     *,
     journal: JournalUrl = DEFAULT,
@@ -102,7 +102,7 @@ async def _list(journal: Journal, run: str | None) -> list[Feedback]:
 
 def insights(
     pack: Annotated[
-        str | None, argument("PACK", "Only runs of this pack, by its name, whatever its version.")
+        str | None, argument("PACK", "Only runs of this pack: its name, without a version.")
     ] = None,
     *,
     journal: JournalUrl = DEFAULT,
@@ -110,7 +110,7 @@ def insights(
 ) -> ExitCode:
     """Group corrections that are about the same thing.
 
-    That is the same decision, refusal or output, in similar words.
+    Corrections are about the same thing if they share a decision, a refusal or an output, and are worded alike.
     """
     found = use_journal(journal, lambda opened: _insights(opened, pack))
     told = {"insights": [each.model_dump(mode="json") for each in found]}
@@ -124,13 +124,13 @@ async def _insights(journal: Journal, pack: str | None) -> tuple[Insight, ...]:
 
 
 async def _require_pack(journal: Journal, name: str) -> None:
-    """Raises `UsageError` if no run of the journal is of a pack of this name."""
+    """Raise `UsageError` if the journal has no run of a pack with this name."""
     known = {row.pack.partition("@")[0] async for row in list_rows(journal, TENANT)}
     if name.partition("@")[0] not in known:
         raise UsageError(
-            f"no run in the journal is of a pack {name}",
+            f"the journal has no run of a pack '{name}'",
             code="unknown_pack",
-            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run makes one",
+            remedy=f"name one of {', '.join(sorted(known))}" if known else "tercet run starts one",
         )
 
 
@@ -139,15 +139,15 @@ def golden(
         str, argument("ID", "The correction, as tercet feedback list names it.", callback=complete_gate)
     ],
     *,
-    to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
+    to: Annotated[Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")],
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
     """Turn a correction into a golden case.
 
-    It is the run as one file, and beside it the expected result. `tercet golden check` with --pack then fails as long
-    as the pack still judges the run as it was judged.
+    The run is exported as one file, with the expected result beside it. `tercet golden check` with --pack then fails
+    until the pack decides the run as the correction says.
     """
     found, wanted = use_journal(journal, lambda opened: _found(opened, feedback))
     file = to / f"{found.session_id}{SUFFIX}"
@@ -162,7 +162,7 @@ def golden(
     screen = Screen()
     screen.conclude(f"kept {printable(str(file), 200)}")
     ending = "accepted" if wanted.is_accepted else "anything but completed"
-    told = f"tercet golden check {to} --pack, with a pack's folder, passes once that pack lets the run be {ending}."
+    told = f"tercet golden check {to} --pack, with a pack's folder, passes once the run ends as {ending} under that pack."
     screen.put(Text(told, style="dim"), first="  ")
 
 
@@ -183,7 +183,7 @@ async def _found(journal: Journal, feedback: str) -> tuple[Feedback, Expected]:
 
 
 def _show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:
-    """Show each correction with who said it."""
+    """Show each correction with its author."""
     for each in found:
         entry = each.entry
         who = f"  {printable(entry.author, 60)}, {entry.given_at:%Y-%m-%d %H:%M} UTC"
@@ -192,11 +192,11 @@ def _show_feedback(screen: Screen, found: Sequence[Feedback]) -> None:
         if entry.expected:
             screen.put(printable(json_text(entry.expected, indent=None)), first="    expected  ")
     if not found:
-        screen.say("Nobody has said anything yet: tercet feedback add RUN --note TEXT")
+        screen.say("There are no corrections yet: tercet feedback add RUN --note TEXT")
 
 
 def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
-    """Show what corrections come to, the most frequent first."""
+    """Show groups of corrections, the largest first."""
     for each in found:
         screen.say(Text.assemble((f"{each.count:,} × ", "bold"), printable(_headline(each), 200)))
         for said in each.examples:
@@ -207,7 +207,7 @@ def _show_insights(screen: Screen, found: Sequence[Insight]) -> None:
 
 
 def _headline(insight: Insight) -> str:
-    """What it is about: the decision, and the place that is blamed."""
+    """Return the decision that corrections are about, and what was wrong."""
     if insight.kind:
         refusal = f"refused as {insight.code or insight.kind}"
     elif insight.outputs:

@@ -1,4 +1,4 @@
-"""`tercet golden`: chosen runs as a regression set. What was right once must come out the same after every change."""
+"""`tercet golden`: recorded runs as regression tests."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ def add(
         list[str],
         argument(
             "RUN",
-            "Sessions of the journal by their ids, or files that tercet export made.",
+            "Session ids, or bundles that tercet export wrote.",
             callback=complete_runs,
         ),
     ],
     *,
-    to: Annotated[Path, option("FOLDER", "The folder of the set; it is made if need be.")],
+    to: Annotated[Path, option("FOLDER", "The folder of golden runs; it is created if it does not exist.")],
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Keep runs in a folder, each as one file, as golden runs.
 
-    A run whose replay already differs is not kept: exit 3. A run that is not over is kept as far as it is.
+    A run whose replay already differs is refused: exit 3. A run that is not over is kept up to its last event.
     """
     if to.exists():
-        make_folder(to)  # raises if there is a file in its place, before anything is judged
+        make_folder(to)  # raises before any run is judged
     found = read_runs(journal, runs, is_all=False)
     reports = replay_many(found)
     if wrong := [report for report in reports if not report.is_equal]:
@@ -99,7 +99,7 @@ def _show_kept(screen: Screen, targets: list[Path], reports: Sequence[ReplayRepo
         screen.conclude(f"kept {printable(str(target), 200)}")
         if not _is_over(report):
             screen.put(
-                f"The run is {report.status}, not over: what it does from now on is not in it.", first="  · "
+                f"The run is {report.status}, not over: later events are not in the file.", first="  · "
             )
 
 
@@ -109,14 +109,14 @@ def _require_free(targets: list[Path], *, is_forced: bool) -> None:
             raise UsageError(
                 f"{target} would be written twice",
                 code="named_twice",
-                remedy="name each run once: a session has one place in a set",
+                remedy="name each run once",
             )
         if target.parent.is_dir():
             require_writable(target, is_forced=is_forced)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A bundle is copied as it is, with its signature."""
+    """Copy a bundle unchanged, with its signature."""
     with new_file(target, is_forced=True) as file, source.open("rb") as given:
         shutil.copyfileobj(given, file)
 
@@ -126,20 +126,20 @@ def _keep(url: str, recording: Recording, target: Path) -> None:
 
 
 def check(
-    folder: Annotated[Path, argument("FOLDER", "The folder of the set.")],
+    folder: Annotated[Path, argument("FOLDER", "The folder of golden runs.")],
     *,
     pack: Annotated[
         Path | None,
-        option("PACK", "Judge the runs under the pack in this folder, and not each under its own."),
+        option("PACK", "Judge the runs under the pack in this folder instead of their own."),
     ] = None,
     workers: Annotated[
-        int | None, option("N", "How many processes; by default one for each core.", min=1)
+        int | None, option("N", "The number of processes; by default one for each core.", min=1)
     ] = None,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Judge every run of a set again. Exits with 0 if all come out the same, and with 3 and the differences if not.
+    """Replay every golden run. Exits with 0 if all are as recorded, and with 3 and the differences if not.
 
-    A run with a correction, kept by `tercet feedback golden`, must come out differently: with --pack it counts as
+    A run with a correction, added by `tercet feedback golden`, must be decided differently: with --pack it counts as
     corrected once the pack decides it as the correction says, and as still wrong until then.
     """
     total = len(files_in(folder))

@@ -1,4 +1,4 @@
-"""`tercet provenance`: where what a run made came from, and the whole way there."""
+"""`tercet provenance`: where the results of a run came from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ tercet provenance run.tercet --json
 def provenance(run: RunName, *, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> None:
     """Show where the results of a run came from.
 
-    That is its plan, evidence, calls, models, people, costs and checkpoints. Evidence is shown with its document, the
+    Shown are its plan, evidence, calls, models, people, costs and checkpoints. Evidence is shown with its document, the
     part of it and the query that found it; costs by phase. Everything is derived from the recorded events, each
     checkpoint is compared with them, and one hash covers it all: the same run always has the same hash.
     """

@@ -1,4 +1,4 @@
-"""`tercet replay`: recorded runs judged again, as they were or under another pack. Nothing is called."""
+"""`tercet replay`: judging recorded runs again, under their own pack or another one. Nothing is called."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ def replay(
     *,
     pack: Annotated[
         Path | None,
-        option("PACK", "Judge them under the pack in this folder instead, and show what would change."),
+        option("PACK", "Judge the runs under the pack in this folder, and show what would change."),
     ] = None,
     installed: Annotated[
         list[Path] | None,
         option(
             "PACK",
-            "The folder of the pack that runs were recorded with, where their journal has not kept it; may be given several times.",
+            "The folder of a pack that runs were recorded with, if their journal does not contain it; may be given several times.",
         ),
     ] = None,
     everything: Everything = False,
     intent: Intent = None,
     status: Status = None,
     workers: Annotated[
-        int | None, option("N", "How many processes; by default one for each core.", min=1)
+        int | None, option("N", "The number of processes; by default one for each core.", min=1)
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
     """Replay recorded runs offline, and compare every verdict.
 
-    No tool or model is called. Exits with 0 if everything comes out the same; with 3 if something differs, and
-    names the first event, step and field. Runs are read as they are needed, so there may be any number of them; Ctrl-C shows
-    what was found until then, and exits with 130. With --pack the facts stay as they were and the rules are the other pack's: each
-    run is judged up to the first verdict that would be another one, and the exit code is 3 if there is any.
+    No tool or model is called. Exits with 0 if everything is as recorded, and with 3 if something differs; the first
+    event, step and field are then named. Runs are read one at a time, so there may be any number of them; Ctrl-C shows
+    the results so far, and exits with 130. With --pack the recorded facts are judged by the rules of that pack, each run
+    up to the first verdict that would change; the exit code is 3 if any would.
     """
     require_runs(runs or (), is_all=everything, intent=intent, status=status)
     if pack is not None and installed:
         raise UsageError(
-            "--installed is for judging runs as they were, and --pack for judging them otherwise",
+            "--installed and --pack exclude each other",
             code="which_pack",
-            remedy="give one of the two",
+            remedy="--installed replays runs under their own pack, --pack judges them under another one",
         )
     other = load_pack(pack) if pack is not None else None
     packs = [load_pack(folder) for folder in installed or ()]
@@ -111,11 +111,11 @@ def _what_if(found: RunReader, pack: Pack, workers: int | None, *, as_json: bool
 
 
 Cut: TypeAlias = KeyboardInterrupt | TercetError | None
-"""What ended it before all runs were judged: a person, or a run that cannot be read."""
+"""Why not all runs were judged: Ctrl-C, or a run that cannot be read."""
 
 
 def gather(coming: Generator[FoundT], take: Callable[[FoundT], object], total: int, *, is_shown: bool) -> Cut:
-    """Take what comes, with a bar over it, and tell what ended that early: what was taken until then counts."""
+    """Pass each result to `take`, with a progress bar; return what ended this early, if anything did."""
     with progress_over(total, is_shown=is_shown) as told, closing(coming):
         try:
             for done, each in enumerate(coming, 1):
@@ -127,7 +127,7 @@ def gather(coming: Generator[FoundT], take: Callable[[FoundT], object], total: i
 
 
 def _raise_for_program(cut: Cut) -> None:
-    """A program gets one answer: what was found, or the error."""
+    """Raise the error that ended a replay early: a program gets the results or the error, never both."""
     if isinstance(cut, TercetError):
         raise cut
 
@@ -136,14 +136,14 @@ def _ended(done: int, total: int, cut: Cut, *, is_same: bool, as_json: bool) -> 
     if cut is None:
         return ExitCode.ACCEPTED if is_same else ExitCode.REFUSED
     if not as_json and total > 1:
-        Screen(stderr=True).say(f"· {done:,} of {count(total, 'run')} had been judged by then")
+        Screen(stderr=True).say(f"· {done:,} of {count(total, 'run')} were judged")
     _raise_for_program(cut)
     return ExitCode.INTERRUPTED
 
 
 @contextmanager
 def progress_over(total: int, verb: str = "judging", *, is_shown: bool) -> Generator[Callable[[int], None]]:
-    """A bar on stderr while it lasts, on a terminal, with the number of runs done."""
+    """Show a progress bar over runs on stderr, if that is a terminal."""
     screen = Screen(stderr=True)
     columns = TextColumn(verb), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     is_off = not (is_shown and screen.is_terminal)

@@ -14,15 +14,15 @@ from tercet.view.replay import Count, Difference, ReplayReport
 from tercet.view.terminal.text import count, json_text, printable
 
 MOST = 50
-"""Of more runs, only those that differ are shown."""
+"""If there are more runs, only those that differ are shown."""
 
 
 @dataclass
 class Tally:
-    """The results of runs that are judged one after the other; those that are not shown are only counted."""
+    """The results of replays, counted; those that will be shown are kept."""
 
     is_whole: bool
-    """Whether every run will be shown, and not only those that differ."""
+    """Whether all runs will be shown, not only those that differ."""
     runs: int = 0
     different: int = 0
     rederived: int = 0
@@ -30,7 +30,7 @@ class Tally:
     kept: list[ReplayReport] = field(default_factory=list[ReplayReport])
 
     def take(self, report: ReplayReport) -> None:
-        """Count a run, and keep what will be shown of it."""
+        """Count a run, and keep it if it will be shown."""
         self.runs += 1
         self.different += not report.is_equal
         self.rederived += report.verdicts_rederived
@@ -40,7 +40,7 @@ class Tally:
 
 
 def show_replayed(screen: Screen, tally: Tally) -> None:
-    """Show what came of each run, and of all of them if there are several."""
+    """Show the result of each run, and the totals if there are several."""
     for report in tally.kept:
         _show_report(screen, report, is_alone=tally.runs == 1)
     if tally.runs != 1:
@@ -59,10 +59,11 @@ def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> Non
         show_difference(screen, report.difference)
     if is_alone:
         events = f"{count(report.events, 'event')}, {count(report.checkpoints, 'checkpoint')}"
-        screen.put(f"{events} came out as they were recorded", first="  · ")
+        screen.put(f"{events}, all as recorded", first="  · ")
         screen.put(_verdicts(report), first="  · ")
         if later := sorted(set(CURRENT) - set(report.behaviour)):
-            screen.put(f"judged as before rule {', '.join(map(str, later))} was changed", first="  · ")
+            rules = ", ".join(map(str, later))
+            screen.put(f"judged by the rules of its version, without rule {rules}", first="  · ")
         for fact in report.facts:
             screen.put(_fact(fact), first="    fact  ")
 
@@ -77,7 +78,7 @@ def _fact(fact: Count) -> str:
 
 
 def show_difference(screen: Screen, found: Difference) -> None:
-    """Show the first place where a run comes out otherwise."""
+    """Show the first difference between a run and its replay."""
     where = f"event {found.position}, {printable(found.event, 60)}"
     step = f", step {printable(found.step, 80)}" if found.step else ""
     screen.put(f"{where}{step}, field {printable(found.field, 200)}", first="  · ")
@@ -117,16 +118,16 @@ def _show_rejudged(screen: Screen, run: Rejudged) -> None:
 
 
 def show_change(screen: Screen, change: VerdictChange) -> None:
-    """Show a verdict that would be another one, and why."""
+    """Show a verdict that would change, and why."""
     step = f" {printable(change.step, 80)}" if change.step else ""
     where = f"event {change.position}, {change.event}{step}"
-    screen.put(f"{where}: {_with_sender(change.old)} → {_with_sender(change.new)}", first="  · ")
+    screen.put(f"{where}: {_verdict_text(change.old)} → {_verdict_text(change.new)}", first="  · ")
     for reason in change.new.reasons[:3]:
         screen.put(printable(reason), first="    ")
 
 
-def _with_sender(said: JudgedAs) -> str:
-    """A verdict in a few words: with its code, or whom it asks."""
-    gates = [f"{name or 'anybody'} ×{quorum}" for name, (_, quorum) in said.details.get("needs", {}).items()]
+def _verdict_text(said: JudgedAs) -> str:
+    """Return a verdict in short, with its code or the gates that it demands."""
+    gates = [f"{name or 'anyone'} ×{quorum}" for name, (_, quorum) in said.details.get("needs", {}).items()]
     more = said.details.get("code") or ", ".join(gates)
     return printable(f"{said.verdict} ({more})" if more else said.verdict, 200)

@@ -1,4 +1,4 @@
-"""`tercet report`: one page about one run, for people."""
+"""`tercet report`: an HTML page about a run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def report(
         str | None,
         option(
             "FILE",
-            "Where to write it, or - for standard output; by default the name of the run and .html, in this folder.",
+            "The file to write, or - for standard output; by default ID.html in this folder.",
             "-o",
             "--out",
             show_default=False,
@@ -61,7 +61,7 @@ def report(
         _require_writable(target, is_forced=force)
     if as_json and target is None:
         raise UsageError(
-            "standard output can hold the page or the JSON about it, not both",
+            "standard output cannot take both the page and the JSON",
             code="two_outputs",
             remedy="name a file with -o FILE, or leave --json out",
         )
@@ -92,7 +92,7 @@ def report(
 
 async def _page(url: str, run: str) -> tuple[SessionView, bytes]:
     """Return the session of a run, and its report."""
-    # No other command needs these, and all of them would wait for their import.
+    # Imported late: no other command needs these, and they take long to import.
     from tercet.replay.run_data import read_run  # noqa: PLC0415
     from tercet.view.html.page import render  # noqa: PLC0415
     from tercet.view.html.safe_text import SafeText, secrets_of  # noqa: PLC0415

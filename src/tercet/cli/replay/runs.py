@@ -1,4 +1,4 @@
-"""Recorded runs that a command reads: sessions of the journal by their ids, or bundles by their files."""
+"""Reading recorded runs: sessions of the journal by id, or bundles by file name."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from tercet.replay.recording import Recording, load, load_bundle, load_run
 
 RunName: TypeAlias = Annotated[
     str,
-    argument("RUN", "A session of the journal by its id, or the file of a bundle.", callback=complete_run),
+    argument("RUN", "A session id, or the file of a bundle.", callback=complete_run),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a run is read from."""
+    """A recorded run and where it was read from."""
 
     journal: Journal
     tenant: str
     session: str
     bundle: Bundle | None = None
-    """The bundle, where it is one."""
+    """The bundle, if the run is in one."""
 
 
 @asynccontextmanager
 async def run_at(name: str, url: str) -> AsyncGenerator[Source]:
-    """The run of this name: a file is a bundle, everything else a session of the journal at `url`.
+    """Open the run with this name: a bundle if it is a file name, else a session of the journal at `url`.
 
     Unexpected errors while it is read are raised as `BundleDamaged` or `JournalCorrupt`: forged events can make
     reading fail in any way.
@@ -90,19 +90,19 @@ Runs: TypeAlias = Annotated[
     list[str] | None,
     argument(
         "RUN",
-        "Sessions of the journal by their ids, or files that tercet export made.",
+        "Session ids, or bundles that tercet export wrote.",
         callback=complete_runs,
     ),
 ]
-Intent: TypeAlias = Annotated[str | None, option("INTENT", "With --all: only runs that asked for this.")]
+Intent: TypeAlias = Annotated[str | None, option("INTENT", "With --all: only runs with this intent.")]
 Status: TypeAlias = Annotated[
-    str | None, option("STATUS", "With --all: only runs that stand so, such as completed.")
+    str | None, option("STATUS", "With --all: only runs with this status, such as completed.")
 ]
 Everything: TypeAlias = Annotated[bool, flag("Every run of the journal.", "--all")]
 
 
 def require_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, status: str | None) -> None:
-    """Refuse a command that names no run, or names some and all of them, or a status that there is not."""
+    """Raise `UsageError` if no run is named, or both runs and --all, or an unknown status."""
     if status is not None and status not in get_args(SessionStatus):
         raise UsageError(
             f"unknown status '{status}'",
@@ -111,14 +111,14 @@ def require_runs(runs: Sequence[str], *, is_all: bool, intent: str | None, statu
         )
     if bool(runs) == is_all or ((intent or status) and not is_all):
         raise UsageError(
-            "say which runs: by their ids or files, or --all of the journal",
+            "name runs by their ids or files, or pass --all",
             code="which_runs",
             remedy="tercet sessions list shows the ids; --intent and --status go with --all",
         )
 
 
 class RunReader:
-    """The runs that were asked for, each read when it is its turn: however many there are, they need no memory."""
+    """The selected runs, each read when it is needed, so that memory does not grow with their number."""
 
     def __init__(self, names: Sequence[str], read: Callable[[str], Recording]) -> None:
         self._names = names
@@ -135,7 +135,7 @@ class RunReader:
 def open_runs(
     url: str, runs: Sequence[str], *, is_all: bool, intent: str | None = None, status: str | None = None
 ) -> Generator[RunReader]:
-    """The runs as long as it lasts; a journal is opened only if it is needed. Raises `UsageError` if there are none."""
+    """Open the selected runs; the journal is opened only if needed. Raises `UsageError` if there are none."""
     with asyncio.Runner() as runner:
         if not is_all and all(map(is_bundle, runs)):
             yield RunReader(runs, lambda name: runner.run(load_bundle(Path(name))))
@@ -153,9 +153,9 @@ async def _names(journal: Journal, intent: str | None, status: str | None) -> li
     rows = list_rows(journal, TENANT, intent=intent, status=status)
     if not (found := [row.session_id async for row in rows]):
         raise UsageError(
-            "no run of the journal is meant by that",
+            "no run of the journal matches",
             code="no_runs",
-            remedy="tercet sessions list shows those that are there, with intent and status",
+            remedy="tercet sessions list shows the sessions with intent and status",
         )
     return found
 
@@ -169,6 +169,6 @@ async def _read(journal: Journal, name: str, *, is_all: bool) -> Recording:
 def read_runs(
     url: str, runs: Sequence[str], *, is_all: bool, intent: str | None = None, status: str | None = None
 ) -> list[Recording]:
-    """The same, all of them in memory, for those who look at each again and again."""
+    """Read all selected runs into memory, for callers that need each several times."""
     with open_runs(url, runs, is_all=is_all, intent=intent, status=status) as found:
         return list(found)

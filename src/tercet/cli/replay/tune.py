@@ -1,4 +1,4 @@
-"""`tercet tune`: better values for the surfaces of a pack, found by replay, applied only by a person."""
+"""`tercet tune`: searching better values for a pack by replay; a person accepts them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ tercet tune show letters-proposal --json
 ACCEPT_EXAMPLES = "tercet tune accept letters-proposal --pack examples/letters\n"
 
 ProposalPath = Annotated[
-    Path, argument("PROPOSAL", "The folder that tercet tune wrote, or its proposal.json.")
+    Path, argument("PROPOSAL", "The folder that tercet tune search wrote, or its proposal.json.")
 ]
 
 
@@ -53,23 +53,28 @@ def search(
         list[str] | None,
         option(
             "RUN",
-            "A session of the journal by its id, or a file that tercet export made; may be given several times.",
+            "A session id, or a bundle that tercet export wrote; may be given several times.",
         ),
     ] = None,
     everything: Everything = False,
     intent: Intent = None,
     status: Status = None,
-    trials: Annotated[int, option("N", "How many candidates are tried at most.", min=1, max=100_000)] = 100,
+    trials: Annotated[int, option("N", "The largest number of candidates to try.", min=1, max=100_000)] = 100,
     seed: Annotated[int, option("N", "The same seed finds the same candidate.", min=0, max=2**32 - 1)] = 0,
-    workers: Annotated[int | None, option("N", "How many processes judge each candidate.", min=1)] = None,
+    workers: Annotated[
+        int | None, option("N", "The number of processes that judge each candidate.", min=1)
+    ] = None,
     out: Annotated[
-        Path | None, option("FOLDER", "Where the proposal goes: by default PACK's name and -proposal, here.")
+        Path | None,
+        option(
+            "FOLDER", "The folder for the proposal: by default the pack's name and -proposal, in this folder."
+        ),
     ] = None,
     force: Force = False,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Look for better values, and write a proposal. What may be tuned is in tuning.toml; no pack is changed.
+    """Search better values and write a proposal. tuning.toml says what may be tuned; no pack is changed.
 
     Candidates are scored by judging recorded runs again: nothing is called. Policy and safety are floors, and each surface
     has a guardrail. Exits with 0 if there is a proposal, and with 3 if nothing better was found.
@@ -103,7 +108,7 @@ def search(
 
 
 async def _corrected(journal: Journal, found: list[Recording]) -> frozenset[str]:
-    """The runs that people have corrected; bundles do not tell."""
+    """Return the runs that people have corrected; corrections are not part of bundles."""
     return frozenset([each.session for each in found if await read_feedback(journal, TENANT, each.session)])
 
 
@@ -119,18 +124,18 @@ def show(proposal: ProposalPath, *, as_json: AsJson = False) -> ExitCode:
 def accept(
     proposal: ProposalPath,
     *,
-    pack: Annotated[Path, option("PACK", "The pack's folder, which is changed: the one it was made for.")],
+    pack: Annotated[Path, option("PACK", "The folder of the pack that the proposal is for; it is changed.")],
     actors: ActorsPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Apply a proposal to the pack's folder, in your name. The pack gets a new version; refused if it has changed
-    since.
+    """Apply a proposal to the pack's folder, in your name. The pack gets a new version.
 
-    The values are put into the folder as it is now and everything is checked again. Sessions that have begun stay pinned
-    to the pack that they began with. What was accepted, by whom and when is added to tuning.accepted.jsonl in the folder.
+    The proposal is refused if the pack has changed since. The changed pack is checked as by `tercet check`. Existing
+    sessions stay pinned to the old pack. What was accepted, by whom and when is added to tuning.accepted.jsonl in the
+    folder.
     """
     found = read_proposal(proposal)
-    load_pack(pack)  # says what is wrong with the folder, if it is none
+    load_pack(pack)  # raises if the folder is not a pack
     try:
         done = accept_proposal(pack, found, by=local_user_from(actors).actor.id, at=datetime.now(UTC))
     except OSError as error:
@@ -153,7 +158,7 @@ def accept(
 
 
 MOST = 5
-"""How many runs are shown."""
+"""The number of runs that are shown."""
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _ROWS = {
     "pass rate": ("pass_rate", 1.0, ".1%"),
@@ -167,14 +172,14 @@ _ROWS = {
 
 
 def show_nothing(screen: Screen, found: Found) -> None:
-    """Say that the pack stays as it is."""
+    """Show that nothing better was found."""
     tried = f"{count(found.tried, 'candidate')} tried of {found.space:,}, {found.refused:,} of them refused"
-    screen.say(Text.assemble(("✗ ", "bold red"), "nothing better was found that keeps every rule"))
+    screen.say(Text.assemble(("✗ ", "bold red"), "found nothing better within the guardrails"))
     screen.put(tried, first="  · ")
 
 
 def show_proposal(screen: Screen, proposal: Proposal, where: str, pack: str = "") -> None:
-    """Show what is proposed, what it rests on, and how to accept it."""
+    """Show the changes, the runs that they are based on, and how to accept them."""
     headline = f"{proposal.id} for {proposal.pack} → {proposal.new_version}"
     screen.conclude(printable(headline, 200))
     for change in proposal.changes:
@@ -212,8 +217,8 @@ def _show_scores(screen: Screen, proposal: Proposal) -> None:
         style = "bold" if cells[0] != cells[1] else ""
         screen.say(Text(f"  {name:18}{cells[0]:>24}  {cells[1]:>24}", style=style))
     gain = _cell(proposal.gain, 1.0, "+.4f")
-    sure = "" if proposal.is_sure else ", which may be chance"
-    screen.say(f"  better by {gain}{sure}; in brackets, 95 of 100 sets of such runs")
+    sure = "" if proposal.is_sure else ", which may be due to chance"
+    screen.say(f"  better by {gain}{sure}; in brackets, the 95 % interval")
 
 
 def _interval(score: Score, field: str) -> Interval:
@@ -227,11 +232,11 @@ def _cell(interval: Interval, factor: float, form: str) -> str:
 
 def _show_basis(screen: Screen, proposal: Proposal) -> None:
     basis = proposal.basis
-    told = f"it rests on {basis.told:,} of {count(basis.given, 'run')}, {count(proposal.after.cases, 'case')}"
+    told = f"based on {basis.told:,} of {count(basis.given, 'run')}, {count(proposal.after.cases, 'case')}"
     corrected = f"; people have corrected {basis.corrected:,} of them" if basis.corrected else ""
     screen.put(f"{told}{corrected}", first="  · ")
     for why, number in basis.untold.items():
-        screen.put(printable(f"{number:,} not told: {why}"), first="    ")
+        screen.put(printable(f"{number:,} not used: {why}"), first="    ")
     tried = f"{count(proposal.tried, 'candidate')} tried, {proposal.refused:,} refused, seed {proposal.seed}"
     screen.put(tried, first="  · ")
 

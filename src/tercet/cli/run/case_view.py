@@ -28,7 +28,7 @@ from tercet.critic.waits import Wait
 from tercet.view.terminal.text import count, listed, printable
 
 MOST_FINDINGS = 6
-"""How many findings besides the decisive one are shown."""
+"""The number of findings that are shown besides the decisive one."""
 
 
 def show_case(screen: Screen, case: Case, *, name: str) -> None:
@@ -115,7 +115,7 @@ def show_decisive(screen: Screen, refusal: Refusal, rest: str) -> None:
     """Print the decisive refusal, with the source of the value and the remedy."""
     reason = refusal.reason
     for source in refusal.sources:
-        # The screen has a line of its own for what the published reason says in one.
+        # The source has a line of its own on the screen; the published reason ends with it.
         reason = reason.removesuffix(f": {source.detail}") if source.detail else reason
     screen.put(Text(f"✗ {printable(reason)}", style="bold red"), first=rest, rest=f"{rest}  ")
     for source in refusal.sources:
@@ -172,7 +172,7 @@ def _show_wait(screen: Screen, wait: Wait) -> None:
     """Print one line for an approval: whether it is certain, the step, the gate and the reason."""
     word = "waits" if wait.is_certain else "may wait"
     where = "outputs" if wait.step is None else f"step {wait.step}"
-    gate = printable(wait.gate, 120) if wait.gate else "anybody but the owner"
+    gate = printable(wait.gate, 120) if wait.gate else "anyone but the owner"
     line = Text(f"{where}, {gate}: {printable(wait.reason)}", style="dim")
     screen.put(line, first=f"  {word:<10}", rest="            ")
 
@@ -189,7 +189,7 @@ MODE_STYLES = {
 }
 LONGEST_VALUE = 72
 ONE_LINE = 56
-"""Parameters that are longer together get a line each."""
+"""If the parameters are longer together, each gets its own line."""
 MOST_PARAMETERS = 6
 
 
@@ -252,7 +252,7 @@ def _parameter(name: str, value: Any) -> str:
 
 
 MOST_RULES = 30
-"""How many rules are shown; JSON has them all."""
+"""The number of rules that are shown; JSON has them all."""
 
 _PHRASES = {
     "holds": "holds for {}",

@@ -1,8 +1,8 @@
-"""A plan as an outline: which steps are shown, in which order, and what hangs under what.
+"""A plan as a tree of steps for the terminal.
 
-A plan is a graph. As a tree, each step hangs under the step that it waits for last: the one with the longest way to
-it; further ones are named at the step. A step on a cycle has no such place and stands at the left. Long plans are
-listed flat, their first steps and the offending one, since nobody reads a tree of a thousand lines.
+A plan is a graph. In the tree, the parent of a step is the dependency with the longest path to it; the other
+dependencies are named at the step. A step on a cycle is a root. Of a long plan, the first steps and the offending one
+are listed without a tree.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from dataclasses import dataclass
 from tercet.contracts.steps.graph import Graph
 
 MOST = 30
-"""A plan of more steps is not shown whole."""
+"""Plans with more steps are shortened."""
 FIRST = 12
-"""How many steps of such a plan are shown from its beginning."""
+"""The number of first steps that are shown of such a plan."""
 DEEPEST = 8
-"""From here on a tree grows no deeper: a step stands beside the one it waits for."""
+"""The largest depth of the tree; deeper steps are shown at this depth."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A step in the outline, or a number of steps left out."""
+    """A step in the tree, or a number of omitted steps."""
 
     step: int | None
-    """None where steps are left out."""
+    """None for omitted steps."""
     skipped: int = 0
     first: str = ""
-    """What is drawn before its first line."""
+    """The prefix of its first line."""
     rest: str = ""
-    """What is drawn before its other lines."""
+    """The prefix of its other lines."""
     beside: tuple[int, ...] = ()
-    """The steps that it also waits for, besides the one that it hangs under."""
+    """Its dependencies besides its parent."""
 
 
 def outline(graph: Graph, offending: int | None) -> Iterator[Entry]:
-    """The entries of a plan's outline, from the top."""
+    """Return the entries of a plan's tree, from the top."""
     size = len(graph.predecessors)
     if size > MOST:
         yield from _flat(graph, size, offending)
@@ -69,7 +69,7 @@ def _branch(
 
 
 def _parents(graph: Graph) -> list[int | None]:
-    """For each step the one that it hangs under; None for those at the left."""
+    """Return the parent of each step; None for roots."""
     depth = [0] * len(graph.predecessors)
     parents: list[int | None] = [None] * len(graph.predecessors)
     for step in graph.order:
@@ -92,5 +92,5 @@ def _flat(graph: Graph, size: int, offending: int | None) -> Iterator[Entry]:
 
 
 def _with_gaps(shown: list[int], size: int) -> Iterable[tuple[int, int]]:
-    """Each shown step with the number of steps that are left out after it."""
+    """Yield each shown step with the number of steps that are omitted after it."""
     return [(step, after - step - 1) for step, after in zip(shown, [*shown[1:], size], strict=True)]

@@ -1,4 +1,4 @@
-"""`tercet plan`: propose a plan for a request and review it. Nothing is called."""
+"""`tercet plan`: proposing a plan for a request and reviewing it. No tool is called."""
 
 from __future__ import annotations
 
@@ -40,20 +40,18 @@ def plan(
     store: StoreUrl = "",
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Propose a plan for a request and review it. There is no session, and nothing is run.
+    """Propose a plan for a request and review it. No session is started, and no tool is called.
 
-    A language model is asked once: what that took is shown, and a plan that the critic refuses is not planned again, as
-    it would be in a run. Evidence that the plan asks for is searched as in a run; look-ups by a tool are not made, and are
-    listed as deferred.
+    A language model is asked once, and its cost is shown; unlike in a run, it is not asked again if the critic refuses
+    its plan. Evidence that the plan asks for is searched as in a run; look-ups by a tool are listed as deferred.
 
-    The steps are shown in an order in which they could run, each with what it waits for and how long it may wait itself;
-    a mark shows the critical path, which is the least time that the plan takes. Below stand the number of orders in
-    which the steps could run one by one, which step brings about what another one presupposes, and the verdict. Then
-    follow the rules of the pack: which steps each gate, policy, limit, requirement of evidence and relation applied to,
-    and why the others did not apply. A step that cannot be undone and may run before another one is denied is marked
-    with a warning.
+    The steps are listed in an order in which they could run, with their dependencies and their slack; the critical path
+    is marked. Below are the number of possible orders, the preconditions that steps meet for each other, and the
+    verdict. Then come the rules of the pack: the steps that each gate, policy, limit, evidence requirement and relation
+    applied to, or why it did not apply. A step that cannot be undone and may run before another one is denied is
+    reported as a warning.
 
-    With --json the plan is printed in its published shape under `plan`: saved to a file, `tercet run --plan` takes it.
+    With --json the plan is printed in its published shape under `plan`; `tercet run --plan` accepts it from a file.
 
     Exits with 0 if the plan may run, with 3 if the critic refuses it, with 2 if there is no plan, and with 5 if no model
     answers.

@@ -1,4 +1,4 @@
-"""A proposed plan on the screen, as a table in an order in which it could run, and as a graph in the DOT language."""
+"""A proposed plan as a table in an order in which it could run, and as a graph in the DOT language."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tercet.view.terminal.text import count, listed, printable, took
 from tercet.view.text import amount_text
 
 MOST = 30
-"""A plan of more steps is not shown whole."""
+"""Plans with more steps are shortened."""
 HEAD = ("", "#", "step", "calls", "waits for", "takes", "slack")
 
 
 def show_proposal(screen: Screen, proposal: Proposal) -> None:
-    """Prints a proposed plan with what is known about it, and the verdict."""
+    """Print a proposed plan, its schedule, and the verdict."""
     show_frame(screen, proposal.case, f"by {proposal.planner}")
     screen.say()
     _show_table(screen, proposal)
@@ -53,7 +53,7 @@ def _show_table(screen: Screen, proposal: Proposal) -> None:
 
 
 def _cells(proposal: Proposal, index: int, *, is_critical: bool) -> Iterator[str]:
-    """The cells of a step's row."""
+    """Return the cells of a step's row."""
     step = proposal.plan.steps[index]
     window = proposal.schedule.windows.get(step.id)
     yield "▸" if is_critical else ""
@@ -107,7 +107,7 @@ def _threat_text(threat: Threat) -> str:
 
 
 def orders_text(found: Flexibility) -> str:
-    """In how many orders the steps could run one by one."""
+    """Return the number of orders in which the steps could run one by one."""
     if not found.high:
         return "none: steps wait for each other"
     if found.is_exact:
@@ -120,7 +120,7 @@ def _size(number: int) -> str:
 
 
 def dot(proposal: Proposal) -> str:
-    """The plan as a graph: arrows lead to the waiting steps, the critical path is bold, and causal links are dashed."""
+    """Return the plan as a DOT graph: arrows point to the waiting steps, the critical path is bold, causal links are dashed."""
     plan, path = proposal.plan, proposal.schedule.critical_path
     critical = {*path, *pairwise(path)}
     lines = ["digraph plan {", "  rankdir=LR;", "  node [shape=box];"]

@@ -1,8 +1,7 @@
-"""Live progress of a session: what has happened stays as lines, what is under way is kept up to date below them.
+"""The live progress of a session: a line for each event, and below them the calls in flight.
 
-On a terminal the calls under way stand in a small area that is redrawn in place, a few times a second and only while
-something is under way. Elsewhere each event is one plain line. The journal is the truth and this is a view of it: an
-output that cannot be written never stops a run.
+On a terminal the calls in flight are redrawn in place, a few times a second. Elsewhere each event is one plain line.
+An output that cannot be written never stops a run.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MOST_RUNNING = 8
 
 
 class Progress:
-    """Told of events in their order; prints them. `is_followed`: another process carries the session, so its times count."""
+    """Prints events as they happen; with `is_followed`, another process runs the session, and event times are shown."""
 
     def __init__(self, screen: Screen, clock: Clock, *, is_followed: bool = False) -> None:
         self.screen = screen
@@ -48,12 +47,12 @@ class Progress:
         self._live: Live | None = None
         self._stack = ExitStack()
         self.has_shown = False
-        """Whether any event was told."""
+        """Whether any event was shown."""
 
     def __enter__(self) -> Self:
-        self.screen.file = sys.stdout  # this stdout, also while tools have another
+        self.screen.file = sys.stdout  # keep this stdout while tools print to another one
         if self.screen.is_terminal:
-            # What is printed by others goes above the live area.
+            # Lines that tools print appear above the live area.
             self._live = self._stack.enter_context(
                 Live(console=self.screen, auto_refresh=False, transient=True)
             )
@@ -63,16 +62,16 @@ class Progress:
         self._running.clear()
         with _ignore_write_errors(self.screen):
             self._stack.close()
-        self.screen.quiet = False  # the ending that follows says whether it can be written
+        self.screen.quiet = False  # the result that is printed next reports a write error
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a live area, which takes care of what others print."""
+        """Whether there is a live area, above which the output of tools appears."""
         return self._live is not None
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """The steps whose calls are under way, as they are shown."""
+        """The names of the steps with calls in flight."""
         return tuple(printable(step_text(step)) for step in list(self._running))
 
     def tell(self, state: State, event: e.Event) -> None:
@@ -86,12 +85,12 @@ class Progress:
             self.refresh()
 
     def say(self, text: Text | str) -> None:
-        """Show a line that is about no event."""
+        """Show a line that does not belong to an event."""
         with _ignore_write_errors(self.screen):
             self.screen.say(text)
 
     async def redraw_until_cancelled(self) -> None:
-        """Redraw what is under way until cancelled."""
+        """Redraw the calls in flight until cancelled."""
         while self._live is not None:
             await asyncio.sleep(TICK_S)
             if self._running:
@@ -99,7 +98,7 @@ class Progress:
                     self.refresh()
 
     def refresh(self) -> None:
-        """Redraw what is under way."""
+        """Redraw the calls in flight."""
         if self._live is not None:
             now = self._clock.now()
             self._live.update(Group(*self._lines(now)), refresh=True)
@@ -114,13 +113,13 @@ class Progress:
             self._print_below(below)
 
     def _shortened(self, event: e.Event) -> e.Event:
-        """An event without the words that stand in the ending that follows."""
+        """Return an event without the reasons that the result repeats."""
         if isinstance(event, e.RunReported) and event.outcome == "escalate" and not self._is_followed:
             return msgspec.structs.replace(event, reasons=())
         return event
 
     def _is_shown_elsewhere(self, event: e.Event) -> bool:
-        """Whether an event needs no line: the live area shows it, or the ending that follows says more."""
+        """Return whether an event needs no line: the live area or the result shows it."""
         match event:
             case e.Intent():
                 return self._live is not None
@@ -132,7 +131,7 @@ class Progress:
                 return False
 
     def _head(self, state: State, event: e.Event) -> None:
-        """What stands above everything else: which session this is."""
+        """Print the heading with the session, before its first event."""
         if isinstance(event, e.SessionStarted):
             show_start(self.screen, event)
         elif not self.has_shown:
@@ -151,7 +150,7 @@ class Progress:
             self.screen.say(line)
 
     def _print_below(self, lines: Sequence[Text]) -> None:
-        """Print what stands below the line of an event."""
+        """Print the details below the line of an event."""
         indent = " " * (14 if self._is_followed else 4)
         for line in lines:
             if self.screen.is_terminal:
@@ -186,7 +185,7 @@ class Progress:
 
 
 class NoProgress:
-    """No progress at all, for programs."""
+    """Shows nothing, for `--json`."""
 
     is_live = False
     has_shown = False
@@ -199,18 +198,18 @@ class NoProgress:
         return
 
     def tell(self, state: State, event: e.Event) -> None:
-        """Show nothing."""
+        """Ignore an event."""
 
     def say(self, text: Text | str) -> None:
-        """Say nothing."""
+        """Ignore a line."""
 
     async def redraw_until_cancelled(self) -> None:
-        """Draw nothing."""
+        """Return at once."""
 
 
 @contextmanager
 def _ignore_write_errors(screen: Screen) -> Generator[None]:
-    """An output that cannot be written is given up; the run goes on."""
+    """Stop printing when the output cannot be written, so that the run continues."""
     try:
         yield
     except OSError:
@@ -218,7 +217,7 @@ def _ignore_write_errors(screen: Screen) -> Generator[None]:
 
 
 def show_cursor() -> None:
-    """Brings the cursor back when the process ends without tidying up."""
+    """Show the cursor again before the process is ended at once."""
     terminal = sys.__stdout__
     if terminal is not None and not terminal.closed and terminal.isatty():
         os.write(terminal.fileno(), b"\x1b[?25h\n")

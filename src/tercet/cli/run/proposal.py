@@ -1,4 +1,4 @@
-"""A plan as a planner of the pack proposes it, reviewed and looked at from all sides. Nothing is run, nothing is kept."""
+"""Asking a planner of a pack for a plan, and analysing it. Nothing is run or recorded."""
 
 from __future__ import annotations
 
@@ -36,33 +36,33 @@ from tercet.planner.sources import PlanningError
 from tercet.runtime import Runtime
 
 LARGEST = 10**15
-"""A larger number of orders is given by its size alone: JSON readers could not tell it from its neighbours."""
+"""The largest integer that every JSON reader represents exactly; larger numbers are given as logarithms."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A proposed plan with its review, and what can be said about its order and its time."""
+    """A proposed plan with its review, its causal links and its cost."""
 
     planner: str
     case: Case
     schedule: Schedule
     flexibility: Flexibility
     links: tuple[Link, ...]
-    """Who brings about what another step presupposes."""
+    """Which step meets which precondition of another step."""
     added: tuple[Ordering, ...]
-    """The orderings that the planner added for the sake of these conditions."""
+    """The orderings that the planner added to protect these links."""
     threats: tuple[Threat, ...]
-    """Who could still take a condition away: the critic refuses such a plan."""
+    """The steps that could undo a condition between producer and consumer; the critic refuses such a plan."""
     cost: ModelCost | None = None
-    """What asking language models took; None where none was asked."""
+    """The cost of asking language models; None if none was asked."""
 
     @property
     def plan(self) -> Plan:
-        """What was proposed."""
+        """The proposed plan."""
         return self.case.plan
 
     def as_json(self) -> dict[str, Any]:
-        """The plan in its published shape, so that it can be run as it is; beside it all that is known about it."""
+        """Return the plan in its published shape, which `tercet run --plan` accepts, and its analysis."""
         return {
             "plan": print_plan(self.plan, PlanFormat.NAMED),
             "plan_hash": self.plan.hash,
@@ -93,9 +93,9 @@ def propose(
     models: Sequence[str] = (),
     store: str = "",
 ) -> Proposal:
-    """Asks a planner for a plan, and the critic for its opinion; raises `PlanningError` if there is none.
+    """Ask a planner for a plan and let the critic review it; raise `PlanningError` if there is no plan.
 
-    A language model is asked once for a plan, and again only where it does not answer.
+    A language model is asked once; only failed requests are repeated.
     """
     request = request_for(pack, intent, request_input)
 
@@ -176,7 +176,7 @@ def _threats(plan: Plan, setting: RunConfig) -> tuple[Threat, ...]:
 
 
 def _flexibility_json(found: Flexibility) -> dict[str, Any]:
-    """How many orders there are: numbers that JSON can hold, and of larger ones their decimal logarithm alone."""
+    """Return the number of orders; of numbers beyond `LARGEST` only the decimal logarithm."""
     return {
         "is_exact": found.is_exact,
         "low": found.low if found.low <= LARGEST else None,
@@ -190,7 +190,7 @@ def _flexibility_json(found: Flexibility) -> dict[str, Any]:
 
 
 class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What asking language models took."""
+    """The cost of asking language models."""
 
     models: tuple[str, ...]
     """The models that answered."""
@@ -229,7 +229,7 @@ async def _ask_models(
         state = await runtime.state(result.session_id)
     if result.code:
         raise ModelFault(
-            result.reason, remedy="start the model or correct its key, or name another with --model"
+            result.reason, remedy="start the model or correct its key, or name another model with --model"
         )
     proposed = [event for event in events if isinstance(event, e.PlanProposed)]
     if not proposed:

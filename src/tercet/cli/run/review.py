@@ -1,6 +1,6 @@
-"""A plan before the critic: whose rules apply, what is asked for, and what the critic said.
+"""Reviewing a plan from the command line.
 
-This is the shell around the pure `verify`: it chooses the decision, looks up who asks, and provides ids and the time.
+This is the I/O around the pure `verify`: it finds the decision, the user and the evidence, and provides ids and time.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from tercet.view.terminal.text import listed
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A reviewed plan, with everything that it was judged by."""
+    """A reviewed plan, with the inputs and results of the review."""
 
     context: RunContext
     compiled: CompiledContext
     spec: DecisionSpec
     plan: Plan
     reviewed: Plan
-    """The plan as it was judged: with stand-ins for evidence that only a run can look up."""
+    """The plan as it was reviewed, with placeholders for evidence that only a run can look up."""
     verdict: Verdict
     report: CriticReport
 
@@ -71,10 +71,10 @@ def review_plan(
     safety_mode: ApprovalMode | None = None,
     store: str = "",
 ) -> Case:
-    """Compiles what the run would see, and lets the critic judge the plan, or what a template comes to. Nothing is run.
+    """Compile the context of a run, and let the critic review the plan or the filled template. Nothing is run.
 
-    The queries of a template are asked, as in a run that the pack plans; those of a caller's own plan are not, since such
-    a plan is never changed.
+    The evidence queries of a template are executed, as in a run; those of a caller's own plan are not, since such a plan
+    is never changed.
     """
     request = request_for(pack, intent or plan.intent, request_input)
 

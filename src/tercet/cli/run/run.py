@@ -62,13 +62,13 @@ def resume(
     *,
     pack: Annotated[
         Path | None,
-        option("PACK", "The folder of the session's pack: by default the one that it was started with."),
+        option("PACK", "The folder of the session's pack: by default the one from which it was started."),
     ] = None,
     extend: Annotated[
         list[str] | None,
         option(
             "NAME=N",
-            "Let it use more first: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
+            "First add to its budget: tokens, tool_calls, cost_microcents or wall_clock_ms; may be given several times.",
         ),
     ] = None,
     telemetry: TelemetryWords = None,
@@ -112,7 +112,7 @@ def _pack_of(session: str, url: str) -> Path:
             remedy=f"resume it in Python: await engine.resume({session!r})",
         )
     raise UsageError(
-        f"session {session} does not name the folder of its pack {state.start.pack}, or it is not there any more",
+        f"the folder of {state.start.pack}, the pack of session {session}, is not recorded or no longer exists",
         code="pack_unknown",
         remedy="name the folder with --pack",
     )
@@ -159,7 +159,7 @@ def run_session(
     is_new: bool = False,
     evidence: Sequence[str] = (),
 ) -> ExitCode:
-    """Run a session in this process and show its state afterwards; `evidence` is what a request could have asked for."""
+    """Run a session in this process and show the result; `evidence` are ids that the input could have named."""
     commands = Commands(journal=journal, pack=str(folder), actors=actors_of(folder))
     screen = Screen()
     progress = NoProgress() if as_json else Progress(screen, SystemClock())
@@ -170,7 +170,7 @@ def run_session(
         print_json(session_json(recorded, commands) | foreground.telemetry_json)
     else:
         if not progress.has_shown:
-            sent, session = "this request was sent before, and is session", printable(state.start.session)
+            sent, session = "this request was sent before, as session", printable(state.start.session)
             screen.say(f"· {sent} {session}" if is_new else f"· session {session} is over: nothing was done")
         screen.say()
         now = SystemClock().now()
@@ -189,14 +189,14 @@ Planner: TypeAlias = Annotated[
     PlannerName | None,
     option(
         "PLANNER",
-        "Who plans, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
+        "The planner, one of template, htn, model and local: by default the pack's template for the intent, else its methods, else its models.",
     ),
 ]
 Models: TypeAlias = Annotated[
     list[str] | None,
     option(
         "MODEL",
-        "The language model that plans, such as openai:gpt-5 or local; given again, the one that is asked when the first does not answer. By default the pack's.",
+        "The language model that plans, such as openai:gpt-5 or local; further ones are asked if the first does not answer. By default the pack's.",
     ),
 ]
 
@@ -217,20 +217,20 @@ def run(
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
     shadow: Annotated[
-        bool, flag("Only rehearse: the plan is reviewed and recorded, and nothing is called.", "--shadow")
+        bool, flag("Only rehearse: the plan is reviewed and recorded, and no tool is called.", "--shadow")
     ] = False,
     request_key: Annotated[
         str | None,
         option(
             "KEY",
-            "Idempotency key of this request, for each actor and pack: sent again with the same key, the request continues the session that it started; another request with the same key is refused.",
+            "Idempotency key of this request, per actor and pack: the same request with the same key continues its session; another request with the same key is refused.",
         ),
     ] = None,
     ttl: Annotated[
         str | None,
         option(
             "DURATION",
-            "How long the session may live, waiting included, such as 90d, 12h or 30m: by default as long as the pack says.",
+            "The time to live of the session, waiting included, such as 90d, 12h or 30m: by default the pack's.",
         ),
     ] = None,
     traceparent: Annotated[

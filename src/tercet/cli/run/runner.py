@@ -1,8 +1,8 @@
 """Running a session in this process, in the foreground.
 
-The first Ctrl-C or SIGTERM lets the session come to a halt from which it can be resumed; the second ends the process
-at once, which loses nothing either. A tool that does not return must not keep the process: its thread is left behind,
-and `leave` ends the process although that thread still runs.
+The first Ctrl-C or SIGTERM pauses the session, so that it can be resumed; the second ends the process at once, which
+loses nothing either. A tool that does not return cannot keep the process alive: `leave` in `main.py` ends the process
+although the tool's thread still runs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TIDY_S = 0.2
-"""How long tasks that were cancelled may take to end."""
+"""The time that cancelled tasks have to end."""
 _HELD_S = 0.5
-"""How long a signal may go unheard before it is said why."""
+"""The time after which an unhandled signal is explained to the user."""
 _AGAIN = "Ctrl-C again ends at once, and the run can be resumed"
 
 
 class Foreground:
-    """One session of one pack, run until it is over, waits, or is stopped."""
+    """Runs one session until it is over, waits, or is stopped."""
 
     def __init__(
         self,
@@ -69,19 +69,19 @@ class Foreground:
         self._undelivered: dict[str, int] = {}
 
     def run(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> RecordedSession:
-        """Do something with a runtime, and return the state of the session afterwards."""
+        """Call `act` with a runtime, and return the session afterwards."""
         loop = asyncio.new_event_loop()
         with self._progress, _redirect_tool_output(self._progress), _signals(loop, self._stop, self._wait):
             try:
                 return run_until_complete(loop, self._run(act, is_new=is_new))
             except JournalFull as error:
                 if is_new and not self._session:
-                    error.remedy = "make room on its disk, then run it again: no session was begun"
+                    error.remedy = "make room on its disk, then run it again: no session was started"
                 raise
 
     @property
     def telemetry_json(self) -> dict[str, Any]:
-        """What became of telemetry, for programs; nothing where none was asked for."""
+        """The telemetry that was not delivered, as JSON; empty without telemetry."""
         return {"telemetry": {"undelivered": self._undelivered}} if self._telemetry.is_on else {}
 
     async def _run(self, act: Callable[[Runtime], Awaitable[RunResult]], *, is_new: bool) -> RecordedSession:
@@ -108,7 +108,7 @@ class Foreground:
                 return await read_session(journal, result.session_id)
             except TercetError as error:
                 if self._session:
-                    # Whatever was in the way, what is in the journal is safe.
+                    # What is in the journal is safe, so the session can be resumed.
                     again = self._commands.resume_session(self._session)
                     error.remedy = "; then ".join(filter(None, [error.remedy, again]))
                 raise
@@ -116,13 +116,13 @@ class Foreground:
                 drawing.cancel()
 
     def _tell(self, state: State, event: e.Event) -> None:
-        if state.start.lane:  # its parent tells how it ends
+        if state.start.lane:  # the parent run shows the result of its lane
             return
         if isinstance(event, e.SessionStarted | e.SessionResumed):
             self._session = state.start.session
         self._progress.tell(state, event)
         if self._is_stopping and self._runtime is not None:
-            self._runtime.stop()  # it was told to before there was a session
+            self._runtime.stop()  # the signal came before there was a session
 
     def _held(self, found: LeaseHeld) -> None:
         if self._is_stopping:
@@ -139,11 +139,11 @@ class Foreground:
             self._runtime.stop()
 
     def _wait(self) -> None:
-        """Say what keeps the first signal from being heard; called by another thread, since this one is held."""
+        """Say which tool blocks this process; called by another thread when the first signal is not handled soon."""
         if not self._is_stopping:
             self._has_waited = True
             held = listed(self._progress.under_way) or "a tool"
-            self._progress.say(f"· stopping: waits for {held}, which holds this process; {_AGAIN}")
+            self._progress.say(f"· stopping: waits for {held}, which blocks this process; {_AGAIN}")
 
 
 class LeaseWait:
@@ -155,35 +155,35 @@ class LeaseWait:
         self._first: LeaseHeld | None = None
 
     def wait_for(self, found: LeaseHeld) -> None:
-        """Say for how long, once; raise `UsageError` if the lease is renewed meanwhile."""
+        """Print the remaining time once; raise `UsageError` if the lease was renewed."""
         if self._first is None:
             self._first = found
             left = took(found.wait_ms)
             self._progress.say(
-                f"· {process_name(found.owner)} has this session; unless it is alive, its lease ends in {left}: waiting"
+                f"· {process_name(found.owner)} holds the lease on this session; waiting {left} for it to expire"
             )
         elif found.lease != self._first.lease:
             raise UsageError(
-                f"{process_name(found.owner)} runs session {found.stream}, and is alive",
+                f"{process_name(found.owner)} is alive and runs session {found.stream}",
                 code="session_running",
                 remedy=f"follow it with {self._commands.watch(found.stream)}, or stop that process first",
             )
 
 
 def process_name(owner: str) -> str:
-    """The process that a lease names, for people."""
+    """Return the process that a lease names, as text."""
     host, _, rest = owner.partition(":")
     number = rest.partition(":")[0]
     return printable(f"process {number} on {host}" if number else owner, 120)
 
 
 def _redirect_tool_output(progress: Progress | NoProgress) -> AbstractContextManager[object]:
-    """What tools print must not spoil what we print: it goes to stderr, or above what is live."""
+    """Send what tools print to stderr, unless the live area shows it above itself."""
     return nullcontext() if progress.is_live else redirect_stdout(sys.stderr)
 
 
 def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop and close the loop; unlike `asyncio.run`, wait for no thread of a tool."""
+    """Run a coroutine on a loop and close the loop; unlike `asyncio.run`, do not wait for threads of tools."""
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(main)
@@ -202,13 +202,13 @@ def run_until_complete(loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any
 def _signals(
     loop: asyncio.AbstractEventLoop, stop: Callable[[], None], wait: Callable[[], None]
 ) -> Generator[None]:
-    """Lets the first signal stop, and the second end the process; `wait` is called if the first is not heard soon."""
+    """Call `stop` on the first signal and end the process on the second; call `wait` if the first is not handled soon."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what signals do
+        yield  # only the main thread may install signal handlers
         return
     is_second = False
 
-    # A handler of Python's, not of the loop's: it is called even while a tool keeps the loop from turning.
+    # Not `loop.add_signal_handler`: this one is called even while a tool blocks the loop.
     def handle(_number: int, _frame: object) -> None:
         nonlocal is_second
         if is_second:

@@ -1,4 +1,4 @@
-"""`tercet verify`: what the critic says about a plan. Nothing is called."""
+"""`tercet verify`: reviewing a plan. No tool is called."""
 
 from __future__ import annotations
 

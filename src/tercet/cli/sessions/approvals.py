@@ -1,7 +1,6 @@
-"""`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: the answers to gates.
+"""`tercet gates approve`, `deny`, `modify`, `withdraw`, `settle` and `decide`: answering gates.
 
-An answer is bound to the call that was shown, and recorded with the name of the person at this machine, the roles
-that they hold, `auth: local` and their login.
+An answer is bound to the call that was shown, and recorded with the user's name, roles and login, and `auth: local`.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def approve(
         str,
         option(
             "DIGEST",
-            "The digest of the call that you looked at: the answer counts for no other.",
+            "The digest of the call that you looked at: the approval counts for no other call.",
             show_default=False,
         ),
     ] = "",
@@ -116,7 +115,7 @@ def modify(
         ),
     ] = None,
     note: Annotated[
-        str, option("TEXT", "Why; it is kept with what you say.", "--note", "--reason", show_default=False)
+        str, option("TEXT", "The reason, which is recorded.", "--note", "--reason", show_default=False)
     ] = "",
     options: MessageOptions,
 ) -> ExitCode:
@@ -159,7 +158,7 @@ def settle(
         ),
     ] = None,
     value: Annotated[
-        str | None, option("JSON", "What the call brought, if it happened: later steps may refer to it.")
+        str | None, option("JSON", "The result of the call, if it happened: later steps may refer to it.")
     ] = None,
     options: MessageOptions,
 ) -> ExitCode:
@@ -170,14 +169,12 @@ def settle(
     """
     if happened is None:
         raise UsageError(
-            "it is not said whether the call happened",
+            "neither --happened nor --did-not-happen is given",
             code="usage",
-            remedy="say --happened or --did-not-happen; look where it would have left its mark, do not guess",
+            remedy="check in the system that the call would have changed, then pass one of them",
         )
     if value is not None and not happened:
-        raise UsageError(
-            "a call that did not happen brought nothing", code="usage", remedy="leave --value out"
-        )
+        raise UsageError("a call that did not happen has no result", code="usage", remedy="leave --value out")
     return _answer(gate, "happened" if happened else "did_not_happen", options, value=_value(value))
 
 
@@ -203,12 +200,12 @@ def decide(
         ),
     ],
     *,
-    tokens: Annotated[Amount, option("N", "With extend: so many tokens more.")] = None,
-    tool_calls: Annotated[Amount, option("N", "With extend: so many tool calls more.")] = None,
+    tokens: Annotated[Amount, option("N", "With extend: the number of tokens to add.")] = None,
+    tool_calls: Annotated[Amount, option("N", "With extend: the number of tool calls to add.")] = None,
     cost_microcents: Annotated[
-        Amount, option("N", "With extend: so much more cost, in millionths of a cent.")
+        Amount, option("N", "With extend: the cost to add, in millionths of a cent.")
     ] = None,
-    wall_clock_ms: Annotated[Amount, option("N", "With extend: so many milliseconds more.")] = None,
+    wall_clock_ms: Annotated[Amount, option("N", "With extend: the milliseconds to add.")] = None,
     options: MessageOptions,
 ) -> ExitCode:
     """Decide how an escalated or failed run continues.
@@ -237,7 +234,7 @@ def decide(
         )
     if choice == "extend" and not more:
         raise UsageError(
-            "it is not said by how much the budget is extended",
+            "extend needs an amount",
             code="wrong_extension",
             remedy=f"give one or more of {', '.join(map(_option, given))}",
         )
@@ -258,10 +255,10 @@ def _answer(
     digest: str = "",
     set_values: Sequence[str] = (),
 ) -> ExitCode:
-    """Send an answer, wait until it was read, and show what comes next."""
+    """Send an answer, wait until the session has read it, and show the next commands."""
 
-    def words(state: State, actor: Actor) -> messages.Message:
-        # At a terminal roles come from a list, and from nowhere else.
+    def build(state: State, actor: Actor) -> messages.Message:
+        # On the command line, roles come only from a list of actors.
         is_listed = bool(actor.roles)
         changes = _read_set_values(set_values, state.gates.get(gate)) if set_values else None
         return messages.reply(
@@ -275,7 +272,7 @@ def _answer(
             changes=changes,
         )
 
-    delivery, commands = options.send(messages.session_of(gate), words)
+    delivery, commands = options.send(messages.session_of(gate), build)
     told = _AnswerReport(gate=gate, answer=answer, delivery=delivery, commands=commands)
     if options.as_json:
         print_json(told.as_json())
@@ -285,7 +282,7 @@ def _answer(
 
 
 class _AnswerReport:
-    """The reply to an answer."""
+    """The result of an answer, on the screen and as JSON."""
 
     def __init__(self, *, gate: str, answer: Answered, delivery: Delivery, commands: Commands) -> None:
         self._gate = gate
@@ -303,7 +300,7 @@ class _AnswerReport:
         look = [commands.show(session)] if delivery.state.is_over else look
         self._next = look or commands.resume(delivery.state)
         self._lines = look or commands.resume_or_hint(delivery.state)
-        self._invitation = "Look at it with:" if is_done else "Go on with:"
+        self._invitation = "Show it with:" if is_done else "Continue with:"
 
     def as_json(self) -> dict[str, Any]:
         delivery = self._delivery
@@ -329,13 +326,13 @@ class _AnswerReport:
         for name, missing in self._missing.items():
             screen.say(Text(f"  {printable(f'{name} ' if name else '')}still waits for {printable(missing)}"))
         if self._delivery.holder and not self._missing:
-            screen.say(Text(f"  {self._delivery.holder} goes on with it.", style="dim"))
+            screen.say(Text(f"  {self._delivery.holder} continues it.", style="dim"))
             return
         screen.offer(f"  {self._invitation}", *self._lines)
 
 
 def _still(gate: OpenGate, name: str) -> str:
-    """Who is missing before a gate opens."""
+    """Return the approvals that a gate still needs."""
     need = gate.needs[name]
     more = need.quorum - len(gate.approvers(name))
     return f"{count(more, 'more approval')}{f' by {listed(need.roles)}' if need.roles else ''}"
@@ -345,9 +342,9 @@ def _still(gate: OpenGate, name: str) -> str:
 
 
 def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, Any]:
-    """Return the values that are set, by JSON Pointer; raises `UsageError` for what is not PARAM=VALUE.
+    """Return the set values by JSON Pointer; raise `UsageError` for text that is not PARAM=VALUE.
 
-    A value is the JSON that its text holds, unless only the text itself fits the schema of the gate's call.
+    A value is parsed as JSON, unless only the plain text fits the schema of the gate's call.
     """
     changes: dict[str, Any] = {}
     for each in given:
@@ -367,14 +364,14 @@ def _read_set_values(given: Sequence[str], gate: OpenGate | None) -> dict[str, A
 
 
 def _readings(text: str) -> Iterator[Any]:
-    """Yield what a text may mean: the JSON value that it holds, then the text itself."""
+    """Yield the possible values of a text: the JSON value that it holds, then the text itself."""
     with suppress(UsageError):
         yield read_json(text, "value", code="usage", remedy="write JSON")
     yield text
 
 
 def _fits(gate: OpenGate | None, place: str, value: Any) -> bool:
-    """Whether the schema of a gate's call allows a value at a place; what cannot be checked here is checked later."""
+    """Return whether the schema of a gate's call allows a value; what cannot be checked here is checked later."""
     try:
         return gate is None or not faults_at(gate, place, value)
     except (pointer.PointerError, LookupError, ValueError):

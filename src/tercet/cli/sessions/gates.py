@@ -1,4 +1,4 @@
-"""`tercet gates list` and `show`: the questions that sessions wait with."""
+"""`tercet gates list` and `show`: the gates that sessions wait at."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ tercet gates show ses_0123456789abcdef.g1 --actors examples/refunds
 
 
 def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> ExitCode:
-    """List the open gates: at most 200.
+    """List up to 200 open gates.
 
     Each is shown with its question, the roles that may answer, and its deadline. Damaged sessions are listed last,
     and the exit code is then 5.
@@ -58,9 +58,9 @@ def list_gates(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Exi
     for state, gate in found:
         _show_line(screen, state, gate, now)
     if found:
-        screen.offer("Look at one before you answer it:", Commands(journal=journal).show_gate(found[0][1].id))
+        screen.offer("Show a gate before you answer it:", Commands(journal=journal).show_gate(found[0][1].id))
     elif not unreadable:
-        screen.say("No gate waits.")
+        screen.say("There are no open gates.")
     show_damage(screen, unreadable, journal)
     return damage_exit(unreadable)
 
@@ -122,7 +122,7 @@ async def _page(journal: Journal, gate: str) -> GatePage:
         raise UsageError(
             f"session {session} has no gate {gate}",
             code="gate_not_open",
-            remedy="tercet gates list names the gates that wait",
+            remedy="tercet gates list shows the open gates",
         )
     found = state.gates.get(gate) or state.approved.get(gate) or _closed(opened[-1])
     digest = found.shown.get("packet")
@@ -132,7 +132,7 @@ async def _page(journal: Journal, gate: str) -> GatePage:
 
 
 def _closed(event: e.GateOpened) -> OpenGate:
-    """A gate that is not open any more, as it was opened."""
+    """Return a closed gate as it was opened."""
     shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
     return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
 

@@ -1,4 +1,4 @@
-"""The exit code that the state of a session means, and the commands that may come next."""
+"""The exit code for the state of a session, and the next commands that are suggested."""
 
 from __future__ import annotations
 
@@ -39,43 +39,43 @@ EXIT_CODES: dict[Standing, ExitCode] = {
 
 
 def unsettled_steps(rollback: RollbackResult | None) -> tuple[str, ...]:
-    """The steps whose effects a person still has to deal with."""
+    """Return the steps whose effects a person still has to deal with."""
     log = rollback.log if rollback is not None else ()
     return tuple(entry.step_id for entry in log if entry.is_open)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Commands:
-    """The commands that may come next, with the options that lead them to the same journal, pack and people.
+    """Suggested commands, with the options for the same journal, pack and actors.
 
-    Each of them can be pasted into a shell as it is.
+    Each can be pasted into a shell unchanged.
     """
 
     journal: str
     pack: str = ""
-    """The folder of the session's pack; empty where it is not known."""
+    """The folder of the session's pack; empty if it is not known."""
     actors: str = ""
 
     def show(self, session: str) -> str:
-        """Look at a session."""
+        """Return the command that shows a session."""
         return self._line("sessions", "show", session)
 
     def watch(self, session: str) -> str:
-        """Follow a session."""
+        """Return the command that follows a session."""
         return self._line("sessions", "watch", session)
 
     def resume(self, state: State) -> list[str]:
-        """Go on with a session; nothing where no command can: an agent resumes its own, others need their pack."""
+        """Return the command that resumes a session; empty for an agent's session, or if the pack's folder is unknown."""
         if state.is_stepwise or not self.pack:
             return []
         return [self.resume_session(state.start.session)]
 
     def resume_session(self, session: str) -> str:
-        """Go on with a session of the pack whose folder is known."""
+        """Return the command that resumes a session of this pack."""
         return self._line("sessions", "resume", session, "--pack", self.pack)
 
     def resume_or_hint(self, state: State) -> list[str]:
-        """The command that goes on with a session; where there is none, how to go on, as a comment of the shell."""
+        """Return the command that resumes a session; if there is none, a shell comment that says how to resume it."""
         session, pack = state.start.session, printable(state.start.pack, 120)
         if state.is_stepwise:
             agent = printable(state.start.planner, 120)
@@ -85,27 +85,27 @@ class Commands:
         return self.resume(state) or [hint]
 
     def settle(self, session: str, step: str) -> str:
-        """Record that a person has undone a step by hand."""
+        """Return the command that records that a person has undone a step by hand."""
         return self._with_sender("sessions", "settle", session, step, "--note", "what you did")
 
     def show_gate(self, gate: str) -> str:
-        """Look at a gate."""
+        """Return the command that shows a gate."""
         return self._line("gates", "show", gate)
 
     def check_journal(self) -> str:
-        """Verify the whole journal."""
+        """Return the command that verifies the journal."""
         return self._line("journal", "check")
 
     def lift(self, kind: str, name: str) -> str:
-        """Lift an emergency stop."""
+        """Return the command that lifts an emergency stop."""
         return self._with_sender("stop", "lift", *((kind,) if kind == "tenant" else (kind, name)))
 
     def paused(self) -> str:
-        """Look for sessions that can be resumed."""
+        """Return the command that lists paused sessions."""
         return self._line("sessions", "list", "--status", "paused")
 
     def answers(self, gate: OpenGate, state: State) -> list[str]:
-        """The answers that a gate may get."""
+        """Return the commands that answer a gate."""
         answer = partial(self._answer, gate, state)
         match gate.kind:
             case "approval":
@@ -117,30 +117,30 @@ class Commands:
                     answer("settle", "--did-not-happen"),
                 ]
             case "escalation":
-                # More of a budget helps where one was short, and nowhere else.
+                # Extending helps only if a budget was short.
                 more = advised_extension(state, gate)
                 ways = {**_OPTIONS, **({"extend": ("extend", *more)} if more else {})}
                 if state.start.dev and not _stand_in(gate, state):
-                    ways.pop("accept_partial")  # the owner may not, and there is no other actor
+                    ways.pop("accept_partial")  # the owner may not accept, and there is no other actor
                 options = [word for word in gate.shown.get("options", ()) if word in ways]
-                # A step that failed may succeed as it stands; outputs would only be judged as they were.
+                # A failed step may succeed if repeated; outputs would be judged the same again.
                 again = self.resume(state) if gate.step and not more else []
                 return [*(answer("decide", *ways[word]) for word in options), *again]
             case "compensation":
                 return [answer("decide", word) for word in ("compensate", "keep")]
             case "output":
                 yes_or_no = [answer(word) for word in ("approve", "deny")]
-                return [*yes_or_no, answer("modify", "--note", "what shall be different")]
+                return [*yes_or_no, answer("modify", "--note", "what to change")]
 
     def change(self, gate: OpenGate, state: State) -> str:
-        """How a value of a gate's call is set, with places for the value and the reason; empty where none can be."""
+        """Return a template of the command that sets a value of a gate's call; empty if none can be set."""
         names = [*gate.shown.get("authority", ()), *gate.shown.get("params", {})]
         if SETTABLE not in gate.shown or not names:
             return ""
         return self._answer(gate, state, "modify", "--set", f"{names[0]}=VALUE", "--reason", "WHY")
 
     def _answer(self, gate: OpenGate, state: State, word: str, *words: str) -> str:
-        """An answer as it is typed; where nothing says who holds the roles that are asked for, with a place for that."""
+        """Return the command for an answer; with --actors if the session has no list of actors and roles are required."""
         line = ("gates", word, gate.id, *words)
         if state.start.dev:
             name = _stand_in(gate, state)
@@ -153,13 +153,13 @@ class Commands:
         return self._with_sender(*line, *listed)
 
     def after(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
-        """What a person may do about a session; nothing, if its journal is gone with this process."""
+        """Return the next commands for a person, with a hint if the session cannot be resumed by a command."""
         if self.journal == "memory:" or state.is_over:
             return self.commands(state, rollback)
         return list(dict.fromkeys((*self.commands(state, rollback), *self.resume_or_hint(state))))
 
     def commands(self, state: State, rollback: RollbackResult | None = None) -> list[str]:
-        """The same for a program: commands only."""
+        """Return the next commands, without hints; nothing for a journal in memory."""
         if self.journal == "memory:":
             return []
         session = state.start.session
@@ -173,7 +173,7 @@ class Commands:
         return list(dict.fromkeys((*asked, *self.resume(state))))
 
     def _with_sender(self, *words: str) -> str:
-        """A command that records its sender."""
+        """Return a command that records its sender."""
         return self._line(*words, *actors_words(self.actors))
 
     def _line(self, *words: str) -> str:
@@ -200,7 +200,7 @@ def recorded_folder(state: State) -> str:
 
 
 def commands_for(url: str, user: LocalUser, state: State) -> Commands:
-    """What may be typed next by a person who has loaded no pack: the session knows where its own was."""
+    """Return the suggested commands for a user who has loaded no pack; the session knows the folder of its pack."""
     known = recorded_folder(state)
     return Commands(journal=url, pack=user.pack or known, actors=user.path)
 
@@ -209,7 +209,7 @@ def commands_for(url: str, user: LocalUser, state: State) -> Commands:
 
 
 _LEAST = {"tool_calls": 10, "tokens": 1_000, "cost_microcents": 1_000_000, "wall_clock_ms": 60_000}
-"""The dimensions of a budget that an operator may extend, and how much more of each is advised at least."""
+"""The budget dimensions that an operator may extend, and the least amount that is suggested for each."""
 _DIMENSION_OF = {
     Code.TOOL_CALLS_EXCEEDED: "tool_calls",
     Code.TOKENS_EXCEEDED: "tokens",
@@ -220,10 +220,10 @@ _DIMENSION_OF = {
 
 
 def advised_extension(state: State, gate: OpenGate) -> tuple[str, ...]:
-    """Return the options that extend the budget which an escalated run is short of; nothing where none is short.
+    """Return the options that extend the budget that an escalated run is short of; empty if none is short.
 
-    The state holds what is left of each dimension, and the code of the step or the verdict that escalated; of what was
-    needed it holds only what the plan says. So the amount is an estimate, and at least as much as usual.
+    The state holds what is left of each dimension, but what is needed only as far as the plan estimates it. So the amount
+    is an estimate, and at least the usual one.
     """
     limits = {name: n for name, n in limits_of(budget_of(state)).items() if name in _LEAST}
     left = {name: limit - BY_NAME[name].spent(state.used) for name, limit in limits.items()}
@@ -242,14 +242,14 @@ def _short_dimension(state: State, gate: OpenGate, limits: Amounts, left: Amount
     if state.halted_from is Phase.PLAN:
         codes = {refusal.get("code") for refusal in state.verdict.get("refusals", ())}
         refused = [name for code, name in _DIMENSION_OF.items() if code in codes and name in limits]
-        # A model that may not be asked leaves no code. A question reserves several times what one has used.
+        # A model that could not be asked leaves no code. A request reserves several times what the last one used.
         is_model_short = bool(state.start.models) and left.get("tokens", 0) < 4 * state.used.model_tokens
         return next(iter(refused), "tokens" if is_model_short and "tokens" in left else "")
     return next((name for name in left if left[name] < 0), "")
 
 
 def _planned(state: State) -> dict[str, int]:
-    """Return what the steps that are not done need at least, by the plan."""
+    """Return what the open steps need, by the estimates of the plan."""
     steps = read_plan(state.plan).steps if state.plan else ()
     open_steps = [each for each in steps if each.id not in state.done]
     needed = {"tokens": sum(each.estimated_tokens for each in open_steps), "tool_calls": len(open_steps)}
@@ -257,8 +257,8 @@ def _planned(state: State) -> dict[str, int]:
 
 
 _OPTIONS = {
-    "replan": ("replan", "--note", "what to do otherwise"),
+    "replan": ("replan", "--note", "what to do instead"),
     "accept_partial": ("accept-partial",),
     "abandon": ("abandon",),
 }
-"""The words for each way to continue an escalated run."""
+"""The arguments for each way to continue an escalated run."""

@@ -1,4 +1,4 @@
-"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: the commands of operators.
+"""`tercet sessions pause`, `cancel`, `extend`, `settle`, `prune` and `sweep`: commands for operators.
 
 The process that runs a session, in this terminal or elsewhere, reads them from the session's inbox.
 """
@@ -61,13 +61,13 @@ def pause(
     """Pause a session, so that it can be resumed later.
 
     Calls in flight finish first, and no other call starts. The session may run in another terminal or on another
-    machine: its process reads the order within a second.
+    machine: its process reads the command within a second.
     """
 
-    def words(_: State, actor: Actor) -> Pause:
+    def build(_: State, actor: Actor) -> Pause:
         return Pause(session=session, note=storable(options.note), **messages.by(actor))
 
-    return _order("pause", "is paused", session, options, words)
+    return _order("pause", "is paused", session, options, build)
 
 
 @takes_message_options
@@ -82,10 +82,10 @@ def cancel(
     it is resumed.
     """
 
-    def words(_: State, actor: Actor) -> Cancel:
+    def build(_: State, actor: Actor) -> Cancel:
         return Cancel(session=session, note=storable(options.note), **messages.by(actor))
 
-    return _order("cancel", "is cancelled", session, options, words)
+    return _order("cancel", "is cancelled", session, options, build)
 
 
 @takes_message_options
@@ -95,7 +95,7 @@ def extend(
         list[str],
         argument(
             "NAME=N...",
-            "How much more: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
+            "The amounts to add: tokens, tool_calls, cost_microcents or wall_clock_ms, each with a whole number.",
         ),
     ],
     *,
@@ -107,19 +107,19 @@ def extend(
     """
     more = read_amounts(amounts)
 
-    def words(state: State, actor: Actor) -> messages.Message:
+    def build(state: State, actor: Actor) -> messages.Message:
         for gate in state.gates.values():
             if gate.kind == "escalation":
                 return messages.reply(gate.id, "extend", actor, note=options.note, value=more)
         return Extend(session=session, more=more, note=storable(options.note), **messages.by(actor))
 
     told = ", ".join(amount_text(name, amount) for name, amount in more.items())
-    return _order("extend", f"may use {told} more", session, options, words)
+    return _order("extend", f"may use {told} more", session, options, build)
 
 
-def _order(order: str, done: str, session: str, options: MessageOptions, words: MessageBuilder) -> ExitCode:
-    """Send an order, wait until it was read, and show what comes next."""
-    delivery, commands = options.send(session, words)
+def _order(order: str, done: str, session: str, options: MessageOptions, build: MessageBuilder) -> ExitCode:
+    """Send an order, wait until the session has read it, and show the next commands."""
+    delivery, commands = options.send(session, build)
     state = delivery.state
     is_running = bool(delivery.holder) and state.status != "paused" and not state.is_over
     look = [commands.show(session)] if state.is_over else [commands.watch(session)] if is_running else []
@@ -151,20 +151,20 @@ def _order(order: str, done: str, session: str, options: MessageOptions, words: 
 
 def _what_next(state: State, holder: str) -> str:
     if state.is_over:
-        return "It is over. Look at it with:"
+        return "It is over. Show it with:"
     if holder:
         return f"{holder} continues it. Follow it with:"
     if state.ending:
-        return "No process runs it: it ends when it is resumed:"
-    return "Go on with:"
+        return "No process runs it; it ends once it is resumed:"
+    return "Continue with:"
 
 
-# --- what needs a runtime, and no code of a pack ---
+# --- commands that need a runtime, but no pack ---
 
 
 def settle(
     session: SessionId,
-    step: Annotated[str, argument("STEP", "The step whose effect was taken back by a person.")],
+    step: Annotated[str, argument("STEP", "The step whose effect a person has undone.")],
     *,
     note: Note = "",
     actors: ActorsPath = None,
@@ -173,7 +173,7 @@ def settle(
 ) -> None:
     """Record that you have dealt with an effect of a failed run.
 
-    It is an effect that the run could not compensate itself; your name is recorded. `tercet sessions show` lists the
+    Use it for an effect that the run could not compensate; your name is recorded. `tercet sessions show` lists the
     steps with such effects.
     """
     actor = local_user_from(actors).actor
@@ -195,7 +195,7 @@ def settle(
 def _use_runtime(
     url: str, pack: Pack, act: Callable[[Runtime], Awaitable[T]], signal: Signal | None = None
 ) -> T:
-    """Open a runtime on the journal at an address, do one thing with it, and close it."""
+    """Call `act` with a runtime on the journal at a URL, and close both."""
 
     async def use(journal: Journal) -> T:
         async with Runtime(pack, journal, watchdog_ms=None, options=RuntimeOptions(signal=signal)) as runtime:
@@ -207,10 +207,18 @@ def _use_runtime(
 def prune(
     *,
     older_than: Annotated[
-        str | None, option("DURATION", "Forget those that ended longer ago: 90d, 12h.", show_default=False)
+        str | None,
+        option(
+            "DURATION",
+            "Delete sessions that ended longer ago than this, such as 90d or 12h.",
+            show_default=False,
+        ),
     ] = None,
     pack: Annotated[
-        Path | None, option("PACK", "Forget what this pack's own retention_days lets go.", show_default=False)
+        Path | None,
+        option(
+            "PACK", "Delete sessions of this pack that are older than its retention_days.", show_default=False
+        ),
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
@@ -222,9 +230,9 @@ def prune(
     """
     if (older_than is None) == (pack is None):
         raise UsageError(
-            "neither --older-than nor --pack says which sessions are old",
+            "prune needs either --older-than or --pack",
             code="usage",
-            remedy="give --older-than 90d, or --pack for the retention that a pack declares",
+            remedy="pass --older-than 90d, or --pack for the retention that a pack declares",
         )
     ms = None if older_than is None else read_duration(older_than)
     stay: list[dict[str, Any]] = []
@@ -239,22 +247,22 @@ def prune(
         print_json({"pruned": gone, "unreadable": stay})
         return
     screen = Screen()
-    screen.say(f"{count(gone, 'session')} forgotten" if gone or stay else "No session is that old.")
+    screen.say(f"{count(gone, 'session')} deleted" if gone or stay else "No session is old enough.")
     for each in stay:
-        screen.say(f"! {each['session_id']} cannot be read, and stays: {printable(each['reason'])}")
+        screen.say(f"! {each['session_id']} cannot be read and was kept: {printable(each['reason'])}")
 
 
 def sweep(
     *,
-    pack: Annotated[Path, option("PACK", "The folder of the pack whose sessions are carried to their end.")],
+    pack: Annotated[Path, option("PACK", "The folder of the pack whose sessions are run to their end.")],
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Expire or pause, once, the sessions that no process runs.
+    """Expire or pause the sessions that no process runs.
 
-    Sessions past their time to live are ended, and sessions whose process has died are paused. A runtime does this
-    continuously, and every command for its own session; let a timer run this one for the others. Sessions of other
-    packs are expired or paused, and not continued.
+    Sessions past their time to live are ended, and sessions whose process has died are paused. A runtime does this all
+    the time; where none is running, call this command from a timer. Sessions of other packs are expired or paused, but
+    not continued.
     """
     swept = _use_runtime(journal, load_pack(pack), lambda runtime: runtime.sweep())
     if as_json:
@@ -264,7 +272,7 @@ def sweep(
     for what, sessions in (
         ("expired", swept.expired),
         ("paused", swept.paused),
-        ("carried on", swept.resumed),
+        ("continued", swept.resumed),
     ):
         for session in sessions:
             screen.say(f"{session} {what}")

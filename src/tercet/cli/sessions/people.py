@@ -1,8 +1,8 @@
-"""Who speaks at this machine: the user of the operating system, as a session's own list of people knows them.
+"""The user who types a command: their login, and the actor that a pack or session maps it to.
 
-Where another list is named, only that file is read, never the code of a pack. What is recorded is the login, and `auth`
-says `local`: a session believes a name or a role only if the list of its own pack gives it to that login. In a development
-session one person may act as any of its people, and `auth` says `simulated`.
+If --actors names a list, only that file is read, never the code of a pack. The login is recorded with `auth: local`: a
+session accepts a name or a role only if its own pack gives it to that login. In a development session one person may
+act as any of its actors, recorded as `auth: simulated`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ActorsPath: TypeAlias = Annotated[
     Path | None,
     option(
         "PATH",
-        f"Who you are, and which roles you hold: a pack's folder or an {FILE}; by default {VARIABLE}, else {FILE} in this folder, else the session's own list.",
+        f"The list of actors that says who you are: a pack's folder or an {FILE}; by default {VARIABLE}, else {FILE} in this folder, else the session's own list.",
         "--actors",
         envvar=VARIABLE,
         show_default=False,
@@ -45,7 +45,7 @@ ActAs: TypeAlias = Annotated[
     str,
     option(
         "NAME",
-        "Act as this actor of the pack: with --dev as any of them, recorded as simulated; else only as one whose login is yours.",
+        "Act as this actor of the pack: with --dev any of them, recorded as simulated; else only one with your login.",
         "--as",
         show_default=False,
     ),
@@ -53,7 +53,7 @@ ActAs: TypeAlias = Annotated[
 Dev: TypeAlias = Annotated[
     bool,
     flag(
-        "One person may act as any actor of the pack with --as, in a session that was started with --dev on a journal of this machine.",
+        "Start or answer a development session, in which one person may act as any actor of the pack with --as. Its journal must be on this machine.",
         "--dev",
     ),
 ]
@@ -61,17 +61,17 @@ Dev: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class LocalUser:
-    """The person at this machine."""
+    """The user who types a command."""
 
     actor: Actor
     path: str = ""
-    """Where it is written who they are; empty where nothing says so."""
+    """The list of actors that maps their login; empty if there is none."""
     name: str = ""
-    """The actor that they act as; empty where they act as themselves."""
+    """The actor that they act as; empty if they act as themselves."""
     is_dev: bool = False
 
     def actor_in(self, state: State) -> Actor:
-        """Return who they are to a session: the owner keeps the identity that the session recorded, whatever file is named now."""
+        """Return the actor that they are in a session; its owner keeps the recorded id, whichever list is named."""
         people: dict[str, Any] = state.start.people or {}
         if self.name:
             return self._acting(people, state)
@@ -84,7 +84,7 @@ class LocalUser:
         return self._listed(people, mine) if mine else self.actor
 
     def _acting(self, people: dict[str, Any], state: State) -> Actor:
-        """Return the actor of the session's list that they act as; raises `UsageError` if it has none of that name."""
+        """Return the actor of the session that they act as; raise `UsageError` if there is none with that name."""
         if self.name not in people and self.name != state.start.actor["id"]:
             raise unknown_actor(self.name, people)
         actor = self._listed(people, self.name)
@@ -97,13 +97,13 @@ class LocalUser:
 
     @property
     def pack(self) -> str:
-        """The folder of the pack that they are written down in; empty where there is none."""
+        """The folder of the pack whose list of actors is used; empty if there is none."""
         folder = Path(self.path) if Path(self.path).is_dir() else Path(self.path).parent
         return str(folder) if self.path and (folder / "pack.toml").is_file() else ""
 
 
 def unknown_actor(name: str, people: Iterable[str]) -> UsageError:
-    """Return the refusal of a name that a list of people does not have."""
+    """Return the error for an actor that a pack does not have."""
     known = ", ".join(people)
     return UsageError(
         f"the pack has no actor '{name}'",
@@ -113,9 +113,9 @@ def unknown_actor(name: str, people: Iterable[str]) -> UsageError:
 
 
 def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
-    """Return who starts a run of a pack: the person at this machine, or the actor that they act as.
+    """Return the actor who starts a run: the user, or the actor that they act as.
 
-    Raises `UsageError` for an actor whose login is another, unless they are simulated.
+    Raises `UsageError` for an actor with another login, unless the run is a development run.
     """
     mine = local_actor(pack)
     if not name or name == mine.id:
@@ -125,7 +125,7 @@ def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
         raise unknown_actor(name, (each.id for each in pack.actors))
     if not is_dev:
         raise UsageError(
-            f"{name} is not the login {mine.os_user}, by the pack's list of people",
+            f"the pack does not map the login {mine.os_user} to {name}",
             code="wrong_login",
             remedy="start the run from their login; or, to try the pack out alone, with --dev",
         )
@@ -133,23 +133,23 @@ def starting_actor(pack: Pack, name: str, *, is_dev: bool) -> Actor:
 
 
 def require_local_journal(url: str, *, is_dev: bool) -> None:
-    """Raise `UsageError` for simulated people in a journal that other machines may share."""
+    """Raise `UsageError` for `--dev` with a journal that other machines may share."""
     if is_dev and not url.startswith(("sqlite:", "memory:")):
         raise UsageError(
-            "people are simulated only in a journal on this machine",
+            "--dev needs a journal on this machine",
             code="simulation_refused",
             remedy="leave --dev out, or name a journal such as sqlite:///tercet.db",
         )
 
 
 def local_user_as(path: Path | None, name: str, url: str, *, is_dev: bool) -> LocalUser:
-    """Return the user of this machine, acting as an actor of the pack where they name one."""
+    """Return the user, acting as an actor of the pack if they name one."""
     require_local_journal(url, is_dev=is_dev)
     return replace(local_user_from(path), name=name, is_dev=is_dev)
 
 
 def local_user_from(path: Path | None) -> LocalUser:
-    """The user of this machine, by an actors file or the pack's folder that it lies in."""
+    """Return the user, as a list of actors or a pack's folder maps them."""
     if path is None and Path(FILE).is_file():
         path = Path(FILE)
     actors = () if path is None else load_people(path)
@@ -157,18 +157,18 @@ def local_user_from(path: Path | None) -> LocalUser:
 
 
 def actors_of(pack: Path) -> str:
-    """Return the value of --actors that names the people of a pack; empty where the pack has none."""
+    """Return the value of --actors for a pack; empty if the pack has no list of actors."""
     return os.fspath(pack) if (pack / FILE).is_file() else ""
 
 
 def actors_words(path: str) -> tuple[str, ...]:
-    """The words that make another command know the same people; none where it would anyway."""
+    """Return the option that makes another command use the same list of actors; empty if it is the default."""
     is_usual = path in (FILE, ".") and not os.environ.get(VARIABLE)
     return () if not path or is_usual or path == os.environ.get(VARIABLE) else ("--actors", path)
 
 
 def login_name() -> str:
-    """Return the login of the person at this machine, by the operating system.
+    """Return the login of the user, as the operating system reports it.
 
     The environment is not read: LOGNAME would let anyone answer as another person.
     """
@@ -179,13 +179,13 @@ def login_name() -> str:
 
 
 def local_actor(pack: Pack) -> Actor:
-    """Who sits at this machine, with the roles that the pack gives them."""
+    """Return the user as an actor, with the roles that the pack gives them."""
     return find_actor(pack.actors, login_name())
 
 
 def find_actor(actors: Sequence[Actor], user: str) -> Actor:
-    """The actor that a user of this machine is.
+    """Return the actor of a login.
 
-    Their login is kept with it: under whatever name they come back, it is the same person.
+    The login is kept in the actor, so that the same person is recognised under every name.
     """
     return actor_for(actors, user).model_copy(update={"os_user": user, "auth": "local"})

@@ -1,4 +1,4 @@
-"""The revisions of a session's plan, and how long the current one takes, on the screen and as JSON."""
+"""The revisions and the schedule of a session's plan, on the screen and as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tercet.view.revisions import Revision, revisions
 from tercet.view.terminal.text import count, listed, printable, took
 
 MOST_REVISIONS = 6
-"""An agent that decides step by step has a revision for each step: only the last ones are shown."""
+"""The number of last revisions that are shown: a step-by-step agent has one for each step."""
 
 
 def revisions_json(recorded: RecordedSession) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def timing_json(recorded: RecordedSession) -> dict[str, Any] | None:
 
 
 def show_revisions(screen: Screen, recorded: RecordedSession) -> None:
-    """Print what changed with each later plan; nothing if there was only one."""
+    """Print the changes of each revision; nothing if there is only one."""
     later = [each for each in revisions(recorded.events) if each.number > 1]
     if not later:
         return
@@ -70,7 +70,7 @@ def _show_revision(screen: Screen, revision: Revision) -> None:
 
 
 def timing_rows(recorded: RecordedSession) -> dict[str, str]:
-    """Return labelled rows about the duration of the plan; none where it is unknown."""
+    """Return labelled rows about the duration of the plan; none if it is unknown."""
     found = timing(recorded)
     if found is None or not found.sequential_ms:
         return {}
@@ -82,7 +82,7 @@ def timing_rows(recorded: RecordedSession) -> dict[str, str]:
 
 
 LONGEST_PATH = 12
-"""Of a longer critical path only the two ends are shown."""
+"""The middle of a longer critical path is left out."""
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def time_text(schedule: Schedule) -> str:
-    """Return how long the plan takes at least, and along which steps."""
+    """Return the least duration of the plan, and its critical path."""
     path = [printable(name, 80) for name in schedule.critical_path]
     shown = path if len(path) <= LONGEST_PATH else [*path[:6], "…", *path[-5:]]
     apart = f" ({took(schedule.sequential_ms)} one after the other)"

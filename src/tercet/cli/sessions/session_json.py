@@ -20,7 +20,7 @@ from tercet.view.vocabulary import standing
 
 
 def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
-    """A session as one JSON object."""
+    """Return a session as one JSON object."""
     state = recorded.state
     start = state.start
     latencies, tools, results = recorded.latencies, Columns.of(state.plan).tools, _results(recorded)
@@ -81,13 +81,13 @@ def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
 
 
 def _lane(step: StepState) -> dict[str, Any]:
-    """The lane that a step has started: its session, and what it used up."""
+    """Return the lane that a step has started: its session, and what it used."""
     used = {"tool_calls": step.lane_calls, "tokens": step.tokens, "cost_microcents": step.cost}
     return {"session_id": step.lane, "used": used if step.lane else None}
 
 
 def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
-    """Return every recorded phase of the quality loop and its state; None where outputs were not reviewed."""
+    """Return every recorded phase of the quality loop and its state; None if outputs were not reviewed."""
     phases = [msgspec.to_builtins(event) for event in events if isinstance(event, PhaseEvent)]
     if not phases and not state.quality.exit:
         return None
@@ -105,7 +105,7 @@ def _quality(state: State, events: Sequence[e.Event]) -> dict[str, Any] | None:
 
 
 def _results(recorded: RecordedSession) -> dict[str, Any]:
-    """What each step brought, the last time that it did; a large value by its digest."""
+    """Return the last result of each step; a large value by its digest."""
     return {
         event.step: {"$blob": event.blob} if event.blob else event.value
         for event in recorded.events
@@ -114,7 +114,7 @@ def _results(recorded: RecordedSession) -> dict[str, Any]:
 
 
 def gate_json(gate: OpenGate) -> dict[str, Any]:
-    """A gate that waits as one JSON object."""
+    """Return an open gate as one JSON object."""
     return {
         "id": gate.id,
         "kind": gate.kind,

@@ -1,4 +1,4 @@
-"""A session on the screen, from its frame to the next command."""
+"""A session on the screen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_word
 
 
 def standing_style(where: Standing) -> str:
-    """Return the style of a standing."""
+    """Return the style of a status."""
     return f"bold {STYLES[STANDINGS[where][0]]}"
 
 
@@ -61,14 +61,14 @@ def show_start(screen: Screen, event: e.SessionStarted) -> None:
 
 
 def show_resumed(screen: Screen, state: State) -> None:
-    """Print which session is continued, and how far it is."""
+    """Print the session that is resumed, and its progress."""
     show_rows(screen, {"session": f"{printable(state.start.session)}, {count_run(state, ()).steps_text}"})
 
 
 def show_session(
     screen: Screen, recorded: RecordedSession, commands: Commands, *, now: int, record: Any, holder: str
 ) -> None:
-    """Print a session whole: its frame, its plan with the state of each step, verdicts and answers, and the next commands."""
+    """Print a session: its request, plan, steps, verdicts, answers, and the next commands."""
     state = recorded.state
     start = state.start
     owner = printable(start.actor["id"], 80)
@@ -104,14 +104,14 @@ def show_session(
 
 
 def _snapshot(snapshot: str, library: str) -> str:
-    """Return the evidence of a session: the pack's own, and that of a store."""
+    """Return the evidence snapshots of a session: the pack's, and that of a store."""
     own = f", snapshot {printable(snapshot, 80)}" if snapshot else ""
     stored = f", store at {printable(library, 80)}" if library else ""
     return f"{own}{stored}" or ", no evidence"
 
 
 _USED = ("tool_calls", "wall_clock_ms", "tokens", "retries", "replans", "repairs")
-"""The dimensions of the budget in one line."""
+"""The dimensions of the budget that are shown, in one line."""
 
 
 def _used(state: State) -> str:
@@ -141,7 +141,7 @@ def _show_steps(screen: Screen, recorded: RecordedSession) -> None:
 
 
 def _show_undo(screen: Screen, undo: e.Undo, step: StepState | None) -> None:
-    """Print the compensation of a step, and how far it is."""
+    """Print the compensation of a step, and its progress."""
     if step is None:
         screen.put(undo_text(msgspec.to_builtins(undo)), rest="  ")
         return
@@ -162,7 +162,7 @@ def _verdict_rows(recorded: RecordedSession, record: Any) -> Iterator[tuple[str,
     yield "review", f"{verdict['outcome']}: {_reasons(verdict)}" if verdict else ""
     yield (
         "shadow",
-        "nothing is called: the run ends once its plan was reviewed" if state.start.shadow else "",
+        "no tool is called: the run ends after the review of its plan" if state.start.shadow else "",
     )
     yield "answers", listed([line.text for line in answer_lines(state)], most=20)
     yield "critic", f"{printable(state.report['rationale'])} ({scores(state.report)})" if state.report else ""
@@ -182,13 +182,13 @@ def show_ending(
     now: int,
     rollback: RollbackResult | None = None,
     is_shown: bool = False,
-    holder: str = "a process has it, or none: then resume it",
+    holder: str = "a process may be running it; if not, resume it",
     evidence: Sequence[str] = (),
 ) -> None:
-    """Print the standing of a session and its reason, and the commands that may come next.
+    """Print the status of a session with its reason, and the next commands.
 
-    `is_shown`: the whole session is printed above, so that the command to show it is left out.
-    `holder`: the process that has it, while it is in progress.
+    `is_shown`: the session is printed above, so the command that shows it is left out.
+    `holder`: the process that runs it, while it is in progress.
     `evidence`: the ids of the evidence that the input could have named.
     """
     where = standing(state)
@@ -197,7 +197,7 @@ def show_ending(
     match where:
         case "completed":
             partial = " as partial" if state.partial else ""
-            shadow = ": only rehearsed, nothing was called" if state.start.shadow else ""
+            shadow = ": rehearsed, no tool was called" if state.start.shadow else ""
             work = shadow or f" in {took(state.used.wall_clock)}: {count_run(state, ()).steps_text}"
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
@@ -222,12 +222,12 @@ def show_ending(
 
 
 def _show_rollback(screen: Screen, state: State, rollback: RollbackResult | None) -> None:
-    """Print what became of the effects of a run that ended without success."""
+    """Print whether the effects of an unsuccessful run were compensated."""
     if not state.is_over:
         return
     is_decided = state.start.on_failure == "keep" or any(a.answer == "keep" for a in state.answers)
-    if state.saga == "kept" and is_decided:  # without an effect, nothing was to be decided
-        screen.say("  What it did was kept.")
+    if state.saga == "kept" and is_decided:  # without effects there was nothing to decide
+        screen.say("  Its effects were kept.")
     for each in compensated_steps(rollback):
         mark = (f"  {MARKS[each.tone]} ", STYLES[each.tone])
         note = f": {printable(each.note)}" if each.note or each.tone != "good" else ""
@@ -264,22 +264,22 @@ def _show_refusal(screen: Screen, state: State, evidence: Sequence[str]) -> None
 
 _MOST_LINES = 60
 _INVITATIONS: dict[Standing, str] = {
-    "waiting": "Look, answer, and then resume:",
-    "paused": "Go on with:",
-    "escalated": "Look, and decide how it goes on; to try again unchanged, resume:",
-    "ending": "It ends when it is resumed:",
-    "in progress": "Go on with:",
+    "waiting": "Show the gate, answer it, then resume:",
+    "paused": "Continue with:",
+    "escalated": "Show the gate and decide; to try again unchanged, resume:",
+    "ending": "It ends once it is resumed:",
+    "in progress": "Continue with:",
 }
 
 
 def _show_next(screen: Screen, state: State, commands: Commands, rollback: RollbackResult | None) -> None:
     lines = commands.after(state, rollback)
     if not lines:
-        screen.say(Text("  The journal was in memory: nothing is left of this session.", style="dim"))
+        screen.say(Text("  The journal was in memory, so the session is gone.", style="dim"))
         return
-    invitation = _INVITATIONS.get(standing(state), "Look at it with:")
+    invitation = _INVITATIONS.get(standing(state), "Show it with:")
     if unsettled_steps(rollback):
-        invitation = "When you have dealt with what is left, say so:"
+        invitation = "When you have dealt with the remaining effects, record that:"
     screen.offer(f"  {invitation}", *lines)
 
 
@@ -287,7 +287,7 @@ def _show_next(screen: Screen, state: State, commands: Commands, rollback: Rollb
 
 
 _MOST_TURNS = 40
-"""How many turns are shown, the last ones; `--json` has all of them."""
+"""The number of last turns that are shown; `--json` has all of them."""
 
 
 def show_turns(screen: Screen, recorded: RecordedSession) -> None:

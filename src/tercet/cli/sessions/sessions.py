@@ -1,4 +1,4 @@
-"""`tercet sessions list`, `show` and `watch`: what is in the journal."""
+"""`tercet sessions list`, `show` and `watch`: reading sessions from the journal."""
 
 from __future__ import annotations
 
@@ -66,16 +66,15 @@ tercet sessions watch ses_0123456789abcdef --json
 def list_sessions(
     *,
     status: Annotated[
-        str | None, option("STATUS", f"Only those that are so, one of {', '.join(STATES)}.")
+        str | None, option("STATUS", f"Only sessions with this status, one of {', '.join(STATES)}.")
     ] = None,
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """List the sessions of the journal, newest first: at most 200.
+    """List up to 200 sessions of the journal, newest first.
 
-    Each line shows the status, the gate that the session waits at or its next step, and how it is ending. `escalated`
-    selects the paused sessions that need a decision by a person. Damaged sessions are listed last, and the exit code
-    is then 5.
+    Each line shows the status, and the open gate, the next step or the ending of the session. `escalated` selects the
+    paused sessions that need a decision by a person. Damaged sessions are listed last, and the exit code is then 5.
     """
     if status is not None and status not in STATES:
         raise UsageError(
@@ -93,20 +92,20 @@ def list_sessions(
     else:
         screen = Screen()
         if not found:
-            screen.say("There is no session of this kind.")
+            screen.say("There is no matching session.")
         _show_rows(screen, rows, SystemClock().now())
         show_damage(screen, unreadable, journal)
     return damage_exit(unreadable)
 
 
 def damaged_row(row: SessionRow) -> DamagedSession | None:
-    """Return what a list shows in the place of a row that cannot be read; None if it can."""
+    """Return the damage of a row that cannot be read; None if it can be read."""
     reason = row_fault(row)
     return DamagedSession(session_id=escape_undecodable(row.session_id), reason=reason) if reason else None
 
 
 def standing_of_row(row: SessionRow) -> Standing:
-    """Where a session stands, by its row."""
+    """Return the status of a session for display, by its row."""
     details = details_of(row)
     status = cast("SessionStatus", row.status)
     is_escalated = details.reason.startswith(ESCALATED_REASON)  # a list does not read the events
@@ -151,7 +150,7 @@ def _word(row: SessionRow) -> str:
 
 
 def _next(row: SessionRow) -> str:
-    """What a session waits for, or does next."""
+    """Return the open gate, the ending or the next step of a session."""
     details = details_of(row)
     if row.status in TERMINAL:
         return ""
@@ -195,14 +194,14 @@ def _lease_json(lease: Lease | None, now: int) -> dict[str, Any] | None:
 
 
 def _lease_text(recorded: RecordedSession, lease: Lease | None, now: int) -> str:
-    """Which process has a session that is in progress, as far as its lease tells."""
+    """Return which process runs a session in progress, by its lease."""
     if lease is None:
         is_answered = isinstance(recorded.events[-1], e.GateAnswered)
-        return "answered: resume it" if is_answered else "no process has it: resume it"
+        return "answered: resume it" if is_answered else "no process runs it: resume it"
     process = process_name(lease.owner)
     if lease.until <= now:
-        return f"{process} had it, and its lease ended {ago(now - lease.until)}: resume it"
-    return f"{process} has it; unless it is alive, its lease ends in {took(lease.until - now)}"
+        return f"{process} ran it, and its lease expired {ago(now - lease.until)}: resume it"
+    return f"{process} runs it; its lease expires in {took(lease.until - now)}"
 
 
 def watch(
@@ -211,7 +210,7 @@ def watch(
     follow: Annotated[
         bool,
         flag(
-            "Wait for what happens next, until the session is over.",
+            "Wait for further events until the session is over.",
             "--follow/--no-follow",
             show_default=False,
         ),
@@ -221,9 +220,9 @@ def watch(
 ) -> ExitCode:
     """Follow a session live, whichever process runs it.
 
-    Output starts with the first event. With --json each event is one line. The command ends when the session is over,
-    with the exit code of its run: 0, 3 or 5; Ctrl-C ends it earlier. With --no-follow it prints the events so far and
-    ends; a session that is not over then exits with 4, or with 5 if it was escalated.
+    All events are printed, from the first one on; with --json each is one line. The command ends when the session is
+    over, with the exit code of its run: 0, 3 or 5. With --no-follow it ends after the events so far; a session that is
+    not over then exits with 4, or with 5 if it was escalated.
     """
     screen = Screen()
     progress = NoProgress() if as_json else Progress(screen, SystemClock(), is_followed=True)
@@ -259,7 +258,7 @@ async def _follow(
 async def _read_on(
     journal: Journal, session: str, state: State, progress: Progress | NoProgress, *, as_json: bool
 ) -> State:
-    """Read and show what has been appended since; the state after it."""
+    """Show the events that were appended since, and return the state after them."""
     for event, after in (await load_history(journal, TENANT, session, after=state)).walk():
         state = after
         progress.tell(state, event)
@@ -272,7 +271,7 @@ async def _read_on(
 
 
 def damage_exit(unreadable: Sequence[DamagedSession]) -> ExitCode:
-    """Return the exit code of a list: 5 if something in it could not be read."""
+    """Return the exit code of a list: 5 if a session in it could not be read."""
     return ExitCode.FAILED if unreadable else ExitCode.ACCEPTED
 
 
@@ -282,9 +281,9 @@ def damage_json(unreadable: Sequence[DamagedSession]) -> list[dict[str, str]]:
 
 
 def show_damage(screen: Screen, unreadable: Sequence[DamagedSession], url: str) -> None:
-    """Print the sessions that could not be read, and the command that says more."""
+    """Print the sessions that could not be read, and the command that checks the journal."""
     for each in unreadable:
         line = Text.assemble(("✗ ", "red"), (printable(each.session_id, 80), "bold"), ("  damaged", "red"))
         screen.put(Text.assemble(line, f": {printable(each.reason, 300)}"), rest="  ")
     if unreadable:
-        screen.offer("What is damaged, and what to do about it:", Commands(journal=url).check_journal())
+        screen.offer("For the damage and its remedy:", Commands(journal=url).check_journal())

@@ -1,4 +1,4 @@
-"""`tercet stop`: emergency stops of a tool, a pack, or everything; they need no pack, only the journal."""
+"""`tercet stop`: emergency stops of a tool, a pack or a tenant. They need only the journal, not the pack."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def stop_tool(
 ) -> ExitCode:
     """Stop a tool: no run calls it from now on.
 
-    This holds in every process that uses the journal. A call in flight is not interrupted. Runs that reach the tool
-    pause, and can be resumed once the stop is lifted. A name that no pack of a run in this journal has is stopped as
-    well, with a warning.
+    The stop applies to every process that uses the journal. Calls in flight are not interrupted. Runs that reach the
+    tool pause, and can be resumed once the stop is lifted. A tool that no run in this journal knows is stopped too,
+    with a warning.
     """
     return _write("tool", name, note, actors, journal, as_json=as_json)
 
@@ -78,8 +78,10 @@ def stop_tenant(
 
 
 def lift(
-    kind: Annotated[str, argument("KIND", "What is stopped: tool, pack or tenant.")],
-    name: Annotated[str | None, argument("NAME", "Which one; not for tenant.", show_default=False)] = None,
+    kind: Annotated[str, argument("KIND", "What to lift: tool, pack or tenant.")],
+    name: Annotated[
+        str | None, argument("NAME", "The tool or pack; not for tenant.", show_default=False)
+    ] = None,
     *,
     note: Note = "",
     actors: ActorsPath = None,
@@ -91,7 +93,7 @@ def lift(
         raise UsageError(
             f"there is no stop '{' '.join(filter(None, [kind, name]))}'",
             code="usage",
-            remedy="say tool NAME, pack NAME or tenant; tercet stop list names what is stopped",
+            remedy="write tool NAME, pack NAME or tenant; tercet stop list shows the stops",
         )
     wanted = cast("StopKind", kind)
     return _write(wanted, name or TENANT, note, actors, journal, as_json=as_json, is_lifted=True)
@@ -108,7 +110,7 @@ def list_stops(*, journal: JournalUrl = DEFAULT, as_json: AsJson = False) -> Non
         screen.say("Nothing is stopped.")
     for stop in stops:
         note = f": {printable(stop.note)}" if stop.note else ""
-        since = f", {ago(now - stop.at)}" if stop.at else ""  # of one that cannot be read, nobody knows
+        since = f", {ago(now - stop.at)}" if stop.at else ""  # the time of a damaged stop is unknown
         by = f"  by {printable(stop.by, 80)}{since}{note}"
         screen.say(Text.assemble(("■ ", "red"), (f"{stop.kind} {printable(stop.name, 200)}", "bold"), by))
 
@@ -150,16 +152,16 @@ def _write(
 
 
 _NEXT = {
-    True: "Runs that it paused are resumed one by one:",
-    False: "Runs that come to it pause. When it may go on:",
+    True: "Resume the paused runs one by one:",
+    False: "Runs that reach it pause. To lift the stop:",
 }
 
 
 def _warn(screen: Screen, kind: StopKind, name: str, names: frozenset[str]) -> None:
-    """Say that a stop may name nothing: it stands all the same, since a run that is yet to come may have it."""
+    """Warn that a stop matches no known tool or pack; it is set all the same, since a later run may have it."""
     what = {
         "tool": f"no pack of a run in this journal has a tool {printable(name, 200)}",
-        "pack": f"no run in this journal is of a pack {printable(name, 200)}",
+        "pack": f"this journal has no run of a pack {printable(name, 200)}",
         "tenant": "there is no run in this journal",
     }[kind]
     near = get_close_matches(name, names, n=3, cutoff=0.8)
@@ -168,7 +170,7 @@ def _warn(screen: Screen, kind: StopKind, name: str, names: frozenset[str]) -> N
 
 
 def _require_name(kind: StopKind, name: str) -> None:
-    """A stop under a name that nothing can have would stop nothing, and nobody would notice."""
+    """Raise `UsageError` for a name that no tool or pack can have: such a stop would have no effect."""
     if kind == "tool" and not _TOOL.fullmatch(name):
         raise UsageError(
             f"'{name}' is not the name of a tool",
@@ -184,13 +186,13 @@ def _require_name(kind: StopKind, name: str) -> None:
 
 
 async def _post(journal: Journal, stop: Stop) -> frozenset[str] | None:
-    """Write it; then the names of its kind that the runs of the journal know, None for one that is lifted."""
+    """Write a stop; return the names of its kind that runs of the journal know, None for a stop that is lifted."""
     await EmergencyStops(journal, TENANT, pack="").write(stop)
     return None if stop.is_lifted else await _known(journal, stop)
 
 
 async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
-    """The tools, the packs or the tenant of the runs in a journal, read until the one is found that is stopped."""
+    """Return the tools or packs of the runs in a journal, read until the stopped one is found."""
     names: set[str] = set()
     read: set[str] = set()
     async for row in list_rows(journal, TENANT):
@@ -205,8 +207,8 @@ async def _known(journal: Journal, stop: Stop) -> frozenset[str]:
 
 
 async def _tools(journal: Journal, pack_hash: str) -> set[str]:
-    """The tools of a pack as the runs of it have kept it."""
-    with suppress(JournalError, UsageError, ValueError):  # a warning is not worth an error
+    """Return the tools of a pack that runs have recorded."""
+    with suppress(JournalError, UsageError, ValueError):  # without the pack there is only no warning
         declared = as_object(orjson.loads(await journal.blob(TENANT, pack_hash))) or {}
         return {str((as_object(tool) or {}).get("name")) for tool in as_list(declared.get("tools")) or ()}
     return set()
