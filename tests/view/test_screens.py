@@ -17,7 +17,7 @@ from tercet.contracts.shape import as_list, as_object
 
 from . import screens
 
-ADDED = frozenset({"/figures/lane_success_rate", "/figures/parent_replan_rate"})
+ADDED = frozenset({"/figures/lane_success_rate", "/figures/parent_replan_rate", "/validation"})
 """Fields that answers have now and did not have when they were kept, as paths without the numbers of lists."""
 CHANGED: frozenset[str] = frozenset({"/next"})
 """Fields whose values may differ from the kept ones: the next commands were placeholders in part."""

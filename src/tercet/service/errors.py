@@ -54,7 +54,7 @@ def invalid_params(error: ValidationError) -> ServiceError:
 
 
 def understand(error: Exception) -> ServiceError:
-    """Return what a caller is told of an exception. Anything unforeseen is logged, and told without details."""
+    """Return the error that a caller gets for an exception. Unexpected ones are logged, and reported without details."""
     match error:
         case ServiceError():
             return error

@@ -13,7 +13,7 @@ from tercet.service.errors import ServiceError
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Somebody whose credential was verified."""
+    """A caller whose credential was verified."""
 
     tenant: str
     actor: Actor

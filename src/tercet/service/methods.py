@@ -81,7 +81,7 @@ class InvokeAgent(Params):
     plan: PlainObject | None = None
     planner: PlannerName | None = None
     mode: Literal["inline", "stream", "batch", "long_running"] = "inline"
-    """`inline` waits until the run is over or waits for somebody; the others return when it is recorded."""
+    """`inline` waits until the run is over or waits for a person; the others return when it is recorded."""
     runtime: RequestRuntime | None = None
     safety_mode: ApprovalMode | None = None
     shadow: bool = False
@@ -441,7 +441,7 @@ async def _resume_stopped(service: Service, tenant: str) -> list[str]:
             continue
         history = await load_history(service.hub.journal, tenant, row.session_id)
         last = next((each for each in reversed(history.events) if isinstance(each, e.SessionPaused)), None)
-        # A person's pause came by the inbox, and a process that stopped names nobody.
+        # A person's pause came by the inbox, and a process that stopped names no actor.
         if last is not None and last.by and not last.inbox:
             runtime = await service.hub.runtime(tenant, pack_name(row.pack))
             await _moved(service, runtime, await runtime.resume(row.session_id))

@@ -78,7 +78,7 @@ def is_loopback(host: str) -> bool:
 
 
 def demand_authentication(settings: ServeSettings, *, has_credentials: bool) -> None:
-    """Raise `UsageError` for an address that others can reach where nobody could prove who they are."""
+    """Raise `UsageError` for an address that other machines can reach, unless callers can authenticate."""
     if is_loopback(settings.host):
         return
     if settings.is_dev:

@@ -1,7 +1,7 @@
 """The worker: carries on the sessions that no process has, a bounded number at once, each tenant in its turn.
 
 It looks for them with one query over sessions in progress whose lease was released or has ended. That finds sessions that
-were started or resumed over the network, answered by anybody, handed over by a worker that stopped, and those of a process
+were started or resumed over the network, answered by a person, released by a worker that stopped, and those of a process
 that died. How long a dead process may have been silent before its session counts as lost is the watchdog's rule: such a
 session is left to it.
 """

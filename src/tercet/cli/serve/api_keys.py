@@ -55,7 +55,7 @@ def create(
 ) -> ExitCode:
     """Create an API key, and print it once.
 
-    The journal keeps a hash of it only. Whoever has the key acts as this actor in this tenant, until it expires or is
+    The journal keeps a hash of it only. Anyone with the key acts as this actor in this tenant, until it expires or is
     revoked.
     """
     clock = SystemClock()
