@@ -21,6 +21,7 @@ class Definition:
     """A function, class or assignment, and the file it is in."""
 
     name: str
+    qualname: str
     path: Path
     source: str
     node: ast.stmt
@@ -87,7 +88,7 @@ def _find(name: str, path: Path, parts: list[str]) -> Definition:
         body = getattr(found, "body", [])
     if found is None:
         raise NotFoundError(f"{name} is a module: name a function, class or constant")
-    return Definition(name=name, path=path, source=source, node=found)
+    return Definition(name=name, qualname=".".join(parts), path=path, source=source, node=found)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mutants import code
-from mutants.__main__ import run_lines
+from mutants.__main__ import Campaign
 from mutants.proofs import RESULTS, TABLE, Result, read_results
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def _path_of_the_plugins(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: i
 
 def test_kills_and_survivors_are_recorded(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line has the mutant and the test that noticed it; the sources themselves are not touched."""
-    run_lines(project, [], float("inf"))
+    Campaign(project, [], float("inf")).run()
     results = read_results(project)
     assert {line: [(each.mutant, each.test) for each in found] for line, found in results.items()} == {
         "R1": [("2 -> 3", "tests/test_shop.py::test_price")],
@@ -94,16 +94,16 @@ def test_kills_and_survivors_are_recorded(project: Path, capsys: pytest.CaptureF
 def test_only_what_is_not_fresh_is_run_again(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A second run leaves out the lines with a kill, until their code or test changes."""
     (project / TABLE).write_text('R1 = "shop.price"\nR3 = "shop.price"\n', encoding="utf-8")
-    run_lines(project, [], float("inf"))
+    Campaign(project, [], float("inf")).run()
     capsys.readouterr()
-    run_lines(project, [], float("inf"))
+    Campaign(project, [], float("inf")).run()
     assert capsys.readouterr().out == "2 of 2 lines in the table have a killed mutant\n"
     tests = project / "tests/test_shop.py"
     tests.write_text(
         tests.read_text(encoding="utf-8").replace("price(3) == 6", "price(4) == 8"), encoding="utf-8"
     )
     code.parse.cache_clear()
-    run_lines(project, [], float("inf"))
+    Campaign(project, [], float("inf")).run()
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()[:-1]] == ["R1"]
 
 
@@ -112,5 +112,5 @@ def test_no_line_begins_when_the_time_is_over(project: Path) -> None:
     (project / RESULTS).write_text(
         '{"R1": [{"name": "shop.price", "digest": "0", "mutant": "x"}]}', encoding="utf-8"
     )
-    run_lines(project, [], 0)
+    Campaign(project, [], 0).run()
     assert read_results(project) == {"R1": [Result(name="shop.price", digest="0", mutant="x")]}
