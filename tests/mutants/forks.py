@@ -25,6 +25,7 @@ from _pytest.runner import runtestprotocol
 JOBS = "TERCET_MUTANT_JOBS"
 PROCESSES = 2
 TIMEOUT = 60
+_Functions = defaultdict[tuple[str, str], list[FunctionType]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +73,10 @@ class Forks:
         items: dict[str, list[pytest.Item]] = defaultdict(list)
         for item in session.items:
             items[item.nodeid.split("[")[0]].append(item)
-        waiting = deque(self._tries(items))
+        waiting = deque(self._tries(items, find_functions()))
+        gc.freeze()  # the children share what there is by now, as long as no collection touches it
         end = time.monotonic() + self._seconds
-        running: dict[int, tuple[int, Iterator[Callable[[], str]], int]] = {}
+        running: dict[int, tuple[int, Iterator[_Try], int]] = {}
         while waiting or running:
             if time.monotonic() > end:
                 waiting.clear()
@@ -93,12 +95,13 @@ class Forks:
         return True
 
     def _tries(
-        self, items: dict[str, list[pytest.Item]]
-    ) -> Iterator[tuple[int, Iterator[Callable[[], str]]]]:
+        self, items: dict[str, list[pytest.Item]], functions: _Functions
+    ) -> Iterator[tuple[int, Iterator[_Try]]]:
         for number, job in enumerate(self._jobs):
             own = [item for test in job.tests for item in items[test]]
-            if own and find_functions(job):
-                yield number, iter([_Try(job, mutant, own) for mutant in range(len(job.modules))])
+            found = functions[job.path, job.qualname]
+            if own and found:
+                yield number, iter([_Try(job, mutant, own, found) for mutant in range(len(job.modules))])
 
     def _note(self, number: int, answer: str) -> None:
         mutant, test = answer.split(" ", 1)
@@ -109,12 +112,17 @@ class Forks:
 class _Try:
     """One mutant and its tests, to be run in a process of its own."""
 
-    def __init__(self, job: Job, mutant: int, items: Sequence[pytest.Item]) -> None:
-        self._job, self._mutant, self._items = job, mutant, items
+    def __init__(
+        self, job: Job, mutant: int, items: Sequence[pytest.Item], functions: Sequence[FunctionType]
+    ) -> None:
+        self._job, self._mutant, self._items, self._functions = job, mutant, items, functions
 
     def __call__(self) -> str:
         """Return the number of the mutant and the first test that fails with it, or nothing."""
-        replace_code(self._job, self._job.modules[self._mutant])
+        module = compile(self._job.modules[self._mutant], self._job.path, "exec")
+        code = [each for each in _codes(module) if each.co_qualname == self._job.qualname][-1]
+        for function in self._functions:
+            function.__code__ = code
         for item in self._items:
             reports = runtestprotocol(item, log=False, nextitem=None)
             if any(report.failed and report.when == "call" for report in reports):
@@ -122,22 +130,13 @@ class _Try:
         return ""
 
 
-def find_functions(job: Job) -> list[FunctionType]:
-    """Find the function of a job wherever it is referred to, also behind decorators."""
-    return [
-        found
-        for found in gc.get_objects()
-        if type(found) is FunctionType
-        and found.__code__.co_qualname == job.qualname
-        and found.__code__.co_filename == job.path
-    ]
-
-
-def replace_code(job: Job, module: str) -> None:
-    """Give the function of a job the code that it has in another text of its module."""
-    codes = [code for code in _codes(compile(module, job.path, "exec")) if code.co_qualname == job.qualname]
-    for function in find_functions(job):
-        function.__code__ = codes[-1]
+def find_functions() -> _Functions:
+    """Find all functions by file and name, wherever they are referred to, also behind decorators."""
+    functions: _Functions = defaultdict(list)
+    for found in gc.get_objects():
+        if type(found) is FunctionType:
+            functions[found.__code__.co_filename, found.__code__.co_qualname].append(found)
+    return functions
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
