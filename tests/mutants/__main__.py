@@ -48,8 +48,13 @@ class Campaign:
                 self._tests,
                 min(self._end - time.monotonic(), LONGEST),
             )
-            for start in range(0, len(self._due), BATCH):
-                batch = self._due[start : start + BATCH]
+            done = [
+                line for line in self._due if all((line, target) in found for target in self._table[line])
+            ]
+            self._record({line: self._run_line(runner, found, line) for line in done}, runner)
+            left = [line for line in self._due if line not in done]
+            for start in range(0, len(left), BATCH):
+                batch = left[start : start + BATCH]
                 results = pool.map(partial(self._run_line, runner, found), batch)
                 self._record(dict(zip(batch, results, strict=True)), runner)
         proved = sum(1 for line in self._table if not self._gap(line))

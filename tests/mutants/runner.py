@@ -59,7 +59,9 @@ class Copy:
 
         An error in a fixture or an import is no failure, and neither is a test that does not end.
         """
-        code, output = _run([*_PYTEST, *options, *dict.fromkeys(tests)], self._root, self._sources, TIMEOUT)
+        tests = list(dict.fromkeys(tests))
+        timeout = TIMEOUT + 2 * len(tests)
+        code, output = _run([*_PYTEST, *options, *tests], self._root, self._sources, timeout)
         return None if code == pytest.ExitCode.NO_TESTS_COLLECTED else _FAILED.findall(output)
 
 
