@@ -88,7 +88,7 @@ def _decisions(node: ast.AST) -> Iterator[_Change]:
             | ast.While(test=test)
             | ast.IfExp(test=test)
             | ast.comprehension(ifs=[test, *_])
-        ) if not isinstance(test, ast.Compare):
+        ) if not isinstance(test, ast.Compare) and not _is_guard(node):
             yield "condition", test, f"(not ({ast.unparse(test)}))", ""
         case ast.BoolOp(op=operator):
             other = ast.Or() if isinstance(operator, ast.And) else ast.And()
@@ -142,19 +142,35 @@ def _omissions(node: ast.AST) -> Iterator[_Change]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes whose change could matter: no docstrings, annotations of functions or parts of f-strings."""
+    """Yield the nodes whose change could matter: no docstrings, annotations of functions or parts of f-strings.
+
+    The condition of a guard is left as it is, since negating it breaks everything; the guard itself can be left out.
+    """
     yield node
-    for name, value in ast.iter_fields(node):
-        if isinstance(node, ast.JoinedStr) or (name in ("returns", "annotation") and not _is_field(node)):
-            continue
-        children: Any = without_docstring(value) if name == "body" and isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType]
-        for child in children if isinstance(children, list) else [children]:  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(child, ast.AST):
-                yield from _walk(child)
+    match node:
+        case ast.If(body=[ast.Raise() as guarded], orelse=rest):
+            children: list[Any] = [guarded, *rest]
+        case ast.Expr(value=ast.Call(func=ast.Name(id="demand"))) | ast.JoinedStr():
+            children = []
+        case _:
+            children = [
+                child for name, value in ast.iter_fields(node) for child in _children(node, name, value)
+            ]
+    for child in children:
+        if isinstance(child, ast.AST):
+            yield from _walk(child)
 
 
-def _is_field(node: ast.AST) -> bool:
-    return isinstance(node, ast.AnnAssign)
+def _is_guard(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Raise)
+
+
+def _children(node: ast.AST, name: str, value: Any) -> list[Any]:
+    if name in ("returns", "annotation") and not isinstance(node, ast.AnnAssign):
+        return []
+    if not isinstance(value, list):
+        return [value]
+    return without_docstring(value) if name == "body" else value  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
 
 
 def _with(node: ast.AST, **fields: Any) -> str:

@@ -63,6 +63,18 @@ def test_each_kind_of_code_has_mutations(tmp_path: Path, name: str, texts: set[s
         assert (mutated.count("7 in it"), mutated.count("amount: int")) == (1, 1)
 
 
+def test_a_guard_is_left_out_and_not_negated(tmp_path: Path) -> None:
+    """Negating it would break everything that comes there, which no test could miss."""
+    guarded = """
+        def pay(state, amount):
+            demand(state, is_met=amount > 0)
+            if amount > 10:
+                raise ValueError
+        """
+    texts = {mutation.text for mutation in generated_mutations(definition(tmp_path, "pay", guarded))}
+    assert texts == {"demand(state, is_met=amount > 0) -> (removed)", "raise ValueError -> (removed)"}
+
+
 def test_a_written_mutation_replaces_text_of_its_definition_only(tmp_path: Path) -> None:
     """The text must occur once in the definition, wherever else it occurs in the file."""
     price = definition(tmp_path, "Shop.price")
