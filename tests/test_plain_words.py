@@ -28,7 +28,7 @@ AVOIDED = (
 PATTERN = re.compile(rf"\b(?:{'|'.join(AVOIDED)})\b", re.IGNORECASE)
 
 NOT_YET = (
-    "core", "database", "executor", "journal", "locales", "observe", "quality", "replay", "view",
+    "database", "executor", "journal", "locales", "observe", "quality", "replay", "view",
     "runtime",
 )  # fmt: skip
 """Packages and modules that have not been revised yet. The list only gets shorter."""
@@ -56,6 +56,11 @@ ALLOWED = {
     "critic/judge.py": ("nobody knows whether step ", RECORDED),
     "critic/checks/structure.py": (" is no boolean", RECORDED),
     "critics/toolbox.py": ("", HASHED),
+    "core/effects.py": ("its way back cannot be worked out: ", IN_EVENTS),
+    "core/expiry.py": ("Session expired: nobody answered gate ", IN_EVENTS),
+    "core/messages.py": ("", IN_EVENTS),
+    "core/outputs/edge_cases.py": ("with a member that nobody foresaw", IN_EVENTS),
+    "core/resolve/calls.py": ("it failed, and the agent is told: ", IN_EVENTS),
     "engine/control.py": ("the process was told to stop", IN_EVENTS),
     "engine/driver.py": ("the process was told to stop", IN_EVENTS),
     "engine/outputs/samples.py": ("", IN_EVENTS),

@@ -22,22 +22,22 @@ MOST = 64
 
 
 class Reviewed(NamedTuple):
-    """What the critic said of a plan, and what it was said of."""
+    """The critic's review of a plan, with its inputs."""
 
     verdict: Verdict
     recorded: JsonObject
-    """The verdict as the event of this run has it."""
+    """The recorded form of the verdict in this run."""
     printed: bytes
-    """The same as JSON, out of which each run gets a dict of its own."""
+    """The verdict as JSON, from which each run decodes its own dict."""
     reading: Reading
     spec: DecisionSpec
     frame: tuple[Any, ...]
-    """All that the verdict depends on besides the context, the plan and the decision."""
+    """Everything else that the verdict depends on."""
 
 
 class SharedWork:
-    """Execution plans and reviews that further runs may use again. The runs of a runtime share one; a replay has its own, so
-    that it relies on nothing that another run has computed.
+    """Caches of execution plans and reviews. The runs of a runtime share one; a replay has its own, so that it relies on
+    nothing that another run has computed.
 
     Contexts, plans and decisions are compared by identity: they are frozen, and the same one is handed out while it is
     the same. An entry holds the objects whose ids it is kept under.

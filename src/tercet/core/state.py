@@ -1,4 +1,4 @@
-"""What a run is at one moment: the fold of its events. Frozen; a change is a new value that shares the rest."""
+"""The state of a run: the fold of its events. It is frozen; a change makes a new value that shares the rest."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_STARTED = SessionStarted(
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How far one step is."""
+    """The progress of one step."""
 
     status: StepStatus = "pending"
     unmet: int = 0
@@ -55,9 +55,9 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     approved: str = ""
     """The digest that was approved."""
     asked: int = 0
-    """How often its unknown outcome was looked up."""
+    """How often its unknown outcome was reconciled."""
     look_up_error: str = ""
-    """Why the last look-up could not tell."""
+    """Why the last reconciliation failed."""
     value: Any = None
     blob: str = ""
     error: str = ""
@@ -70,7 +70,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     call: str = ""
     """The hash of a call in progress: what the loop guard compares."""
     repeated: int = 0
-    """How many times this call has brought this result."""
+    """How many times this call has returned this result."""
     same: str = ""
     """Under what that is counted, in a run whose critics may discard the step."""
     since: int = 0
@@ -85,7 +85,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     """What is kept back of the budget for compensating it."""
     hold_cost: int = 0
     params: dict[str, Any] = {}
-    """What the call of its last attempt was made with."""
+    """The parameters of its last attempt."""
     checked: str = ""
     """The key of the call that was looked for in other sessions, where its tool allows it once in a period."""
     earlier_calls: tuple[EarlierCall, ...] = ()
@@ -110,7 +110,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     @property
     def has_failed_call(self) -> bool:
-        """Whether it was called, and that brought no result it could go on with; one that was refused did not fail."""
+        """Whether it was called without a usable result; a refused call has not failed."""
         has_ended = self.status in ("failed", "skipped") and not self.compensates
         return has_ended and self.calls > 0 and self.attempt > 0 and self.outcome != "refused"
 
@@ -129,7 +129,7 @@ _OPEN = ("unknown", "pending", "gated")
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What has been used up, and what is reserved for calls in flight."""
+    """The used budget, and what is reserved for calls in progress."""
 
     steps: int = 0
     tool_calls: int = 0
@@ -142,17 +142,17 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     model_tokens: int = 0
     """Those of the tokens that language models took."""
     critic_tokens: int = 0
-    """Those of them that went into judging and repairing."""
+    """Those of them used for judging and repairing."""
     reserved_calls: int = 0
     reserved_tokens: int = 0
     reserved_cost: int = 0
     held_calls: int = 0
-    """What is kept back for taking completed steps back."""
+    """What is reserved for compensating completed steps."""
     held_cost: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A person's answer to a gate, or a policy's in their place."""
+    """The answer of a person or a policy to a gate."""
 
     gate: str
     names: tuple[str, ...]
@@ -220,7 +220,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A question to people that has no answer yet, or not enough of them."""
+    """A gate that still needs answers."""
 
     id: str
     kind: GateKind
@@ -234,13 +234,13 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     at: int = 0
     expires: int = 0
     stale: int = 0
-    """When evidence that it stands on expires."""
+    """When evidence that it depends on expires."""
     approvals: tuple[Answer, ...] = ()
     """Who has approved so far."""
 
     @property
     def calls(self) -> dict[str, str]:
-        """Every call that an approval of this gate lets through: their digests by step."""
+        """The digests of every call that an approval of this gate covers, by step."""
         return {self.step: self.digest, **self.covers}
 
     def counts(self, name: str, roles: tuple[str, ...]) -> bool:
@@ -333,12 +333,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How far the judging and repairing of the outputs is."""
+    """The progress of judging and repairing the outputs."""
 
     stage: Literal["", "judged", "asking"] = ""
-    """What VERIFY has come to: nothing yet; all that is to be said of the outputs; or that a person must accept them."""
+    """The result of VERIFY: none yet, judged, or waiting for a person to accept the outputs."""
     drawn: dict[str, Any] = {}
-    """What earlier runs have taught, as this run goes by it."""
+    """The experience of earlier runs that this run uses."""
     vote: dict[str, Any] = {}
     """What samples that were drawn agreed on, or why there are none."""
     read: tuple[dict[str, Any], ...] | None = None
@@ -363,9 +363,9 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     log: tuple[dict[str, Any], ...] = ()
     """Every attempt at a repair."""
     memory: dict[str, Any] = {}
-    """By what a repair that goes round in circles is known."""
+    """What is remembered to detect repairs that loop."""
     escalation: dict[str, Any] = {}
-    """What the last REPAIR phase left to somebody else; empty if it repaired all."""
+    """The defects that the last REPAIR phase left; empty if it repaired all."""
     drafts: dict[str, Any] = {}
     """The outputs as they were produced, once a repair has changed them."""
     feedback: str = ""
@@ -408,7 +408,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     status: SessionStatus = "in_progress"
     reason: str = ""
     escalation: str | None = None
-    """Why the run was escalated to a person; None if it was not, or where it has gone on since."""
+    """Why the run was escalated; None if it was not, or has continued since."""
     start: SessionStarted = NOT_STARTED
     """What the session was started with, and what it has been pinned to since."""
     plan: dict[str, Any] = {}
@@ -492,9 +492,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     paused_by: str = ""
     """The person who paused it; empty if the runtime did."""
     paused_for: str = ""
-    """What kept it from going on when it was paused, such as `model_unavailable`; empty if nothing did."""
+    """What prevented it from continuing when it was paused, such as `model_unavailable`; empty if nothing did."""
     memory: tuple[dict[str, Any], ...] = ()
-    """What the run suggests remembering."""
+    """Proposed memories of the run."""
     quality: Quality = Quality()
     report: dict[str, Any] = {}
     envelope: dict[str, Any] = {}
@@ -505,11 +505,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     ending: Ending = ""
     """How the session will end, once its effects are settled and compensated."""
     partial: str = ""
-    """Who accepted what there is although the critic did not."""
+    """The person who accepted a partial result that the critic did not accept."""
     saga: Literal["", "agreed", "undoing", "kept"] = ""
-    """What becomes of the effects of a run that did not succeed."""
+    """What happens to the effects of a failed run."""
     undo: tuple[Undo, ...] = ()
-    """The way back from each effect, the last one first."""
+    """The compensation of each effect, the last one first."""
 
     @property
     def is_started(self) -> bool:

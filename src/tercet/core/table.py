@@ -88,7 +88,7 @@ TABLE: dict[type[e.Event], Row] = {
         _p(*_AT_WORK),
         session.session_paused,
         moves={"": _m(_AT_WORK, P.HALT)},
-        fact="that somebody, or a process, let go of it",
+        fact="that a person or a process released it",
     ),
     e.GivenUp: Row(
         _p(*_BEFORE_THE_END),  # from HALT where a lane would have to ask a person

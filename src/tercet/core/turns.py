@@ -1,4 +1,4 @@
-"""An agent that decides step by step, as the runtime sees it: its turns, and what becomes of them.
+"""Turns of agents that decide step by step.
 
 A turn is one decision, carried out as a plan of its own, and what the agent and its critics made of the results. All of
 it can be read from the events, so an agent that another process began with is brought to where it stood by taking in its
@@ -22,7 +22,7 @@ from tercet.critic.pluggable.result import StepOutcome
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One decision of an agent, and what its calls brought."""
+    """One decision of an agent, and the results of its calls."""
 
     number: int
     plan: Plan
@@ -35,7 +35,7 @@ class Turn:
 
 @dataclass(frozen=True, kw_only=True)
 class Sofar:
-    """How far a run is when a turn is judged, and what a critic's wish to try again would amount to."""
+    """The progress of a run when a turn is judged, and the outcome of a critic's `retry`."""
 
     steps: int
     """The turns, this one included."""

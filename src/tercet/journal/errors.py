@@ -3,7 +3,7 @@
     JournalError
     ├── PositionConflict      the stream does not end where the caller thinks
     ├── LeaseHeld             another owner's lease still runs
-    ├── LeaseLost             the caller's lease was taken over or abandoned
+    ├── LeaseLost             the caller's lease was taken over or released
     ├── ClaimHeld             another stream holds the idempotency key
     ├── CheckpointExists      a checkpoint is never overwritten
     ├── BlobMissing           no bytes with this digest

@@ -1,4 +1,4 @@
-"""Calls that compensate others: what they have to pass, and what keeps them from being made."""
+"""Compensating calls: the checks that they have to pass, and what prevents them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tercet.policy.resolution import ResolutionError, resolve
 
 
 class Compensations(CallOutcomes):
-    """What is due for calls that compensate others."""
+    """Decides which commands are due for compensating calls."""
 
     def _back(self, name: str, step: StepState) -> c.Command:
-        """Return the call that compensates a step, or what keeps it from being made.
+        """Return the call that compensates a step, or the command that replaces it.
 
         Its first attempt is paid from the budget reserved for it, later ones from the rest. One that the plan proposed
         has to pass the checks of any call; one that reads a result which a person entered has to be approved.

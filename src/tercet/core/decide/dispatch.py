@@ -1,8 +1,8 @@
-"""The steps of a plan while it is carried out: judged when they have ended, and called when they are ready.
+"""Execution of a plan's steps: ready steps are called, and ended ones are judged.
 
-Ready steps go out by priority, by how much waits on them, and by position, while there are slots. A step whose judgement
-may end the plan (it failed for good, or the loop guard trips) stops the dispatch of others: what is in flight is waited
-for, what is unknown is settled, and then the critic judges. So no plan is left with a call of unknown outcome.
+Ready steps are dispatched by priority, number of dependents and position, while there are slots. A step whose verdict may
+end the plan (it failed for good, or the loop guard trips) stops the dispatch of others: calls in progress are awaited,
+unknown outcomes are settled, and then the critic judges. So no plan ends with a call of unknown outcome.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from tercet.critic.dispatch import recheck, recheck_results, recheck_sources
 from tercet.policy.resolution import VALUE_TOO_LARGE, ResolutionError, evaluate, measure, resolve
 
 SLOTS = 8
-"""How many calls of one run may be in flight at once, where its budget does not say."""
+"""The default limit of concurrent calls of one run."""
 MAX_NOTED_BYTES = 8 * 2**20
-"""How large the notes of a plan may be together."""
+"""The largest total size of a plan's notes."""
 SMALL_NOTE_BYTES = 16 * 2**10
 """A note of at most this size is always accepted."""
 
 
 class Acting(Compensations):
-    """What is due while steps are carried out."""
+    """Decides which commands are due while steps are executed."""
 
     def commands(self) -> Iterator[c.Command]:
         return self._judged() if self.state.unjudged else self._dispatched()
@@ -67,7 +67,7 @@ class Acting(Compensations):
         return not is_excused and not can_retry(self.state, self.config, step)
 
     def _drained(self, last: str) -> Iterator[c.Command]:
-        """Nothing new begins; what has begun is seen through, and then the step is judged."""
+        """Start nothing new: await the calls in progress, and then judge the step."""
         begun = [name for name in self.state.frontier if self.state.steps[name].is_reserving]
         for name in begun:
             command = self._due(name, self.state.steps[name])

@@ -1,4 +1,4 @@
-"""Calls whose outcome is unknown, and calls that failed: whether they are made again, looked up, or asked about."""
+"""Unknown outcomes and failed calls: whether to retry, reconcile, or ask a person."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tercet.core.same_calls import shown_marks
 from tercet.core.state import State, StepState
 
 MAX_ASKED = 3
-"""How often an unknown outcome is looked up before a person is asked."""
+"""How often an unknown outcome is reconciled before a person is asked."""
 LOOP_LIMIT = 3
-"""The same call that brings the same result this often trips the loop guard."""
+"""The same call with the same result this many times trips the loop guard."""
 
 
 class CallOutcomes(StepProgress):
-    """What is due for calls of unknown outcome."""
+    """Decides which commands are due for calls of unknown outcome."""
 
     def find_out(self, name: str, step: StepState) -> c.Command:
         """Return what became of a call of a run that is ending: nothing is called for it any more, but a tool may look it up.

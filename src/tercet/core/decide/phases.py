@@ -21,8 +21,8 @@ _COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 
 
 def decide(run: Run) -> Iterator[c.Command]:
-    """Yield the commands that are due; none means that the run waits, or is over. What is due after the first command may
-    depend on what becomes of it."""
+    """Yield the commands that are due; none if the run waits or is over. Only the first one is certain: the others may
+    depend on its events."""
     state = run.state
     if is_worn_out(state, run.config):
         return iter(() if state.in_flight else (c.StopExhausted(reason="iteration_budget_exceeded"),))
@@ -95,7 +95,7 @@ def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
 
 
 def _criticising(run: Run) -> Iterator[c.Command]:
-    """Whoever criticises outputs tries to break them first: those that passed their tests, since others are broken."""
+    """Attack the outputs before they are criticised, if they passed their tests."""
     state, rules = run.state, run.config.spec.quality
     made = len(state.quality.attacks)
     has_failed = any(said["error"] or said["result"]["failed"] for said in state.quality.tests)

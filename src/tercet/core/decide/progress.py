@@ -1,4 +1,4 @@
-"""What is known by now of a plan's steps, and what that means for a call."""
+"""The progress of a plan's steps, and what it means for the next calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tercet.policy.resolution import ResolutionError, evaluate, resolve
 
 
 class StepProgress:
-    """The steps of a run that is carried out."""
+    """The steps of a run in execution."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -34,7 +34,7 @@ class StepProgress:
 
     @property
     def results(self) -> Results:
-        """What the steps before have brought."""
+        """The results of earlier steps."""
         return Results(self.state, self.config.compiled.input(), self.run.blobs)
 
     def called_with(self, said: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The closed union of events: one file a family.
+"""The closed union of events, one file per family.
 
 An event is a fact: frozen, tagged by `type`, tolerant of fields that a newer version adds. Its time is given by
 the shell, and its position is its id; nothing here reads a clock. What an event carries is all that replay will ever know.

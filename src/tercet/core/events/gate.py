@@ -26,31 +26,31 @@ Answered: TypeAlias = Literal[
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Whom a gate asks for: one of these roles, held by so many different people; no roles mean anybody."""
+    """The approvers that a gate needs: `quorum` different people with one of these roles; without roles, anyone."""
 
     roles: tuple[str, ...] = ()
     quorum: int = 1
 
 
 class GateOpened(Fact, frozen=True, kw_only=True, tag="gate_opened"):
-    """The run waits for a person: to approve a resolved call, to say whether a call happened, or to take over."""
+    """The run waits for a person to approve a call, to settle its outcome, or to decide how the run continues."""
 
     gate: str
     """The id of this opening, unique in the session."""
     kind: GateKind
     step: str
     names: tuple[str, ...] = ()
-    """The gates of the pack that this one stands for."""
+    """The gates of the pack that this one represents."""
     needs: dict[str, Need] = {}
-    """Whom each of them asks for; an approval that no gate of the pack names stands under an empty name."""
+    """The approvers that each of them needs; an approval that no gate of the pack names has an empty name."""
     digest: str = ""
     covers: dict[str, str] = {}
-    """The other calls that the same answer is about: their digests by step."""
+    """The digests of the other calls that the same answer covers, by step."""
     shown: dict[str, Any] = {}
     expires: int = 0
-    """From when on it cannot be answered any more; 0 means that it waits as long as the session lives."""
+    """When it expires; 0 if it waits as long as the session lives."""
     stale: int = 0
-    """When the first piece of the evidence that it stands on expires: from then on no one can approve it."""
+    """When the first evidence that it depends on expires, after which it can no longer be approved."""
 
 
 class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
@@ -61,26 +61,26 @@ class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):
     answer: Answered
     actor: str
     roles: tuple[str, ...] = ()
-    """The roles that they held at that moment."""
+    """The roles that the person held at that moment."""
     listed: bool = False
-    """Whether they hold them by a list of people: then they lose them by being taken off it."""
+    """Whether the roles come from a list of people, so that they are lost when the person is removed from it."""
     auth: str = "local"
     login: str = ""
-    """The login that they answered from; empty if somebody else vouches for them, or no one wrote it down."""
+    """The login that they answered from; empty if the caller vouches for the person, or it is unknown."""
     simulated_by: str = ""
-    """The login of the person who acted as `actor` in a development session; empty if `actor` answered."""
+    """The login of the person who acted as `actor` in a development session; empty otherwise."""
     value: Any = None
     changes: dict[str, Any] = {}
-    """With `modify`: the values that they set in the call, by JSON Pointer into its parameters."""
+    """With `modify`: the values set in the call, by JSON Pointer into its parameters."""
     note: str = ""
     outside: bool = False
-    """Appended by somebody who does not run the session."""
+    """Whether a process that does not run the session appended it."""
     inbox: int = 0
-    """Where it stood in the session's inbox, if it came from there."""
+    """Its position in the session's inbox, if it came from there."""
 
 
 class AcceptanceLapsed(Fact, frozen=True, kw_only=True, tag="acceptance_lapsed"):
-    """Whoever accepted the outputs no longer held the role for it when they were to be committed: people are asked again."""
+    """An approver of the outputs had lost the role when they were to be committed, so people are asked again."""
 
     gate: str
     reason: str
@@ -95,7 +95,7 @@ class ApprovalGranted(Fact, frozen=True, kw_only=True, tag="approval_granted"):
 
 
 class MessageDropped(Fact, frozen=True, kw_only=True, tag="message_dropped"):
-    """What somebody put into the session's inbox came too late, or does not fit; nothing was changed."""
+    """A message in the session's inbox came too late or was not allowed; nothing changed."""
 
     inbox: int
     code: str

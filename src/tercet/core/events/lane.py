@@ -1,4 +1,4 @@
-"""Lanes: what one proposes instead of doing it, and what the critic of its parent says of that."""
+"""Events of lanes: proposed steps, and their review by the parent's critic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tercet.core.events.fact import Fact
 
 
 class StepProposed(Fact, frozen=True, kw_only=True, tag="step_proposed"):
-    """In a lane: a step that would leave something behind is not carried out, but proposed to the parent."""
+    """In a lane: a step with side effects is proposed to the parent instead of executed."""
 
     step: str
     proposal: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Plans, what the critic said of them, the turns of an agent, and the calls of language models."""
+"""Events of plans, their reviews, agent turns, and language model calls."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ class PlanProposed(Fact, frozen=True, kw_only=True, tag="plan_proposed"):
     origin: str
     planner: str = ""
     decision: dict[str, Any] = {}
-    """What an agent decided, where it decides step by step."""
+    """The decision of a step-by-step agent."""
     changed_by: str = ""
     """The approver who set values in a call of the plan before; empty if a planner or the caller proposed it."""
     by_pack: bool = False
-    """Whether a template or the methods of the session's own pack propose it: then it follows from what was before."""
+    """Whether the pack's templates or methods made it, so that a replay can derive it."""
     exposure: str = ""
     """The first untrusted data that the planner had read; then no policy grants what the plan adds."""
 
 
 class PlanningFailed(Fact, frozen=True, kw_only=True, tag="planning_failed"):
-    """The planner has no plan to propose, and what follows from that."""
+    """The planner has no plan to propose."""
 
     reason: str
     code: str = "planning_failure"
     outcome: Literal["fail", "replan", "escalate"] = "fail"
     by_pack: bool = False
-    """Whether a template or the methods of the session's own pack have none: then that follows from what was before."""
+    """Whether the pack's templates or methods failed, so that a replay can derive it."""
 
 
 class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):
@@ -40,7 +40,7 @@ class PlanReviewed(Fact, frozen=True, kw_only=True, tag="plan_reviewed"):
     hash: str
     verdict: dict[str, Any]
     escalates: bool = False
-    """Whether a person takes over, since the planner has no try left."""
+    """Whether the run is escalated because the planner has no attempts left."""
 
 
 class Decomposed(Fact, frozen=True, kw_only=True, tag="decomposed"):
@@ -75,7 +75,7 @@ class OutputsProduced(Fact, frozen=True, kw_only=True, tag="outputs_produced"):
     missing: dict[str, str] = {}
     """Outputs that could not be produced, each with the reason."""
     memory: tuple[dict[str, Any], ...] = ()
-    """What the run suggests remembering: class, content, sources, and whether all of them are trusted."""
+    """Proposed memories: class, content, sources, and whether all sources are trusted."""
 
 
 TurnAction = Literal["continue", "retry", "replan", "stop", "escalate", "final", "limit", "end"]
@@ -84,7 +84,7 @@ complete the run; fail because a limit is reached; fail because a critic said st
 
 
 class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
-    """The results of a turn were taken in, the critics judged it, and the criteria to stop were looked at."""
+    """The critics judged the results of a turn, and the stop criteria were evaluated."""
 
     turn: int
     action: TurnAction
@@ -93,7 +93,7 @@ class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
     """The critic that decided."""
     score: float = 1.0
     trace: tuple[dict[str, Any], ...] = ()
-    """Everyone that was asked, in order, with what they said."""
+    """Every critic that was asked, in order, with its verdict."""
     stop: str = ""
     """Why the run ends, where it does."""
     prompt: str | None = None
@@ -103,7 +103,7 @@ class TurnJudged(Fact, frozen=True, kw_only=True, tag="turn_judged"):
     metadata: dict[str, Any] = {}
     """What the state's metadata hold after the critics."""
     left_out: tuple[str, ...] = ()
-    """What of the patch and the metadata is no JSON and was not recorded: no other process can go on with such a run."""
+    """Parts of the patch and metadata that are not JSON and were not recorded; such a run cannot be resumed elsewhere."""
     trusted: tuple[str, ...] = ()
     """The steps of this turn whose results are trusted."""
 
@@ -112,7 +112,7 @@ class ModelAsked(Fact, frozen=True, kw_only=True, tag="model_asked"):
     """A language model is about to be asked; the question lies with the events under its hash."""
 
     call: int
-    """The how-manieth call of a model in this session it is."""
+    """The number of the model call in this session."""
     purpose: str
     model: str
     prompt: str

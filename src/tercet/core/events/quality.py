@@ -1,4 +1,4 @@
-"""How outputs were judged and repaired before they were committed, and that they were accepted for delivery."""
+"""Events of the quality loop: outputs judged, repaired and accepted for delivery."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class OutputsAccepted(Fact, frozen=True, kw_only=True, tag="outputs_accepted"):
 
 
 class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
-    """What earlier runs of the same kind have taught, as far as this run goes by it. Replay reads it here."""
+    """The experience of earlier runs of the same task class that this run uses."""
 
     task_class: str
     rates: dict[str, Any] = {}
-    """How often each way of repairing helped."""
+    """How often each repair strategy helped."""
     gain: dict[str, Any] = {}
     """The estimated gain and noise of a repair; empty if the pack's own numbers hold."""
     weights: dict[str, Any] = {}
@@ -31,18 +31,18 @@ class ExperienceDrawn(Fact, frozen=True, kw_only=True, tag="experience_drawn"):
     novelty: dict[str, Any] = {}
     """How far this run is from those before it; empty if no one asks."""
     judges: dict[str, Any] = {}
-    """How often people refused what each model had called right."""
+    """How often people refused outputs that each model had judged correct."""
     tests: dict[str, tuple[str, ...]] = {}
     """The tests that passed in the last run that was committed, by their tool."""
 
 
 class SamplesDrawn(Fact, frozen=True, kw_only=True, tag="samples_drawn"):
-    """The step that brought an output was called again, or could not be, and what it brought each time was compared."""
+    """The call that produced an output was repeated, if that was possible, and the results were compared."""
 
     step: str = ""
     tool: str = ""
     samples: tuple[Any, ...] = ()
-    """What was compared; the first is the one that the plan brought."""
+    """The compared results; the first is the plan's own."""
     error: str = ""
     """Why there are not enough of them."""
     consistency: dict[str, Any] = {}
@@ -80,7 +80,7 @@ class OutputsRead(Fact, frozen=True, kw_only=True, tag="outputs_read"):
 
 
 class OutputsVerified(Fact, frozen=True, kw_only=True, tag="outputs_verified"):
-    """Schema, values and words of the outputs were looked at."""
+    """The schema, values and statements of the outputs were checked."""
 
     verdict: dict[str, Any]
     next: Literal["repair", "critique", "exit"]

@@ -9,7 +9,7 @@ from tercet.core.events.fact import Fact
 
 
 class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
-    """Somebody asked for something: the request, the frame of the run, and what it is pinned to."""
+    """A session was started: the request, the run context, and the versions it is pinned to."""
 
     session: str
     run: str
@@ -44,11 +44,11 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     expires: int = 0
     """When the session's time to live ends."""
     heartbeat: int = 30_000
-    """How often it gives a sign of life, in milliseconds."""
+    """The heartbeat interval in milliseconds."""
     on_failure: OnFailure = "ask"
-    """What becomes of effects when the run ends without success."""
+    """What happens to effects if the run fails."""
     shadow: bool = False
-    """Nothing is called: the run ends once its plan has been reviewed."""
+    """A shadow run: it ends after the review, without calls."""
     root: str = ""
     """The session that led to this one through a tool; empty if no one did."""
     depth: int = 0
@@ -59,9 +59,9 @@ class SessionStarted(Fact, frozen=True, kw_only=True, tag="session_started"):
     risk_tier: str = ""
     """How much is at stake, as the decision says."""
     traceparent: str = ""
-    """The span of whoever asked, in the form of W3C; empty if no one said."""
+    """The caller's W3C traceparent; empty if there is none."""
     people: dict[str, Any] = {}
-    """Who is who by the pack's list of people: login and roles by name. It is no part of the pack's hash."""
+    """The pack's list of people: login and roles by name. It is not part of the pack's hash."""
     dev: bool = False
     """Whether it is a development session, in which one person may act as any actor of the pack."""
     folder: str = ""
@@ -79,26 +79,26 @@ class SessionResumed(Fact, frozen=True, kw_only=True, tag="session_resumed"):
     epoch: int
     in_flight: tuple[str, ...] = ()
     people: dict[str, Any] | None = None
-    """Who is who by now, where the list of people has changed."""
+    """The current list of people, if it has changed."""
 
 
 class SessionPaused(Fact, frozen=True, kw_only=True, tag="session_paused"):
-    """The session is released, and can be resumed (HALT)."""
+    """The session was paused, and can be resumed (HALT)."""
 
     reason: str
     code: str = ""
-    """What keeps it from going on, such as `model_unavailable`; empty if nothing does."""
+    """What prevents it from continuing, such as `model_unavailable`; empty if nothing does."""
     by: str = ""
     """Who asked for it; empty if the runtime did."""
     simulated_by: str = ""
     """The login of the person who acted as them in a development session."""
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not run the session."""
+    """Whether a process that does not run the session appended it."""
 
 
 class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled"):
-    """Somebody does not want the run any more."""
+    """A person cancelled the run."""
 
     by: str
     simulated_by: str = ""
@@ -106,7 +106,7 @@ class SessionCancelled(Fact, frozen=True, kw_only=True, tag="session_cancelled")
     reason: str = ""
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not run the session."""
+    """Whether a process that does not run the session appended it."""
 
 
 class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
@@ -115,7 +115,7 @@ class SessionExpired(Fact, frozen=True, kw_only=True, tag="session_expired"):
     reason: str
     gate: str = ""
     outside: bool = False
-    """Appended by somebody who does not run the session."""
+    """Whether a process that does not run the session appended it."""
 
 
 class SessionMigrated(Fact, frozen=True, kw_only=True, tag="session_migrated"):
@@ -146,11 +146,11 @@ class BudgetExtended(Fact, frozen=True, kw_only=True, tag="budget_extended"):
     more: dict[str, int]
     inbox: int = 0
     outside: bool = False
-    """Appended by somebody who does not run the session."""
+    """Whether a process that does not run the session appended it."""
 
 
 class GivenUp(Fact, frozen=True, kw_only=True, tag="given_up"):
-    """The run went through more phases than it may."""
+    """The run exceeded its maximum number of phases."""
 
     reason: str
     iterations: int

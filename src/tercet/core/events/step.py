@@ -1,4 +1,4 @@
-"""What happens to one step: INTENT before the call, COMPLETE or ABORT after it; verdicts, and compensations."""
+"""Events of steps: INTENT before a call, COMPLETE or ABORT after it; verdicts and compensations."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class StepJudged(Fact, frozen=True, kw_only=True, tag="step_judged"):
 
 
 class LoopGuardTripped(Fact, frozen=True, kw_only=True, tag="loop_guard_tripped"):
-    """The same call brought the same result once too often, or the run made no progress."""
+    """The same call returned the same result too often, or the run made no progress."""
 
     step: str
     reason: str
@@ -179,7 +179,7 @@ class LoopGuardTripped(Fact, frozen=True, kw_only=True, tag="loop_guard_tripped"
 
 
 class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
-    """The critic scored the run, and said what follows."""
+    """The critic scored the run and decided its outcome."""
 
     report: dict[str, Any]
     outcome: str
@@ -194,7 +194,7 @@ class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
 
 
 class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The way back from one completed step: a resolved call, or the reason why there is none."""
+    """The compensation of one completed step: a resolved call, or the reason why there is none."""
 
     step: str
     tool: str = ""
@@ -213,7 +213,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun"):
-    """What the run did is compensated, the last effect first; the calls are resolved here, once and for all."""
+    """The effects of the run are compensated, the last one first; the calls are resolved here for good."""
 
     undo: tuple[Undo, ...]
     by: str = ""
@@ -221,6 +221,6 @@ class CompensationBegun(Fact, frozen=True, kw_only=True, tag="compensation_begun
 
 
 class EffectsKept(Fact, frozen=True, kw_only=True, tag="effects_kept"):
-    """What the run did stays as it is."""
+    """The effects of the run are kept."""
 
     by: str = ""

@@ -96,7 +96,7 @@ def _active_since(before: State, status: SessionStatus, event: e.Event, now: int
 
 
 _TIMELESS = (e.SessionResumed, e.MessageDropped)
-"""Events that do not tell whether anybody was at work before them."""
+"""Events that do not show whether a process was running the session before them."""
 
 
 def _counts(before: State, after: Phase) -> int:
@@ -124,6 +124,6 @@ def _status(before: State, state: State) -> SessionStatus:
         return "awaiting_gate"
     waiting = [state.steps[step] for step in state.frontier]
     is_blocked = all(step.gate or step.status == "failed" for step in waiting)
-    # A failure is judged as soon as it is known of every call whether it happened: that is no waiting.
+    # A failure is judged as soon as the outcome of every call is known, so the session is not waiting.
     is_due = bool(state.unjudged) and not any(step.is_reserving for step in waiting)
     return "awaiting_gate" if is_blocked and not is_due else "in_progress"

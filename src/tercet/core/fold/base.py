@@ -1,4 +1,4 @@
-"""What every fold of an event uses: new states that share the rest with the old, and the refusal of what cannot be."""
+"""Helpers of the folds: copies of a state with changes, and the error for an event that is not allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to people, and what their answers change.
+"""Folds of gates and their answers.
 
 Each function folds the event of its name. Who may answer what is decided before an answer becomes an event, since that
 needs to know who people are; here an answer must only fit the gate that is open.
@@ -39,7 +39,7 @@ from tercet.core.state import Answer, Change, Entered, OpenGate, SetValue, State
 P = Phase
 
 DROPPED_KEPT = 8
-"""How many of the messages that did not fit a state remembers."""
+"""How many dropped messages a state remembers."""
 
 
 def gate_opened(state: State, event: e.GateOpened) -> State:
@@ -76,7 +76,9 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
         raise illegal(state, event, f"gate {event.gate} is not open")
     demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
     is_fitting = event.answer in ANSWERS[gate.kind]
-    demand(state, event, is_met=is_fitting, why=f"{event.answer} is no answer to a gate of kind {gate.kind}")
+    demand(
+        state, event, is_met=is_fitting, why=f"{event.answer} is not an answer to a gate of kind {gate.kind}"
+    )
     # Taking an approval back is never too late while its call waits: the gate is open again, and its time is over.
     is_stale = bool(gate.stale) and event.at >= gate.stale and event.answer == "approve"
     demand(state, event, is_met=not is_stale, why=f"the evidence of gate {gate.id} has expired")
@@ -283,7 +285,7 @@ def is_trusted_settler(
     return not set(shown.get("trusted_roles", ())).isdisjoint(event.roles)
 
 
-# --- runs that were escalated to a person ---
+# --- escalated runs ---
 
 
 def _extend(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
@@ -379,7 +381,7 @@ def acceptance_lapsed(state: State, event: e.AcceptanceLapsed) -> State:
     return changed(state, phase=P.VERIFY, quality=with_quality(state, lapsed=event.reason))
 
 
-# --- in no one's place ---
+# --- grants by policies, and dropped messages ---
 
 
 def approval_granted(state: State, event: e.ApprovalGranted) -> State:

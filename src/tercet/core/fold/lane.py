@@ -1,4 +1,4 @@
-"""Lanes: a step that one proposes, and proposals that become steps of the parent's plan.
+"""Folds of lanes: proposed steps, and proposals that become steps of the parent's plan.
 
 Each function folds the event of its name.
 """

@@ -1,4 +1,4 @@
-"""How a plan comes in, what of the one before it is kept, what review makes of it, and what becomes of an agent's turn.
+"""Folds of plans: a new plan, the steps it keeps from the previous one, its review, and agent turns.
 
 Each function folds the event of its name.
 """
@@ -146,8 +146,8 @@ def _earlier_calls(state: State, kept: Container[str]) -> tuple[EarlierStep, ...
 
 
 def _added(state: State, said: dict[str, Any]) -> frozenset[str]:
-    """Return the steps that a re-plan brings, or that one before it brought. The next turn of an agent is no re-plan, unless
-    the one before it was objected to."""
+    """Return the steps that a re-plan brings, or that one before it brought. The next turn of an agent is not a
+    replan, unless the previous one was sent back."""
     if not state.plan or (state.is_stepwise and not _is_objected(state)):
         return frozenset()
     before = {step["id"]: step for step in state.plan.get("steps", ())}
@@ -210,7 +210,10 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     outcome = event.verdict.get("outcome", "")
     reasons = tuple(event.verdict.get("reasons", ()))
     demand(
-        state, event, is_met=outcome in ("ok", "replan", "reject"), why=f"{outcome!r} is no review's outcome"
+        state,
+        event,
+        is_met=outcome in ("ok", "replan", "reject"),
+        why=f"{outcome!r} is not an outcome of a review",
     )
     if outcome == "ok":
         # A rehearsal ends here: nothing is called, and there is nothing to score.
@@ -223,7 +226,7 @@ def plan_reviewed(state: State, event: e.PlanReviewed) -> State:
     refused = changed(
         state, verdict=event.verdict, refused=(*state.refused, event.hash), feedback=reasons, change=None
     )
-    # Another plan would forget a call of unknown outcome: such a run comes to its end instead.
+    # Another plan would lose track of a call of unknown outcome, so such a run ends instead.
     is_known = not any(step.is_reserving for step in state.steps.values())
     if outcome == "replan" and is_known:
         blamed = event.verdict.get("step_id")

@@ -1,4 +1,6 @@
-"""How outputs are judged and repaired before they are committed. Each function folds the event of its name.
+"""Folds of the quality loop: outputs are judged and repaired before they are committed.
+
+Each function folds the event of its name.
 
 VERIFY ──outputs_verified: critique──▶ CRITIQUE, repair (a broken schema) ──▶ REPAIR, exit ──▶ VERIFY, to be scored
 CRITIQUE ──outputs_attacked──▶ CRITIQUE
@@ -89,7 +91,7 @@ def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
     demand(state, event, is_met=not state.quality.vote, why="they were drawn before")
     demand(state, event, is_met=not state.quality.tests, why="the outputs were tested before")
     outputs = {**state.outputs, **event.chosen}
-    # What the step itself brought is no witness for the sample that was taken in its place.
+    # The step's own result cannot support the sample that replaces it.
     drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
     vote = {"consistency": event.consistency, "error": event.error}
     return changed(
@@ -103,7 +105,7 @@ def samples_drawn(state: State, event: e.SamplesDrawn) -> State:
 def outputs_read(state: State, event: e.OutputsRead) -> State:
     demand(state, event, is_met=state.quality.read is None, why="they were read before")
     outputs = {**state.outputs, **event.outputs}
-    # What was rendered is no witness for itself, and neither is what it was rendered from.
+    # A rendered text cannot support itself, and neither can its source.
     drafts = state.quality.drafts or ({} if outputs == state.outputs else state.outputs)
     authored = {
         pointer.parts(text["pointer"])[0]: text["text"]

@@ -1,5 +1,4 @@
-"""How a session begins, pauses, is resumed, gives up, compensates and ends, how a run comes to its verdict, and what its
-language models cost.
+"""Folds of sessions: start, pause, resume, compensation, end, the report of a run, and the cost of model calls.
 
 Each function folds the event of its name. A compensation is a step of its own, which says what step it `compensates`: so
 INTENT, COMPLETE, unknown outcomes, retries and gates work for it as they do for any call.
@@ -124,7 +123,7 @@ def revived(state: State) -> State:
         paused_for="",
         # Outputs that went to a person are judged and repaired afresh, with what there is now to do it with.
         quality=afresh(state.quality) if _is_outputs_matter(state) else state.quality,
-        # Whoever resumes what was escalated to a person has answered: it is tried again as it stands.
+        # Resuming an escalated session counts as an answer: it is tried again without changes.
         gates={name: gate for name, gate in state.gates.items() if gate.kind != "escalation"},
     )
 
@@ -331,7 +330,7 @@ def run_reported(state: State, event: e.RunReported) -> State:
 
 
 ESCALATED = "escalated: "
-"""What the reason of a session begins with that was escalated to a person."""
+"""The prefix of the reason of an escalated session."""
 
 
 def escalated(state: State, phase: Phase, reason: str) -> State:

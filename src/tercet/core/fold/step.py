@@ -1,4 +1,4 @@
-"""What happens to steps: intended, completed, aborted, refused, retried, settled, skipped, judged.
+"""Folds of steps: intended, completed, aborted, refused, retried, settled, skipped, judged.
 
 Each function folds the event of its name.
 """
@@ -123,7 +123,7 @@ def complete(state: State, event: e.Complete) -> Changes:
 def _same(step: StepState, event: e.Complete) -> str:
     """Return the hash of a call with its result: what the loop guard counts. Half of one, since folds hold it for every step.
 
-    Two lanes that bring the same are told apart by their sessions alone, which do not count.
+    The session ids in the results of lanes do not count, since they always differ.
     """
     value = event.value
     if step.is_lane and (envelope := as_object(value)) is not None:
@@ -169,7 +169,7 @@ def step_refused(state: State, event: e.StepRefused) -> State:
     step = step_of(state, event.step, event)
     demand(state, event, is_met=step.status == "pending", why=f"step {event.step} is {step.status}")
     is_open = step.attempt > 0 and step.outcome == "unknown"
-    demand(state, event, is_met=not is_open, why=f"nobody knows whether step {event.step} happened")
+    demand(state, event, is_met=not is_open, why=f"the outcome of step {event.step} is unknown")
     if event.code == ROLE_LOST and any(_is_covered(undo, event.step) for undo in state.undo):
         return changed(state, undo=tuple(_uncovered(undo, event.step) for undo in state.undo))
     steps = with_step(
@@ -226,7 +226,7 @@ def settled(state: State, event: e.Settled) -> State:
     if event.how == "ask_again":
         later = {"not_before": event.not_before, "look_up_error": event.reason}
         return changed(state, steps=with_step(state, event.step, asked=step.asked + 1, **later))
-    # That a process stopped is not the tool's fault, so the call that it cut off is no retry of the tool's.
+    # A stopped process is not the tool's fault, so repeating the interrupted call does not count as a retry.
     retries = 0 if step.code in (INTERRUPTED, STOPPED, *WITHHELD) else 1
     again = {"retries": step.retries + retries, "not_before": event.not_before}
     steps = with_step(state, event.step, status="pending", asked=0, **again)
@@ -245,7 +245,7 @@ def step_skipped(state: State, event: e.StepSkipped) -> State:
     step = step_of(state, event.step, event)
     is_open = step.status in ("pending", "failed")
     demand(state, event, is_met=is_open, why=f"step {event.step} is {step.status}")
-    # What became of taking a step back is told by its error; of other steps the transcript tells that.
+    # The outcome of a compensation is in its error; for other steps it is in the transcript.
     why = step.error if step.compensates else event.reason
     steps = with_step(state, event.step, status="skipped", error=why)
     return changed(state, steps=steps, frontier=freed(state, event.step, steps))

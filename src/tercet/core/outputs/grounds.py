@@ -1,10 +1,10 @@
-"""What the outputs of a run can stand on: the evidence that its plan has pinned, and what its tools brought.
+"""The grounds of outputs: the evidence that the plan pins, and the results of its tools.
 
-What was known besides does not count: of two orders, the other one would support what is wrong about this one. A plan
-that pins nothing stands on all that was known.
+Other evidence does not count: another order's data would support a wrong statement about this one. A plan that pins
+nothing is checked against all evidence.
 
-What is judged is no witness for itself, and neither is the draft that it was repaired from. Notes are the planner's words,
-and a critic does not get to know them.
+Outputs cannot support themselves, and neither can their drafts. Notes are the planner's words, which a critic does not
+see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The quality loop as pure code: what VERIFY and CRITIQUE come to, and whether a run may be committed.
+"""Judging of outputs: VERIFY, CRITIQUE, and the decision whether a run may be committed.
 
-Each is an inquiry: it may ask language models on its way, and returns the event that it comes to. The same state,
-setting and answers give the same event, byte for byte; so a replay derives it again without asking anybody.
+Each is an inquiry: a generator that may ask language models and returns its event. The same state, configuration and
+answers give the same event, byte for byte, so a replay derives it again without asking a model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CORRECTNESS = "correctness"
 """The dimension of what the screen or a judge refuses, where the rubric has none for it."""
 COMPLETENESS = "completeness"
 MOST_BROKEN = 10
-"""Of one attack no more than this becomes defects: whoever repairs the first ones repairs the others, or sees them next."""
+"""The most defects reported for one attack; repairs of these often fix the others, which are found in the next round."""
 
 
 # ---- VERIFY -------------------------------------------------------------------------------------------------------

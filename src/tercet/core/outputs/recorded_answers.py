@@ -1,7 +1,7 @@
-"""A judgement of outputs derived once more from what was recorded before it: no one is asked, and nothing is called.
+"""Deriving a judgement of outputs again from recorded model answers, without calls.
 
-The state before the event has the answers of models, and the event itself says which questions found no one. So whoever
-holds both comes to the same event, byte for byte, or knows that one of them was changed.
+The state before the event holds the models' answers, and the event names the questions without an answer. So both give
+the same event, byte for byte, or one of them was changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Judged: TypeAlias = e.OutputsVerified | e.OutputsCritiqued | e.OutputsRepaired
 
 
 class Unrecorded(TercetError):  # noqa: N818 - what is missing is named
-    """A question that no one has answered in this record, so what it led to cannot be derived."""
+    """A question without a recorded answer, so that the judgement cannot be derived."""
 
     default_code = "answer_not_recorded"
 
@@ -70,8 +70,8 @@ def _reply(question: Question, left: list[Replied], texts: Mapping[str, str]) ->
     found = next((each for each in left if each.prompt == question.hash), None)
     if found is None:
         raise Unrecorded(
-            f"nobody has answered question {question.hash}",
-            remedy="the record, the pack or the rules of judging are others than those of the run",
+            f"there is no recorded answer to question {question.hash}",
+            remedy="check that the record, the pack and the rules are those of the run",
         )
     left.remove(found)
     return found.as_reply(texts[found.blob] if found.blob else found.answer)

@@ -1,4 +1,4 @@
-"""REPAIR as pure code: what it is given, how it is told whether a defect is gone, and the event that it comes to."""
+"""REPAIR: the input of a repair, the check whether a defect is gone, and the resulting event."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
     return rules
 
 
-# ---- whether a defect is gone -------------------------------------------------------------------------------------
+# ---- checks after a repair ----------------------------------------------------------------------------------------
 
 
 def _unseen(review: OutputReview) -> frozenset[str]:

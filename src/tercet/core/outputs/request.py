@@ -1,4 +1,4 @@
-"""What a person is shown before outputs are committed: where each piece comes from, how risky it is, and what was changed."""
+"""The request to a person to accept outputs: the sources of each piece, the risk, and what was changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is judged: the outputs of a run, what they should be, what they can stand on, and how they were read."""
+"""The review of outputs: the outputs of a run with their rules, evidence and readings."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class ToRead(NamedTuple):
     text: str
     author: Literal["pack", "agent"] = "agent"
     name: str = ""
-    """For a value that is no text: the words of its name, which it is read behind."""
+    """For a value that is not a text: its name in words, after which it is read."""
     source: str = ""
-    """For a value that came by reference from a trusted place: that place. It need not be read."""
+    """For a value that came by reference from a trusted place: that place. It is not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputReview:
-    """What is judged."""
+    """The outputs of a run, and everything they are judged by."""
 
     state: State
     config: RunConfig
     run: Run
     scored: ScoreVerdict
-    """What the evaluators say of the run: its floors no repair can repair."""
+    """The evaluators' scores of the run; repairs cannot change its floors."""
     repairers: int = 0
     """How many language models can be asked to repair."""
 
@@ -81,7 +81,7 @@ class OutputReview:
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
-        """What the outputs can stand on, with its members in the order of their names, as a session keeps them."""
+        """The evidence that may support the outputs, with its members sorted by name, as a session stores it."""
         quality = self.state.quality
         return put_in_order(
             grounds_of(self.run, quality.drafts, quality.fetched, quality.retried, is_close=self.is_close)
@@ -211,7 +211,7 @@ class OutputReview:
 
     @cached_property
     def samples(self) -> frozenset[str]:
-        """The outputs of which one was chosen: what they say twice, or each otherwise, is no fault of that one."""
+        """The outputs that are samples: repetitions and contradictions among them are not defects."""
         wanted = self.rules.consistency
         return frozenset(wanted.samples) - {wanted.into} if wanted is not None else frozenset()
 
@@ -242,7 +242,7 @@ class OutputReview:
 
     @property
     def is_open_to_repair(self) -> bool:
-        """Whether the run has a repair left, and somebody who may make it."""
+        """Whether the run has a repair left, and a model or rule that can make it."""
         budget = self.config.ctx.run_budget
         left = self.state.quality.escalation
         may_help = not left or (left["kind"] == Escalation.MODEL_UPGRADE and self.repairers > 1)

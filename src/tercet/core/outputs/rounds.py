@@ -1,8 +1,7 @@
-"""Which outputs of a quality loop are the best: a repair may leave them worse than they were.
+"""Rounds of the quality loop, and which of them has the best outputs: a repair may make them worse.
 
-A round is one look at outputs: those that a plan produced, or those that a REPAIR phase left. The best round before the
-last one is remembered. Where a loop ends without a commit and the last round is worse, the best one is passed on, with
-what was said of it and of nothing else.
+A round is one judgement of outputs: those of a plan, or those after a REPAIR phase. The best round before the last one is
+remembered. If a loop ends without a commit and the last round is worse, the best one is used, with its own judgement.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ def remembered(state: State) -> Round | None:
     return best if best is not None and rank(best) > rank(now) else now
 
 
-# ---- handing over -------------------------------------------------------------------------------------------------
+# ---- restoring ----------------------------------------------------------------------------------------------------
 
 
 def better_round(state: State, config: RunConfig) -> JsonObject:

@@ -1,7 +1,7 @@
-"""`resolve`: the events that a command and its answer come to. The only place where events of a running session are made.
+"""`resolve`: makes events from a command and its answer. All events of a running session are made here.
 
-Pure: the answer holds everything that only the outside world could say, so a replay with the recorded answers comes to
-the same events.
+It is pure: the answer holds everything that comes from the outside world, so a replay with the recorded answers makes the
+same events.
 """
 
 from __future__ import annotations

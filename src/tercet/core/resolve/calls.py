@@ -1,4 +1,4 @@
-"""Calls: their INTENT, how they ended, and what the critic makes of that."""
+"""Events of calls: INTENT, outcome, and the critic's verdict on a step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tercet.core.state import State, StepState
 from tercet.critic.judge import judge_step
 
 _FOR_PEOPLE = ("budget_exceeded", ROLE_LOST)
-"""The codes of steps that no other plan would help: a person must give more, or approve again."""
+"""The codes of failures that another plan would not solve: a person must extend the budget or approve again."""
 
 
 # --- before a call ---
@@ -197,7 +197,7 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
         case Done() as found:
             return _complete(run, name, found, answer, is_reconciled=True)
         case NotHappened() if at >= due:
-            # That a process stopped is not the tool's fault: the call that it cut off is no retry.
+            # A stopped process is not the tool's fault: repeating the interrupted call does not count as a retry.
             is_cut_off = step.code in (INTERRUPTED, STOPPED)
             absent = settled(how="absent", not_before=wait(step.retries))
             if is_cut_off or has_retries(state, run.config, step) or is_over:

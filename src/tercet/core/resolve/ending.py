@@ -1,4 +1,4 @@
-"""The outputs of a run, its score, its end with the record, and what it suggests remembering."""
+"""Events at the end of a run: outputs, score, record, and proposed memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates: for calls and outputs, at an escalation with what was tried before it, and for compensation."""
+"""Events that open gates: for calls, outputs, escalations and compensation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes: the steps that one proposes, and the review of proposals in its parent."""
+"""Events of lanes: proposed steps, and the review of proposals in the parent."""
 
 from __future__ import annotations
 

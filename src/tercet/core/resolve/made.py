@@ -1,4 +1,4 @@
-"""What resolving a command comes to."""
+"""The result of resolving a command."""
 
 from __future__ import annotations
 

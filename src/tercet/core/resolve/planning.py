@@ -1,4 +1,4 @@
-"""Plans: proposed, split, given their evidence, and reviewed; and the turns of a step-by-step agent."""
+"""Events of plans: proposal, decomposition, evidence, review; and the turns of a step-by-step agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of people, expiry, pausing and resuming."""
+"""Events of messages, expiry, pause and resume."""
 
 from __future__ import annotations
 
