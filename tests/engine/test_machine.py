@@ -142,6 +142,7 @@ SAMPLES: dict[str, e.Event] = {
     for event in possible(state, state.at + 1)
 } | {
     "session_started": started(),
+    "decision_taken": e.DecisionTaken(at=1, decision="work", step="a", outcome="accept"),
     "loop_guard_tripped": e.LoopGuardTripped(at=1, step="a", reason="again", count=3),
 }
 

@@ -98,6 +98,31 @@ async def test_only_what_is_over_and_settled_is_forgotten(workshop: Workshop, ur
 
 
 @pytest.mark.req("R263")
+async def test_tenants_have_rules_of_their_own(workshop: Workshop) -> None:
+    """A tenant that the pack names keeps its sessions, and lets them live, as long as the pack says for it."""
+    workshop.tool("do.it")
+    own = {"short": {"retention_days": 2, "ttl_ms": 1_000}, "long": {"retention_days": 90}}
+    pack = workshop.pack(
+        session={"retention_days": 30, "ttl_ms": 5_000, "heartbeat_interval_ms": 500, "tenants": own}
+    )
+
+    async with workshop.journal("memory:") as journal:
+        kept: dict[str, list[int]] = {}
+        lives: dict[str, int] = {}
+        for tenant in ("short", "default", "long"):
+            async with workshop.runtime(pack, journal, tenant=tenant) as runtime:
+                result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+                lives[tenant] = (await runtime.session(result.session_id)).heartbeat.ttl_ms
+        for days in (3, 28, 60):
+            await workshop.clock.sleep(days * DAY_MS)
+            for tenant in lives:
+                async with workshop.runtime(pack, journal, tenant=tenant) as runtime:
+                    kept.setdefault(tenant, []).append(await runtime.prune())
+    assert lives == {"short": 1_000, "default": 5_000, "long": 5_000}
+    assert kept == {"short": [1, 0, 0], "default": [0, 1, 0], "long": [0, 0, 1]}
+
+
+@pytest.mark.req("R263")
 async def test_a_pack_says_how_long_its_sessions_are_kept(workshop: Workshop) -> None:
     """Without an age the pack's own counts, for its own sessions and its own tenant; a pack that is silent keeps all."""
     workshop.tool("do.it")

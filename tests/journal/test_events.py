@@ -18,7 +18,7 @@ TYPES: tuple[type[Any], ...] = get_args(e.Event)
 TAGS = {
     "session_started", "session_resumed", "session_paused", "session_ended", "plan_proposed", "planning_failed",
     "decomposed", "evidence_retrieved", "plan_reviewed", "outputs_produced", "INTENT", "COMPLETE", "ABORT",
-    "retry_scheduled", "settled", "step_refused", "step_skipped", "step_judged", "loop_guard_tripped",
+    "retry_scheduled", "settled", "step_refused", "step_skipped", "step_judged", "loop_guard_tripped", "decision_taken",
     "run_reported", "gate_opened", "gate_answered", "given_up", "approval_granted", "message_dropped",
     "session_cancelled", "session_expired", "session_migrated", "budget_extended", "compensation_begun", "effects_kept",
     "model_asked", "model_answered", "turn_judged", "experience_drawn", "tests_run", "outputs_verified",

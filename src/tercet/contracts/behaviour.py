@@ -76,6 +76,10 @@ class Behaviour(IntEnum):
     that their decision lists as repeatable. Before, such a criterion was ignored, and the third equal answer to a poll was
     an error."""
 
+    DECISIONS_TAKEN = 11
+    """A decision checkpoint is taken when its step has ended, and recorded with the evidence that it rests on; where that
+    has expired, the step is not accepted. Before, a checkpoint was looked at in the review only."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

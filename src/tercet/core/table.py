@@ -142,6 +142,7 @@ TABLE: dict[type[e.Event], Row] = {
         label=_word("step"),
     ),
     e.LoopGuardTripped: Row(_p(P.ACT), step.loop_guard_tripped, is_verdict=True),
+    e.DecisionTaken: Row(_p(P.ACT), step.decision_taken, is_verdict=True),
     e.GateOpened: Row(_p(P.ACT, P.VERIFY, P.HALT, P.FAIL), gate.gate_opened, is_verdict=True),
     e.GateAnswered: Row(
         _p(P.ACT, P.VERIFY, P.HALT, P.FAIL),

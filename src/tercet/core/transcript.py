@@ -9,7 +9,7 @@ from typing import Any
 
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
-from tercet.contracts.runs.record import DecisionRecord, Delivery
+from tercet.contracts.runs.record import DecisionRecord, Delivery, TakenDecision
 from tercet.contracts.runs.run import Outcome, Run, SkippedStep, ToolCall, ToolResult, TranscriptEntry
 from tercet.contracts.shape import JsonObject, unchecked
 from tercet.contracts.values.canonical import canonical_dump, hash_bytes
@@ -227,6 +227,22 @@ def approvals(state: State) -> tuple[Approval, ...]:
 
 
 TRANSCRIPT = "transcript"
+
+
+def decisions_of(events: Iterable[e.Event]) -> tuple[TakenDecision, ...]:
+    """Return the decisions that were taken at checkpoints of the plan, in order."""
+    return tuple(
+        TakenDecision(
+            decision_id=event.decision,
+            after_step=event.step,
+            outcome=event.outcome,
+            evidence_refs=event.evidence,
+            reason=event.reason,
+            decided_at=moment(event.at),
+        )
+        for event in events
+        if type(event) is e.DecisionTaken
+    )
 
 
 def split_record(record: DecisionRecord) -> tuple[str, bytes]:

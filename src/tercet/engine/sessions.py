@@ -142,7 +142,7 @@ def make_start_event(
     lane: JsonObject | None = None,
 ) -> e.SessionStarted:
     """Return the first event of a session."""
-    ctx, rules = config.ctx, pack.session
+    ctx, rules = config.ctx, pack.session.for_tenant(config.ctx.tenant)
     return e.SessionStarted(
         at=now,
         session=session,

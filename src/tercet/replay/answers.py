@@ -328,7 +328,7 @@ def _refused(run: RecordedRun, event: e.StepRefused) -> Answered:
     return Answered(command, Ready(at=event.at, circuit="OPEN"), "" if is_expired else _BREAKER)
 
 
-def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped) -> Answered:
+def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped | e.DecisionTaken) -> Answered:
     command = _demand(run, c.Judge, event, event.step)
     match next(run.following(), None):
         case e.RetryScheduled(step=event.step, not_before=not_before):
@@ -467,6 +467,7 @@ RECORDED: Mapping[type[e.Event], Recorded] = {
     e.ProposalsReviewed: _with_time(c.ReviewProposals),
     e.StepJudged: _judged,
     e.LoopGuardTripped: _judged,
+    e.DecisionTaken: _judged,
     e.Settled: _settled,
     e.GateOpened: _opened,
     e.GateAnswered: _answered_gate,

@@ -105,7 +105,7 @@ class Operations(OpenRuntime):
     async def prune(self, *, older_than_ms: int | None = None) -> int:
         """Delete sessions that ended longer ago than `older_than_ms`, or than this pack keeps its own; return how many.
         A session that cannot be read stays, and sends the signal `prune_failed`."""
-        age = retention.demand_age(older_than_ms, self.pack.session.retention_days)
+        age = retention.demand_age(older_than_ms, self.pack.session.for_tenant(self.tenant).retention_days)
         if age is None:
             return 0
         is_any = older_than_ms is not None

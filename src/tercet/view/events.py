@@ -45,6 +45,7 @@ TITLES: dict[type[e.Event], tuple[str, str]] = {
     e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
     e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
     e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
+    e.DecisionTaken: ("decision_taken", "a decision of the plan was taken after a step"),
     e.GateOpened: ("gate_opened", "the run waits for a person"),
     e.GateAnswered: ("gate_answered", "a person answered"),
     e.OutputsAccepted: ("outputs_accepted", "the outputs are accepted, and the steps that take them begin"),
@@ -132,6 +133,10 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
             return view(mark, tone, f"{words}{why}", is_minor=event.outcome in ("accept", "retry"))
         case e.LoopGuardTripped():
             return view("✗", "bad", f"loop guard: {event.reason}")
+        case e.DecisionTaken(outcome="accept"):
+            return view("✓", "good", f"decision {event.decision} is taken")
+        case e.DecisionTaken():
+            return view("✗", "bad", f"decision {event.decision} cannot be taken: {event.reason}")
         case e.GateOpened():
             return view("?", "wait", _asked(event.kind, event.names))
         case _:

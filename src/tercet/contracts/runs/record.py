@@ -154,6 +154,19 @@ class Delivery(Shape):
     """The steps of this kind that did not complete."""
 
 
+class TakenDecision(Shape):
+    """A decision that the plan took on the way, after one of its steps."""
+
+    decision_id: str
+    after_step: str
+    outcome: str
+    """`accept`; or `replan` or `escalate` where the decision lacked evidence."""
+    evidence_refs: tuple[str, ...] = ()
+    """The evidence that it rests on."""
+    reason: str = ""
+    decided_at: AwareDatetime
+
+
 class DecisionRecord(Shape):
     """The durable record of a run, completed or refused."""
 
@@ -169,6 +182,8 @@ class DecisionRecord(Shape):
     controls_active: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     report: CriticReport
+    decisions: Absent[tuple[TakenDecision, ...]] = None
+    """The decisions at the plan's checkpoints, in order; absent if the plan has none."""
     transcript: tuple[TranscriptEntry, ...] = ()
     memory_proposals: tuple[MemoryProposal, ...] = ()
     delivery: Absent[Delivery] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -21,6 +22,13 @@ PLANNER_TIMEOUT_MS = 30_000
 """The planner's default time limit."""
 
 
+class TenantSessionRules(Authored):
+    """The session rules of one tenant; None means the pack's."""
+
+    ttl_ms: int | None = Field(default=None, ge=1, le=TEN_YEARS_MS)
+    retention_days: int | None = Field(default=None, ge=1, le=36_500)
+
+
 class SessionRules(Authored):
     """The lifetime of a pack's sessions, when they count as lost, and which pack may resume them."""
 
@@ -35,6 +43,13 @@ class SessionRules(Authored):
     """How long the record of a session is kept after its end; None means until it is deleted."""
     simulated_people: bool = True
     """Whether development sessions are allowed, in which one person may act as any actor."""
+    tenants: Mapping[str, TenantSessionRules] = {}
+    """The rules of tenants that differ from the pack's."""
+
+    def for_tenant(self, tenant: str) -> SessionRules:
+        """Return the rules that hold for a tenant."""
+        own = self.tenants.get(tenant)
+        return self if own is None else self.model_copy(update=own.model_dump(exclude_none=True))
 
 
 class RoleLimit(Authored):

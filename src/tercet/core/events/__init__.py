@@ -56,6 +56,7 @@ from tercet.core.events.step import (
     Abort,
     CompensationBegun,
     Complete,
+    DecisionTaken,
     EffectsKept,
     Intent,
     LoopGuardTripped,
@@ -93,6 +94,7 @@ Event: TypeAlias = (
     | StepSkipped
     | StepJudged
     | LoopGuardTripped
+    | DecisionTaken
     | RunReported
     | GateOpened
     | GateAnswered

@@ -178,6 +178,18 @@ class LoopGuardTripped(Fact, frozen=True, kw_only=True, tag="loop_guard_tripped"
     count: int
 
 
+class DecisionTaken(Fact, frozen=True, kw_only=True, tag="decision_taken"):
+    """A decision of the plan's checkpoints was taken after a step, or could not be taken."""
+
+    decision: str
+    step: str
+    outcome: str
+    """`accept`; or what follows where the decision lacks evidence: `replan` or `escalate`."""
+    evidence: tuple[str, ...] = ()
+    """The evidence that it rests on."""
+    reason: str = ""
+
+
 class RunReported(Fact, frozen=True, kw_only=True, tag="run_reported"):
     """The critic scored the run and decided its outcome."""
 

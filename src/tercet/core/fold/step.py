@@ -299,5 +299,10 @@ def step_judged(state: State, event: e.StepJudged) -> State | Changes:
     )
 
 
+def decision_taken(state: State, event: e.DecisionTaken) -> Changes:
+    step_of(state, event.step, event)
+    return {}
+
+
 def loop_guard_tripped(state: State, event: e.LoopGuardTripped) -> State:
     return changed(state, trips=state.trips + 1, feedback=(event.reason,))

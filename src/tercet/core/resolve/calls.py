@@ -18,6 +18,7 @@ from tercet.core.approval import find_expired_evidence
 from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
+from tercet.core.decisions import take_decisions
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
 from tercet.core.lanes import envelope_fields
 from tercet.core.resolve.gates import open_gate
@@ -254,7 +255,15 @@ def judge(run: Run, command: c.Judge, answer: Drawn) -> Made:
     is_undo = bool(step.compensates)
     is_stuck = is_looping(run, name)
     if step.status == "done" and not is_stuck:
-        return Made((e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept"),))
+        taken = take_decisions(run, name, at, replan_or_escalate(state, config))
+        lacking = next((each for each in taken if each.outcome != "accept"), None)
+        if lacking is None:
+            return Made((*taken, e.StepJudged(at=at, step=name, attempt=step.attempt, outcome="accept")))
+        reason = f"decision {lacking.decision} cannot be taken after step {name}: {lacking.reason}"
+        judgement = e.StepJudged(
+            at=at, step=name, attempt=step.attempt, outcome=lacking.outcome, reason=reason
+        )
+        return Made((*taken, judgement))
     judged = partial(e.StepJudged, at=at, step=name, attempt=step.attempt)
     if is_stuck:
         reason = f"the same call brought the same result {step.repeated} times, the last time at step {name}"

@@ -181,6 +181,8 @@ def end(run: Run, command: c.End, answer: History) -> Made:
         record = record.model_copy(update={"memory_proposals": accepted})
     if (delivery := transcript.delivery_of(plan, state)) is not None:
         record = record.model_copy(update={"delivery": delivery})
+    if decisions := transcript.decisions_of(answer.events):
+        record = record.model_copy(update={"decisions": decisions})
     whole, kept = split_record(record)
     run.record = record
     ended = e.SessionEnded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from tercet.contracts.decision import DecisionSpec
@@ -152,22 +152,29 @@ def checkpoints_are_bound(review: Review) -> Refusals:
             )
         if decision is None or step is None:
             continue
-        refs = _pinned_until(review, step)
-        for needed in decision.required_evidence:
-            if not any(review.satisfies(needed, ref, decision) for ref in refs):
-                yield review.refuse(
-                    Code.EVIDENCE_NOT_PINNED,
-                    f"decision {decision.id} after step {step} requires evidence class {needed}, none pinned by then",
-                    "pin it at that step or at one before it",
-                    step=step,
-                    place="/evidence_refs",
-                )
+        for needed in missing_evidence(review, decision, _pinned_until(review, step)):
+            yield review.refuse(
+                Code.EVIDENCE_NOT_PINNED,
+                f"decision {decision.id} after step {step} requires evidence class {needed}, none pinned by then",
+                "pin it at that step or at one before it",
+                step=step,
+                place="/evidence_refs",
+            )
 
 
 def find_decision(review: Review, checkpoint: DecisionCheckpoint) -> DecisionSpec | None:
     """Return the decision that a checkpoint names, or None."""
     known = (review.spec, *reversed(review.compiled.decisions))
     return next((decision for decision in known if decision.id == checkpoint.decision_id), None)
+
+
+def missing_evidence(review: Review, decision: DecisionSpec, refs: Collection[str]) -> tuple[str, ...]:
+    """Return the evidence classes that a decision requires and that none of these facts satisfies."""
+    return tuple(
+        needed
+        for needed in decision.required_evidence
+        if not any(review.satisfies(needed, ref, decision) for ref in refs)
+    )
 
 
 def _pinned_until(review: Review, step: int) -> set[str]:

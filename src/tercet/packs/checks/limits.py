@@ -74,12 +74,12 @@ def planner_has_sensible_time(parts: Parts) -> Problems:
 
 def heartbeats_fit_into_sessions(parts: Parts) -> Problems:
     """The lifetime of a session is longer than its heartbeat interval."""
-    rules = parts.session
-    if rules.heartbeat_interval_ms >= rules.ttl_ms:
+    shortest = min(parts.session.for_tenant(tenant).ttl_ms for tenant in ("", *parts.session.tenants))
+    if parts.session.heartbeat_interval_ms >= shortest:
         yield parts.problem(
             "heartbeat_too_slow",
             f"{PACK}, session.heartbeat_interval_ms",
-            f"a session ends after {rules.ttl_ms:,} ms, before its first heartbeat is due",
+            f"a session ends after {shortest:,} ms, before its first heartbeat is due",
             "lower heartbeat_interval_ms, or raise ttl_ms",
         )
 

@@ -202,9 +202,10 @@ class Enactment:
         """Return when the session would expire; what a caller has asked for stays."""
         start = self.scene.state.start
         expires, began = int(start.expires), int(start.at)
-        own = self._own
-        is_packs = self._pack is not None and own is not None and expires - began == own.session.ttl_ms
-        return began + self._pack.session.ttl_ms if is_packs and self._pack is not None else expires
+        own, tenant = self._own, str(start.tenant)
+        if self._pack is None or own is None or expires - began != own.session.for_tenant(tenant).ttl_ms:
+            return expires
+        return began + self._pack.session.for_tenant(tenant).ttl_ms
 
     def _is_late(self, event: e.Event) -> bool:
         """Return whether the session would have expired before this happened, and sooner than it was to."""
