@@ -78,7 +78,7 @@ def test_every_missing_output_is_listed_and_the_first_decides() -> None:
 # ---- 2: the surface -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("R83", "R100")
+@pytest.mark.req("R83", "R100", "R322")
 def test_a_tool_that_is_not_surfaced_is_to_be_substituted() -> None:
     """A step that calls a tool outside the surface is refused, and the remedy names the tool that was meant."""
     verdict = SHOP.review(plan(look_up(), step("s2", "orders.look_up", params={"order_id": "ord_881"})))

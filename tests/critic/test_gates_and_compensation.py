@@ -118,7 +118,7 @@ def test_a_way_back_that_the_plan_proposes_needs_its_roles_as_well() -> None:
 # ---- gates --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.req("R97", "R100")
+@pytest.mark.req("R97", "R100", "R322")
 def test_a_destructive_step_without_a_gate_must_request_approval() -> None:
     """The remedy of a missing gate is approval, and the plan is rejected rather than re-planned."""
     house = SHOP.with_tool(REFUND, gates=())
@@ -247,6 +247,7 @@ def test_a_conditional_gate_is_lifted_only_by_a_condition_that_is_false(
 # ---- compensations ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.req("R236")
 def test_what_can_be_taken_back_says_how() -> None:
     """A reversible or compensable step without a compensation is refused, unless its tool states that there is none."""
     bare = tool("x.write", "local_write", parameters=takes())

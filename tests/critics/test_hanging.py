@@ -95,6 +95,7 @@ def test_a_wish_that_comes_to_nothing_lets_the_turn_be_taken_in_again() -> None:
     play(main(), clock)
 
 
+@pytest.mark.req("R131")
 def test_a_critic_has_as_long_as_its_limit_says() -> None:
     """A turn that takes longer than the critic may is handed to a person, with the reason."""
     clock = VirtualClock()

@@ -69,6 +69,7 @@ def counted(played: Played) -> dict[str, int]:
     }
 
 
+@pytest.mark.req("R221")
 @QUICK
 @given(SCENES)
 def test_no_budget_is_overshot(scene: Scene) -> None:

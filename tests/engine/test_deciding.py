@@ -180,7 +180,7 @@ def test_what_waits_for_a_skipped_step_goes_on(workshop: Workshop) -> None:
     assert [type(command).__name__ for command in case.due()] == ["Dispatch", "Fault"]
 
 
-@pytest.mark.req("R111", "R323")
+@pytest.mark.req("R111", "R127", "R323")
 def test_an_action_happens_once(workshop: Workshop) -> None:
     """The same identity again is a fault while the first is under way and after it; elsewhere it is another action."""
     workshop.tool("do.it", identity=("to",))

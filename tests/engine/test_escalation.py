@@ -162,6 +162,7 @@ def test_a_person_may_ask_for_another_plan(workshop: Workshop) -> None:
     assert workshop.calls == [("a", 1), ("f", 1)]
 
 
+@pytest.mark.req("R159")
 def test_what_there_is_may_be_accepted(workshop: Workshop) -> None:
     """Somebody else than the owner accepts: the session is completed, the report says partial and by whom."""
     pack = broken(workshop)

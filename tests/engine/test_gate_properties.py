@@ -136,7 +136,7 @@ class Register:
         )  # fmt: skip
 
 
-@pytest.mark.req("R133", "R134", "R135", "R136", "R140")
+@pytest.mark.req("R134", "R135", "R136", "R140")
 @QUICK
 @given(SCENES)
 def test_no_effect_comes_without_its_approval(scene: Scene) -> None:

@@ -71,7 +71,7 @@ MISTAKES: list[tuple[str, Answering]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.req("R137", "R322")
+@pytest.mark.req("R137")
 @pytest.mark.parametrize(("code", "answer"), MISTAKES)
 def test_an_answer_that_nobody_may_give_changes_nothing(
     workshop: Workshop, code: str, answer: Answering

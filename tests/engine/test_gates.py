@@ -309,6 +309,23 @@ def lost(workshop: Workshop, **declared: Any) -> list[str]:
 PAID = plan(step("p", "pay.it"), outputs={"n": {"$from": "p#/n"}})
 
 
+@pytest.mark.req("R133")
+@pytest.mark.parametrize("mode", ["read_only", "local_write"])
+def test_low_modes_run_inline(workshop: Workshop, mode: str) -> None:
+    """A read_only or local_write step is called without a gate, a grant or an approval of any kind."""
+    workshop.tool("do.it", mode=mode, no_compensation="nothing to undo")
+
+    async def main() -> None:
+        async with workshop.runtime(workshop.pack()) as runtime:
+            result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+            assert result.status == "completed"
+            found = names(await events(runtime.journal, result.session_id))
+            assert not {"gate_opened", "gate_answered", "approval_granted"} & set(found)
+
+    workshop.run(main())
+    assert workshop.calls == [("a", 1)]
+
+
 @pytest.mark.req("R110", "R111", "R323")
 def test_an_idempotent_tool_is_called_again_under_its_key(workshop: Workshop, url: str) -> None:
     """The second call carries the same key, and the effect happened once."""

@@ -40,7 +40,7 @@ def taking(ms: int) -> Behave:
     return behave
 
 
-@pytest.mark.req("R110", "R121", "R125", "R128")
+@pytest.mark.req("R110", "R121", "R125", "R127", "R128", "R129")
 async def test_a_retry_is_recorded_before_anybody_waits(workshop: Workshop, url: str) -> None:
     """Each attempt has its ABORT, its verdict and the time of the next one, doubled and with jitter, under one key."""
     workshop.tool("do.it", failing(3))
@@ -355,7 +355,7 @@ async def test_the_loop_guard_waits_for_calls_in_flight(workshop: Workshop) -> N
         assert (await runtime.resume(result.session_id)).status == "completed"
 
 
-@pytest.mark.req("R38", "R123")
+@pytest.mark.req("R38", "R123", "R129")
 async def test_an_open_circuit_refuses_without_a_call(workshop: Workshop, url: str) -> None:
     """After five failures in a row no run calls the tool, until the cooldown is over and one call goes well."""
     workshop.tool("read.it", failing(THRESHOLD, OSError("down")), mode="read_only")

@@ -44,7 +44,7 @@ def nested(workshop: Workshop, runtime: list[Runtime], raised: list[LimitError],
     workshop.tool("dig.it", again, idempotent=True)
 
 
-@pytest.mark.req("R55", "R221", "R222")
+@pytest.mark.req("R55", "R221", "R222", "R332")
 async def test_a_run_stands_no_deeper_inside_others_than_it_may(workshop: Workshop) -> None:
     """Each run is one deeper than the one that started it; the first that would be too deep is not started."""
     raised: list[LimitError] = []

@@ -173,6 +173,7 @@ BUDGETS: dict[str, JsonObject] = {
 }
 
 
+@pytest.mark.req("R131")
 @pytest.mark.parametrize("kind", BUDGETS)
 def test_what_judging_costs_is_kept_back_before_it_is_asked(workshop: Workshop, kind: str) -> None:
     """A question that the run, or the role of the critic, has nothing left for is not asked; what could not be judged is

@@ -48,7 +48,7 @@ async def refolded(journal: Journal, session: str) -> State:
     return state
 
 
-@pytest.mark.req("R116", "R127", "R150", "R152", "R155")
+@pytest.mark.req("R116", "R150", "R152", "R155")
 @pytest.mark.parametrize("point", ["before_append", "after_append", "before_call", "after_answer"])
 def test_a_session_survives_a_death_at_every_point(workshop: Workshop, tmp_path: Path, point: str) -> None:
     """However often the process dies there, what is restored is what was durable, and the run ends as if it had lived."""

@@ -253,7 +253,7 @@ async def test_more_replans_than_usual_need_a_rationale(workshop: Workshop, budg
     assert planner.told == []
 
 
-@pytest.mark.req("R230")
+@pytest.mark.req("R230", "R332")
 @pytest.mark.parametrize(("allowed", "proposals"), [(None, 3), (0, 1), (1, 2)])
 def test_replans_are_bounded(workshop: Workshop, allowed: int | None, proposals: int) -> None:
     """A planner whose plans are refused may try again twice, or as often as the pack says; then the run fails."""

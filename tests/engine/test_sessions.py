@@ -438,7 +438,7 @@ def test_each_role_has_its_own_time(workshop: Workshop) -> None:
     assert deadlines == [2_000]
 
 
-@pytest.mark.req("R131", "R260")
+@pytest.mark.req("R131", "R221", "R260")
 def test_the_executor_has_tokens_of_its_own(workshop: Workshop) -> None:
     """Steps use no more than the executor may, though the run has more; an operator may add to it."""
     workshop.tool("do.it")

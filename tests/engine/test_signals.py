@@ -12,7 +12,8 @@ from tercet.engine.checkpoint import read_point
 from tercet.journal.errors import JournalFull
 from tercet.journal.protocol import Append, Journal, Position
 
-from .workshop import ASK, Workshop, events, names, plan, step
+from .test_runs import Script
+from .workshop import ADA, ASK, Workshop, events, names, plan, step
 
 
 class Signals:
@@ -63,6 +64,24 @@ async def test_the_published_verdict_counts_trips_and_replans(workshop: Workshop
         assert envelope["plan_id"] == "plan_1"
         assert [score["step_id"] for score in envelope["step_scores"]] == ["a"]
         assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (0, 0)
+
+
+@pytest.mark.req("R232")
+async def test_the_published_verdict_counts_a_trip_and_the_replan_after_it(workshop: Workshop) -> None:
+    """A loop guard that trips once and the plan that follows it are both in the envelope."""
+
+    async def same(*_: Any) -> dict[str, int]:
+        return {"n": 1}
+
+    workshop.tool("do.it")
+    workshop.tool("poll.it", same, mode="read_only")
+    looping = plan(*(step(f"p{n}", "poll.it", params={"id": 1}) for n in range(3)))
+
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, planner=Script(looping, plan(step("a"))), actor=ADA)
+        envelope = (await runtime.state(result.session_id)).envelope
+        assert (result.status, envelope["verdict"]) == ("completed", "accept")
+        assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (1, 1)
 
 
 class Restless:
