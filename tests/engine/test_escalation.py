@@ -143,6 +143,7 @@ def test_what_is_no_extension_is_refused(workshop: Workshop, more: Any) -> None:
     workshop.run(main())
 
 
+@pytest.mark.req("R159")
 def test_a_person_may_ask_for_another_plan(workshop: Workshop) -> None:
     """The planner is told what the person says, its plan is reviewed, and what was done is not done again."""
     pack = broken(workshop, budget={"max_replans": 0, **ONCE})

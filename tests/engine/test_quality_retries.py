@@ -203,7 +203,7 @@ def test_a_tool_that_fails_again_is_left_to_a_person_where_nobody_plans(workshop
     assert repaired.log == ()
 
 
-@pytest.mark.req("R209")
+@pytest.mark.req("R209", "R332")
 async def test_what_a_tool_brought_counts_in_later_rounds_and_processes(
     workshop: Workshop, tmp_path: Path
 ) -> None:

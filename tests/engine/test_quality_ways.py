@@ -162,7 +162,7 @@ def test_the_ladder_goes_on_after_the_strongest_model(workshop: Workshop) -> Non
     assert done.result.status == "paused"
 
 
-@pytest.mark.req("R55", "R224", "R246")
+@pytest.mark.req("R55", "R224", "R246", "R332")
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_a_run_repairs_no_more_often_than_its_budget_says(workshop: Workshop, url: str, most: int) -> None:
     """A critic that is never content, and a model that always writes something else: the bound holds, and a person is told."""

@@ -64,7 +64,7 @@ def recovery(workshop: Workshop, failing: tuple[str, ...], **header: Any) -> Pac
     return workshop.pack(budget=ONCE, library=TaskLibrary.model_validate(RECOVER), **header)
 
 
-@pytest.mark.req("R68")
+@pytest.mark.req("R68", "R129")
 @pytest.mark.req("R75")
 async def test_the_next_alternative_is_taken_and_nothing_is_repeated(workshop: Workshop) -> None:
     """A way that fails gives way to the next one, twice; what was done before is not done again."""
