@@ -203,7 +203,7 @@ def test_a_tool_that_fails_again_is_left_to_a_person_where_nobody_plans(workshop
     assert repaired.log == ()
 
 
-@pytest.mark.req("R209", "R332")
+@pytest.mark.req("R209")
 async def test_what_a_tool_brought_counts_in_later_rounds_and_processes(
     workshop: Workshop, tmp_path: Path
 ) -> None:
@@ -393,6 +393,7 @@ RETRIEVAL: JsonObject = {
 }
 
 
+@pytest.mark.req("R332")
 async def test_outputs_stand_on_evidence_that_was_fetched_for_their_repair(workshop: Workshop) -> None:
     """The model is shown the fact that was found, and what it states of it is known, although the plan pins another one."""
     fee = {**FEE, "from": "tariff#/fee"}
