@@ -46,7 +46,9 @@ WAITING = HERE / "0.1.0-rules-5-waiting.db.xz"
 
 RULES = (1, 2, 3, 4, 5)
 """The numbers of the rules that the archive was recorded under."""
-NEWER_EVENTS = frozenset({"outputs_accepted", "outputs_read", "proposals_reviewed", "step_proposed"})
+NEWER_EVENTS = frozenset(
+    {"decision_taken", "outputs_accepted", "outputs_read", "proposals_reviewed", "step_proposed"}
+)
 """Types of events that came after the archive."""
 
 VARIANTS = 8
