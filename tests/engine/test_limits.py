@@ -11,7 +11,7 @@ from tercet.contracts.errors import NotDone
 from tercet.contracts.plan import Step
 from tercet.core import events as e
 from tercet.core.state import Used
-from tercet.executor.breaker import THRESHOLD
+from tercet.executor.breaker import CircuitBreaker
 from tercet.planner.schedule import schedule
 from tercet.tools import ToolContext
 
@@ -358,19 +358,19 @@ async def test_the_loop_guard_waits_for_calls_in_flight(workshop: Workshop) -> N
 @pytest.mark.req("R38", "R123", "R129")
 async def test_an_open_circuit_refuses_without_a_call(workshop: Workshop, url: str) -> None:
     """After five failures in a row no run calls the tool, until the cooldown is over and one call goes well."""
-    workshop.tool("read.it", failing(THRESHOLD, OSError("down")), mode="read_only")
+    workshop.tool("read.it", failing(CircuitBreaker().threshold, OSError("down")), mode="read_only")
     alone = plan(step("a", "read.it"))
 
     async with workshop.journal(url) as journal:
         async with workshop.runtime(workshop.pack(), journal) as runtime:
             await runtime.run(ASK, plan=alone)
             second = await runtime.run(ASK, plan=alone)
-            assert len(workshop.calls) == THRESHOLD
+            assert len(workshop.calls) == CircuitBreaker().threshold
             assert "circuit of read.it is open" in second.reason
             assert (await runtime.state(second.session_id)).steps["a"].code == "circuit_open"
         async with workshop.runtime(workshop.pack(), journal) as runtime:
             assert (await runtime.run(ASK, plan=alone)).status == "paused"
-            assert len(workshop.calls) == THRESHOLD
+            assert len(workshop.calls) == CircuitBreaker().threshold
             workshop.clock.advance(30_000)
             third = await runtime.run(ASK, plan=alone)
             assert third.status == "completed"

@@ -11,7 +11,7 @@ from tercet.contracts.errors import UsageError
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.state import OpenGate
-from tercet.executor.breaker import THRESHOLD
+from tercet.executor.breaker import CircuitBreaker
 from tercet.journal.protocol import Append
 from tercet.runtime import Runtime
 from tercet.tools import ToolContext
@@ -83,7 +83,7 @@ async def test_the_time_to_settle_counts_from_the_end_of_the_attempt(workshop: W
 
 @pytest.mark.parametrize(
     ("budget", "calls"),
-    [({"max_step_retries": 20, "max_retries": 20}, THRESHOLD), ({"tool_calls": 2}, 2)],
+    [({"max_step_retries": 20, "max_retries": 20}, CircuitBreaker().threshold), ({"tool_calls": 2}, 2)],
     ids=["open circuit", "spent budget"],
 )
 @pytest.mark.parametrize("optional", [False, True])

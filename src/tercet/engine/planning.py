@@ -183,7 +183,7 @@ class Planning:
             raise PlanningError(
                 f"the planner {planner.name} took longer than {limit:,} ms",
                 code=_TIMED_OUT,
-                remedy="raise limits.planner.timeout_ms in the pack, or use another planner",
+                remedy="raise limits.planner.timeout_ms in the pack, or take another planner",
             ) from error
 
     # --- agents ---
