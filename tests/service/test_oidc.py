@@ -51,7 +51,7 @@ async def test_a_valid_token_names_subject_and_roles(issuer: Issuer) -> None:
     """The identity comes from the claims of the token."""
     async with verifying(issuer) as verifier:
         found = await verifier.verify(issuer.token(now_s=NOW_S))
-    assert (found.subject, found.roles, found.tenant) == ("rosa", ("finance_lead",), "")
+    assert (found.subject, found.roles, found.tenant) == ("rosa", ("finance_lead",), "default")
 
 
 async def test_the_tenant_comes_from_the_configured_claim(issuer: Issuer) -> None:

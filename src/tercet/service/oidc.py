@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,11 @@ from joserfc import errors as jose
 from joserfc import jws, jwt
 from joserfc.jwk import KeySet
 
-from tercet.contracts.errors import TercetError, UsageError
+from tercet.contracts.errors import UsageError
+from tercet.contracts.request import Actor
+from tercet.engine.streams.api_keys import Scope
+from tercet.service.errors import UNAVAILABLE, ServiceError
+from tercet.service.identity import Caller
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 KEYS_FOR_MS = 600_000
@@ -30,16 +35,24 @@ MAX_DOCUMENT = 1_000_000
 TIMEOUT_S = 5.0
 
 
-class TokenError(TercetError):
+class TokenError(ServiceError):
     """A bearer token that does not prove an identity."""
 
-    default_code = "token_refused"
+    def __init__(self, message: str, *, remedy: str = "sign in again, and send the new token") -> None:
+        super().__init__(message, code="token_refused", remedy=remedy, status=401)
 
 
-class IssuerError(TercetError):
+class IssuerError(ServiceError):
     """The issuer's keys could not be fetched, so no token of it can be verified now."""
 
-    default_code = "issuer_unavailable"
+    def __init__(self, issuer: str, reason: str) -> None:
+        super().__init__(
+            f"the keys of {issuer} could not be fetched{f': {reason}' if reason else ''}",
+            code="issuer_unavailable",
+            remedy="check the issuer's address, and that it answers",
+            status=503,
+            rpc=UNAVAILABLE,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +63,11 @@ class OidcSettings:
     audience: str
     roles_claim: str = "roles"
     tenant_claim: str = ""
-    """Empty: every token belongs to the tenant that the service was started for."""
+    """Empty: every token belongs to `tenant`."""
+    operator_role: str = ""
+    """The role that gives a token the scope `operate`; empty for none."""
+    tenant: str = "default"
+    """The tenant of tokens where no claim names it."""
     leeway_s: int = 60
 
     def __post_init__(self) -> None:
@@ -70,7 +87,6 @@ class TokenIdentity:
     subject: str
     roles: tuple[str, ...]
     tenant: str
-    """Empty where the token does not name one."""
 
 
 class TokenVerifier:
@@ -105,7 +121,7 @@ class TokenVerifier:
             decoded = jwt.decode(token, keys, algorithms=ALGORITHMS)
             self._registry().validate(decoded.claims)
         except jose.ExpiredTokenError:
-            raise TokenError("the token has expired", remedy="sign in again") from None
+            raise TokenError("the token has expired") from None
         except (jose.JoseError, ValueError, TypeError) as error:
             raise TokenError(f"the token was refused: {_reason(error)}") from None
         return self._identity(decoded.claims)
@@ -137,7 +153,7 @@ class TokenVerifier:
         roles: list[Any] = claimed.split() if isinstance(claimed, str) else claimed
         if not isinstance(claimed, str | list) or not all(isinstance(role, str) for role in roles):
             raise TokenError(f"the claim {self._settings.roles_claim!r} of the token is not a list of roles")
-        tenant: Any = ""
+        tenant: Any = self._settings.tenant
         if self._settings.tenant_claim:
             tenant = claims.get(self._settings.tenant_claim)
             if not isinstance(tenant, str) or not tenant:
@@ -157,15 +173,9 @@ class TokenVerifier:
                     self._fetched_at = now
                 except (httpx2.HTTPError, jose.JoseError, ValueError, KeyError, TypeError) as error:
                     if self._keys is None:
-                        raise IssuerError(
-                            f"the keys of {self._settings.issuer} could not be fetched: {type(error).__name__}",
-                            remedy="check the issuer's address, and that it answers",
-                        ) from None
+                        raise IssuerError(self._settings.issuer, type(error).__name__) from None
             if self._keys is None:
-                raise IssuerError(
-                    f"the keys of {self._settings.issuer} could not be fetched",
-                    remedy="try again in 10 seconds",
-                )
+                raise IssuerError(self._settings.issuer, "")
             return self._keys
 
     async def _fetch_keys(self) -> KeySet:
@@ -187,6 +197,39 @@ class TokenVerifier:
         if not isinstance(found, dict):
             raise TypeError("the document is not a JSON object")
         return found  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+class OidcAuthenticator:
+    """Verifies bearer tokens of one issuer, which say who calls and in which roles."""
+
+    def __init__(self, verifier: TokenVerifier, operator_role: str = "") -> None:
+        self._verifier = verifier
+        self._operator_role = operator_role
+
+    async def authenticate(self, token: str) -> Caller | None:
+        """Return who a token speaks for; None for what is not a JWT."""
+        if token.count(".") != 2:
+            return None
+        found = await self._verifier.verify(token)
+        scopes: set[Scope] = {"read", "run", "answer"}
+        if self._operator_role and self._operator_role in found.roles:
+            scopes.add("operate")
+        return Caller(
+            tenant=found.tenant,
+            actor=Actor(id=found.subject, roles=found.roles, auth="oidc"),
+            scopes=frozenset(scopes),
+            credential=f"oidc:{found.subject}",
+        )
+
+
+@asynccontextmanager
+async def open_oidc(settings: OidcSettings, now_ms: Callable[[], int]) -> AsyncGenerator[OidcAuthenticator]:
+    """An authenticator for tokens of this issuer, with its connections."""
+    verifier = TokenVerifier(settings, now_ms=now_ms)
+    try:
+        yield OidcAuthenticator(verifier, settings.operator_role)
+    finally:
+        await verifier.aclose()
 
 
 def demand_secure(address: str) -> None:

@@ -24,10 +24,12 @@ from tercet.service.boundary import App, Limits, Rate
 from tercet.service.hub import Hub
 from tercet.service.identity import Authenticator, KeyAuthenticator
 from tercet.service.methods import Service
+from tercet.service.oidc import OidcSettings, open_oidc
 from tercet.service.worker import AT_ONCE, Worker
 
 __all__ = (
     "Hub",
+    "OidcSettings",
     "Running",
     "ServeSettings",
     "Worker",
@@ -56,6 +58,8 @@ class ServeSettings:
     local: Actor | None = None
     """Who starts it: a service on loopback prints a key for them."""
     tenant: str = "default"
+    oidc: OidcSettings | None = None
+    """The issuer whose bearer tokens are accepted beside API keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +108,13 @@ async def open_service(
     options: RuntimeOptions | None = None,
     folders: dict[str, str] | None = None,
     evidence: EvidenceStore | None = None,
-    authenticators: Sequence[Authenticator] = (),
 ) -> AsyncGenerator[Running]:
     """Open everything but the socket: the runtimes, the worker and the application."""
     hub = Hub(packs, journal, options=options, folders=folders, evidence=evidence)
     keys = ApiKeys(journal)
     now = hub.clock.now
     valid = [key for key in await keys.list() if keys.is_valid(key, now())]
-    demand_authentication(settings, has_credentials=bool(valid or authenticators))
+    demand_authentication(settings, has_credentials=bool(valid or settings.oidc))
     local_id = local_key = ""
     if settings.local is not None and is_loopback(settings.host):
         name = settings.local.id
@@ -120,16 +123,29 @@ async def open_service(
         local_id = key.id
     worker = Worker(hub, at_once=settings.at_once)
     own = KeyAuthenticator(keys, now, local=settings.local, local_id=local_id, is_dev=settings.is_dev)
-    http = Http(
-        service=Service(hub=hub, worker=worker, is_dev=settings.is_dev),
-        authenticators=(own, *authenticators),
-        rate=Rate(settings.limits),
-        limits=settings.limits,
-        hosts=_hosts(settings),
-    )
-    async with running_worker(hub, worker, {settings.tenant, *(key.tenant for key in valid)}):
+    tenants = {settings.tenant, *(key.tenant for key in valid)}
+    async with open_authenticators(settings, now) as others, running_worker(hub, worker, tenants):
+        http = Http(
+            service=Service(hub=hub, worker=worker, is_dev=settings.is_dev),
+            authenticators=(own, *others),
+            rate=Rate(settings.limits),
+            limits=settings.limits,
+            hosts=_hosts(settings),
+        )
         yield Running(app=build_app(http), http=http, worker=worker, keys=keys, local_key=local_key)
         http.is_closing.set()
+
+
+@asynccontextmanager
+async def open_authenticators(
+    settings: ServeSettings, now: Callable[[], int]
+) -> AsyncGenerator[Sequence[Authenticator]]:
+    """What verifies credentials other than API keys."""
+    if settings.oidc is None:
+        yield ()
+    else:
+        async with open_oidc(settings.oidc, now) as tokens:
+            yield (tokens,)
 
 
 @asynccontextmanager

@@ -36,6 +36,26 @@ AtOnce: TypeAlias = Annotated[
 ]
 
 
+OidcIssuer: TypeAlias = Annotated[
+    str, option("URL", "Accept bearer tokens of this OpenID Connect issuer.", "--oidc-issuer")
+]
+OidcAudience: TypeAlias = Annotated[
+    str, option("NAME", "The audience that its tokens for this service name.", "--oidc-audience")
+]
+OidcRoles: TypeAlias = Annotated[
+    str, option("CLAIM", "The claim that lists the caller's roles.", "--oidc-roles-claim")
+]
+OidcTenant: TypeAlias = Annotated[
+    str,
+    option(
+        "CLAIM", "The claim that names the caller's tenant; without it, one tenant.", "--oidc-tenant-claim"
+    ),
+]
+OidcOperator: TypeAlias = Annotated[
+    str, option("ROLE", "The role whose holders may also operate the service.", "--oidc-operator-role")
+]
+
+
 def serve(
     packs: Packs,
     *,
@@ -51,6 +71,11 @@ def serve(
             "--allow-host",
         ),
     ] = None,
+    oidc_issuer: OidcIssuer = "",
+    oidc_audience: OidcAudience = "",
+    oidc_roles_claim: OidcRoles = "roles",
+    oidc_tenant_claim: OidcTenant = "",
+    oidc_operator_role: OidcOperator = "",
     runs: AtOnce = 16,
     dev: Annotated[
         bool,
@@ -67,8 +92,8 @@ def serve(
 
     Callers start runs, answer gates and read records by JSON-RPC at /rpc; docs/service.md describes it. Sessions that
     were approved, answered, resumed, or left by another process go on by themselves. On loopback a key for you is
-    printed, which is valid until the process ends; other callers need an API key, and an address that other machines
-    can reach is refused until one exists. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the
+    printed, which is valid until the process ends; other callers need an API key or a token of --oidc-issuer, and an address that other machines
+    can reach is refused without either. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the
     next worker.
     """
     require_local_journal(journal, is_dev=dev)
@@ -82,6 +107,16 @@ def serve(
         allow_hosts=tuple(allow_host or ()),
         local=local_actor(loaded[0]),
         tenant=TENANT,
+        oidc=server.OidcSettings(
+            issuer=oidc_issuer,
+            audience=oidc_audience,
+            roles_claim=oidc_roles_claim,
+            tenant_claim=oidc_tenant_claim,
+            operator_role=oidc_operator_role,
+            tenant=TENANT,
+        )
+        if oidc_issuer or oidc_audience
+        else None,
     )
 
     async def main() -> None:
