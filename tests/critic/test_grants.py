@@ -81,7 +81,7 @@ def test_nothing_grave_is_granted(declared: dict[str, str]) -> None:
     assert grant(granting("true", house=CHAT.with_tool(POST, **declared)), post()) is None
 
 
-@pytest.mark.req("R134", "R140")
+@pytest.mark.req("R61", "R134", "R140")
 def test_a_step_that_calls_itself_grave_is_not_granted() -> None:
     """What the step declares counts as much as what its tool does."""
     assert grant(granting("true"), post(reversibility="irreversible")) is None

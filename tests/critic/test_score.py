@@ -158,7 +158,7 @@ BROKEN: dict[EvaluatorName, Run] = {
 }
 
 
-@pytest.mark.req("R176")
+@pytest.mark.req("R3", "R176")
 @pytest.mark.parametrize("name", get_args(EvaluatorName))
 def test_policy_and_safety_are_floors_and_the_others_are_not(name: EvaluatorName) -> None:
     """A run with one failed evaluator is not ok exactly where that one is policy or safety."""

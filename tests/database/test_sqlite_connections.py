@@ -11,7 +11,7 @@ import pytest
 
 from tercet.contracts.errors import InternalError
 from tercet.database.schema import Migration, Schema
-from tercet.database.sqlite import Connections, SqliteSession
+from tercet.database.sqlite import Connections, SqliteSession, connect_writer
 from tercet.evidence.errors import EVIDENCE, StoreClosed
 
 SCHEMA = Schema(
@@ -38,6 +38,17 @@ async def opened(path: Path) -> AsyncGenerator[Connections]:
 async def words(connections: Connections, wanted: list[str] | None = None) -> list[str]:
     """Return the words of a store."""
     return [word for (word,) in await connections.read(lambda session: session.fetch("list", wanted))]
+
+
+@pytest.mark.req("R149")
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    """A writing connection syncs the file with every commit, so that a power cut loses nothing that was acknowledged."""
+    full = 2
+    connection = connect_writer(tmp_path / "words.db", SCHEMA, patience_s=1)
+    try:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (full,)
+    finally:
+        connection.close()
 
 
 def test_a_list_goes_in_as_json_and_a_taken_row_is_reported(tmp_path: Path) -> None:

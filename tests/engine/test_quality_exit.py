@@ -72,7 +72,7 @@ TRIGGERS: dict[str, JsonObject] = {
 }
 
 
-@pytest.mark.req("R143", "R144")
+@pytest.mark.req("R143", "R144", "R244")
 @pytest.mark.parametrize("trigger", TRIGGERS)
 def test_each_of_what_asks_for_a_person_does_so_by_itself(workshop: Workshop, url: str, trigger: str) -> None:
     """Everything holds, and one condition asks for a person: a gate shows the outputs, why, and what is advised."""

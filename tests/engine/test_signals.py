@@ -49,21 +49,43 @@ async def test_checkpoints_and_dispatches_are_signalled(workshop: Workshop, url:
         assert {point.phase for point in points} >= {"ACT", "COMMIT"}
         assert next(point for point in points if point.verdict == "step").next == ("b",)
         assert points[-1].used.tool_calls == 2
-        assert points[-1].plan.hex() in (await runtime.state(result.session_id)).plan_hash
+        state = await runtime.state(result.session_id)
+        assert points[-1].plan.hex() in state.plan_hash
+        assert points[-1].results.hex() in state.head
+        assert points[-1].results
+
+
+class Learner:
+    """A planner that polls in vain, and does something else once it is told so."""
+
+    name = "learner"
+
+    def __init__(self) -> None:
+        self.has_polled = False
+
+    async def propose(self, config: RunConfig, feedback: tuple[str, ...]) -> Plan:
+        """The same read three times at first, and one step then."""
+        if self.has_polled:
+            return plan(step("a"))
+        self.has_polled = True
+        first = step("p1", "poll.it", params={"id": 1})
+        later = [step(f"p{n}", "poll.it", params={"id": 1}, depends_on=(f"p{n - 1}",)) for n in (2, 3)]
+        return plan(first, *later)
 
 
 @pytest.mark.req("R232")
 async def test_the_published_verdict_counts_trips_and_replans(workshop: Workshop) -> None:
     """The envelope of an accepted run names run, plan and steps, and counts what went wrong on the way."""
     workshop.tool("do.it")
+    workshop.tool("poll.it", mode="read_only")
 
     async with workshop.runtime(workshop.pack()) as runtime:
-        result = await runtime.run(ASK, plan=plan(step("a")))
+        result = await runtime.run(ASK, planner=Learner())
         envelope = (await runtime.state(result.session_id)).envelope
         assert envelope["verdict"] == "accept"
         assert envelope["plan_id"] == "plan_1"
         assert [score["step_id"] for score in envelope["step_scores"]] == ["a"]
-        assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (0, 0)
+        assert (envelope["loop_guard_trips"], envelope["replan_attempts"]) == (1, 1)
 
 
 @pytest.mark.req("R232")

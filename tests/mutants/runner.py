@@ -25,6 +25,7 @@ from plugins.quick import Tiers
 TIMEOUT = 120.0
 _FAILED = re.compile(r"^FAILED (\S+?)(?:\[.*)?(?: - .*)?$", re.MULTILINE)
 _PYTEST = (sys.executable, "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist")
+_INTERRUPTED = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 _POSTGRES = "postgres"
 
 
@@ -62,6 +63,11 @@ class Copy:
         tests = list(dict.fromkeys(tests))
         timeout = TIMEOUT + 2 * len(tests)
         code, output = _run([*_PYTEST, *options, *tests], self._root, self._sources, timeout)
+        files = {test.split("::")[0] for test in tests}
+        if code in _INTERRUPTED and len(files) > 1:
+            # A file that the mutant keeps from being imported says nothing about the others.
+            alone = ([test for test in tests if test.split("::")[0] == file] for file in sorted(files))
+            return [test for own in alone for test in self.failed(own, *options) or ()]
         return None if code == pytest.ExitCode.NO_TESTS_COLLECTED else _FAILED.findall(output)
 
 
