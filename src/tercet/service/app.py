@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
@@ -40,6 +41,8 @@ class Http:
     limits: Limits = field(default_factory=Limits)
     hosts: frozenset[str] | None = None
     counts: Counts = field(default_factory=Counts)
+    mcp: App | None = None
+    """What answers at /mcp."""
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service stops: streams end, and `/readyz` says so."""
 
@@ -60,6 +63,8 @@ def build_app(http: Http) -> App:
     _add_progress(app, http)
     _add_health(app, http)
     _add_errors(app)
+    if http.mcp is not None:
+        app.router.routes.append(Route("/mcp", http.mcp, include_in_schema=False))
     return Boundary(app, http.limits, http.hosts)
 
 

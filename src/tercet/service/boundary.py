@@ -139,5 +139,7 @@ async def respond(send: Send, error: ServiceError) -> None:
     """Send an error as the whole response."""
     body = orjson.dumps({"error": shape(error)})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

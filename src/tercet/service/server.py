@@ -19,10 +19,11 @@ from tercet.evidence.store import EvidenceStore
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import RuntimeOptions
-from tercet.service.app import Http, build_app
+from tercet.service.app import Http, build_app, identify
 from tercet.service.boundary import App, Limits, Rate
 from tercet.service.hub import Hub
 from tercet.service.identity import Authenticator, KeyAuthenticator
+from tercet.service.mcp import open_mcp
 from tercet.service.methods import Service
 from tercet.service.oidc import OidcSettings, open_oidc
 from tercet.service.worker import AT_ONCE, Worker
@@ -124,13 +125,19 @@ async def open_service(
     worker = Worker(hub, at_once=settings.at_once)
     own = KeyAuthenticator(keys, now, local=settings.local, local_id=local_id, is_dev=settings.is_dev)
     tenants = {settings.tenant, *(key.tenant for key in valid)}
-    async with open_authenticators(settings, now) as others, running_worker(hub, worker, tenants):
+    service = Service(hub=hub, worker=worker, is_dev=settings.is_dev)
+    async with (
+        open_authenticators(settings, now) as others,
+        open_mcp(service, identify) as mcp,
+        running_worker(hub, worker, tenants),
+    ):
         http = Http(
-            service=Service(hub=hub, worker=worker, is_dev=settings.is_dev),
+            service=service,
             authenticators=(own, *others),
             rate=Rate(settings.limits),
             limits=settings.limits,
             hosts=_hosts(settings),
+            mcp=mcp,
         )
         yield Running(app=build_app(http), http=http, worker=worker, keys=keys, local_key=local_key)
         http.is_closing.set()

@@ -1,0 +1,108 @@
+"""The service as an MCP server at /mcp: agents of other frameworks start runs, look at them and answer gates.
+
+Its tools are methods of the service under names that a model understands. Each request carries a credential, and has the
+authority of that credential and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import orjson
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
+from starlette.requests import Request
+
+from tercet import __version__
+from tercet.service.boundary import App, Receive, Scope, Send, respond
+from tercet.service.calls import call
+from tercet.service.errors import ServiceError, shape
+from tercet.service.identity import Caller
+from tercet.service.methods import METHODS, Service
+
+TOOLS = {
+    "invoke": ("invokeAgent", "Start a run of a pack. It may be refused, or wait at a gate for a person."),
+    "status": ("getSession", "Return how far a session is: its status, open gates, progress and verdict."),
+    "list_gates": ("listGates", "List the gates that wait for a person."),
+    "get_gate": ("getGate", "Return the call that a gate shows, with its digest."),
+    "approve": ("approveGate", "Approve the call that a gate shows, if your credential may."),
+    "deny": ("denyGate", "Deny the call that a gate shows: the run ends rejected."),
+}
+"""The tools by name: the method that each one calls, and its description."""
+
+Identify: TypeAlias = Callable[[Request], Awaitable[Caller]]
+
+
+@asynccontextmanager
+async def open_mcp(service: Service, identify: Identify) -> AsyncGenerator[App]:
+    """The application behind /mcp; `identify` returns who sends a request, or raises `ServiceError`."""
+    server: Server[Any] = Server(
+        "tercet",
+        version=__version__,
+        instructions="Runs are reviewed before anything happens. A run that waits at a gate needs a person's approval.",
+        on_list_tools=_list_tools,
+        on_call_tool=_tool_calls(service),
+    )
+    # The service checks Host and Origin itself, for all of its paths. Without sessions, no request depends on an earlier one.
+    manager = StreamableHTTPSessionManager(
+        server,
+        json_response=True,
+        stateless=True,
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+    async with manager.run():
+        yield McpApp(manager, identify)
+
+
+class McpApp:
+    """The ASGI application: authenticates each request, and lets the SDK answer it."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager, identify: Identify) -> None:
+        self._manager = manager
+        self._identify = identify
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            caller = await self._identify(Request(scope, receive))
+        except ServiceError as error:
+            await respond(send, error)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._manager.handle_request(scope, receive, send)
+
+
+async def _list_tools(_: Any, __: Any) -> ListToolsResult:
+    return ListToolsResult(
+        tools=[
+            Tool(name=name, description=description, input_schema=METHODS[method].params.model_json_schema())
+            for name, (method, description) in TOOLS.items()
+        ]
+    )
+
+
+def _tool_calls(service: Service) -> Callable[[Any, CallToolRequestParams], Awaitable[CallToolResult]]:
+    async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+        caller: Caller = context.request.state.caller
+        method, _ = TOOLS.get(params.name, (f"tool {params.name}", ""))
+        try:
+            found = await call(service, caller, method, params.arguments)
+        except ServiceError as error:
+            return _result(shape(error), is_error=True)
+        return _result(found)
+
+    return call_tool
+
+
+def _result(value: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    text = orjson.dumps(value, default=str)
+    return CallToolResult(
+        content=[TextContent(type="text", text=text.decode())],
+        structured_content=orjson.loads(text),
+        is_error=is_error,
+    )
