@@ -32,7 +32,7 @@ NEWER_STOP = b'{"kind":"model","name":"some:model","by":"op","at":1}'
 
 async def put(journal: Journal, stream: str, data: bytes) -> None:
     """Write something that nobody here knows, and ring."""
-    await append_next(journal, "default", stream, lambda _: (data,), ring=True)
+    await append_next(journal, "default", stream, lambda _: (data,), notify=True)
 
 
 @pytest.mark.parametrize("letter", LETTERS)
@@ -89,12 +89,12 @@ class Failing(Through):
 
     times = 0
 
-    async def bell(self, tenant: str) -> int:
+    async def change_count(self, tenant: str) -> int:
         """The same, later."""
         if self.times:
             self.times -= 1
             raise ZeroDivisionError("a bug")
-        return await self.inner.bell(tenant)
+        return await self.inner.change_count(tenant)
 
 
 async def test_whoever_tends_the_runs_survives_whatever_is_raised(workshop: Workshop) -> None:

@@ -97,7 +97,7 @@ class Unreadable(Through):
         self.goes_on = asyncio.Event()
         self.is_asked = asyncio.Event()
 
-    async def bell(self, tenant: str) -> int:
+    async def change_count(self, tenant: str) -> int:
         """Nothing, once the test says so."""
         self.is_asked.set()
         await self.goes_on.wait()

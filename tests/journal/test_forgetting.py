@@ -124,7 +124,7 @@ async def test_an_append_waits_for_a_ring_that_is_being_committed(postgres_url: 
             async with administrator(postgres_url) as watcher:
                 await wait_for_a_waiter(watcher)
             await ringer.execute("INSERT INTO tercet.bells (tenant, rings) VALUES ($1, 1)", tenant)
-        assert (await appending).bell == 1
+        assert (await appending).change_count == 1
 
 
 async def test_a_blob_that_is_being_shared_is_not_forgotten(postgres_url: str, tenant: str) -> None:

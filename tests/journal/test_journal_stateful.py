@@ -48,7 +48,7 @@ class Model:
         self.blobs: dict[bytes, set[str]] = {}
         """Which streams brought which blob; none that is left means that it is gone."""
         self.rows: dict[str, tuple[str, int | None]] = {}
-        self.bell = 0
+        self.change_count = 0
 
     def refusal(self, unit: Append) -> str | None:
         """The code of the error that a unit should meet."""
@@ -78,7 +78,7 @@ class Model:
             self.claims.setdefault(key, unit.stream)
         if unit.row is not None:
             self.rows[unit.stream] = (unit.row.status, unit.row.due_at)
-        self.bell += unit.ring
+        self.change_count += unit.notify
 
     def forget(self, name: str) -> None:
         """Drop a stream and what only it had."""
@@ -126,7 +126,7 @@ class JournalMachine(RuleBasedStateMachine):
         points=st.lists(st.tuples(st.sampled_from(["point", "fold"]), st.integers(0, 3), SHORT), max_size=2),
         status=st.sampled_from([None, "in_progress", "paused", "completed"]),
         due_at=st.sampled_from([None, 10, 20]),
-        ring=st.booleans(),
+        notify=st.booleans(),
         slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
         epoch_slip=st.sampled_from([0, 0, 0, 0, -1, 1]),
         leases=st.sampled_from([False, False, True]),
@@ -140,7 +140,7 @@ class JournalMachine(RuleBasedStateMachine):
         points: list[tuple[CheckpointKind, int, bytes]],
         status: str | None,
         due_at: int | None,
-        ring: bool,
+        notify: bool,
         slip: int,
         epoch_slip: int,
         leases: bool,
@@ -164,14 +164,14 @@ class JournalMachine(RuleBasedStateMachine):
                 if end - back > 0
             ),
             row=None if status is None else session_row(self.tenant, stream, status=status, due_at=due_at),
-            ring=ring,
+            notify=notify,
         )
         refusal = self.model.refusal(unit)
         if refusal is not None:
             assert self.code(self.journal.append(unit)) == refusal
             return
         self.model.append(unit)
-        assert self.run(self.journal.append(unit)).bell == self.model.bell
+        assert self.run(self.journal.append(unit)).change_count == self.model.change_count
         if leases:
             self.leases.append(Lease(tenant=self.tenant, stream=stream, owner="ann", epoch=1, until=30))
 
@@ -276,7 +276,7 @@ class JournalMachine(RuleBasedStateMachine):
         assert {row.session_id for row in done} == {
             name for name, (status, _) in self.model.rows.items() if status == "completed"
         }
-        assert await self.journal.bell(self.tenant) == self.model.bell
+        assert await self.journal.change_count(self.tenant) == self.model.change_count
 
     async def find(self, blob: bytes) -> bytes | None:
         """A blob, if it is there."""

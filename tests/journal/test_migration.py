@@ -63,7 +63,7 @@ async def check(journal: Journal) -> None:
     assert row is not None
     assert (row.status, row.due_at) == ("completed", None)
     assert await journal.ended(TENANT, before_ms=3, statuses=("completed",)) == [row]
-    assert await journal.bell(TENANT) == 0
+    assert await journal.change_count(TENANT) == 0
     await refusal(
         ClaimHeld, journal.append(Append(tenant=TENANT, stream="ses_2", expected=0, claims=("key",)))
     )
@@ -71,9 +71,9 @@ async def check(journal: Journal) -> None:
     assert lease is not None
     due = session_row(TENANT, "ses_1", due_at=5)
     unit = Append(
-        tenant=TENANT, stream="ses_1", expected=2, epoch=1, events=(b"three",), blobs=(b"record", b"new"), row=due, ring=True
+        tenant=TENANT, stream="ses_1", expected=2, epoch=1, events=(b"three",), blobs=(b"record", b"new"), row=due, notify=True
     )  # fmt: skip
-    assert (await journal.append(unit)).bell == 1
+    assert (await journal.append(unit)).change_count == 1
     assert await journal.due(TENANT, now_ms=5) == [due]
     await journal.forget(lease)
     assert await journal.claim(TENANT, "key") is None

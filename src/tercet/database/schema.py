@@ -214,7 +214,7 @@ class Closable(Protocol):
     """Something that is closed at the end."""
 
     async def close(self) -> None:
-        """Let go of what is held."""
+        """Release the resources."""
         ...
 
 

@@ -280,9 +280,9 @@ class Driver:
         if not ledger.unit.events:
             return
         unit = await ledger.write(is_folded=is_folded)
-        if ledger.bell != self._changes:
+        if ledger.change_count != self._changes:
             # Something changed for the tenant: an emergency stop is noticed before a call begins.
-            self._changes = ledger.bell
+            self._changes = ledger.change_count
             control.has_messages = True
             await self.services.stops.refresh(self._changes)
         state = self.run.state

@@ -36,7 +36,7 @@ async def post(journal: Journal, tenant: str, message: Message) -> int:
     inbox = inbox_of(message.session)
     data = messages.encode(msgspec.structs.replace(message, nonce=os.urandom(8).hex()))
     events = (name_owner(data, tenant, inbox),)
-    return (await append_next(journal, tenant, inbox, lambda _: events, ring=True)).seq
+    return (await append_next(journal, tenant, inbox, lambda _: events, notify=True)).seq
 
 
 async def read_unread(journal: Journal, tenant: str, state: State) -> list[Stored]:

@@ -59,7 +59,7 @@ class Ledger:
         self.unit = Unit()
         self.log: list[e.Event] = []
         """The events that this process has written."""
-        self.bell = 0
+        self.change_count = 0
         """The tenant's change counter at the last append."""
         self._around = services
         self._journal = services.journal
@@ -158,7 +158,7 @@ class Ledger:
         self._held_lease.confirm()
         if (waiting := crash("after_append")) is not None:
             await waiting
-        self.bell = position.bell
+        self.change_count = position.change_count
         self.log += unit.events
         return unit
 

@@ -107,11 +107,11 @@ class DriverPool:
 
     async def _check_messages(self) -> None:
         try:
-            bell = await self._journal.bell(self._tenant)
-            await self._stops.refresh(bell)
+            change_count = await self._journal.change_count(self._tenant)
+            await self._stops.refresh(change_count)
         except JournalError:
             return  # the next append raises the error
         for driver in self:
-            if bell != self._last_count or find_expired(driver.state, driver.now()) is not None:
+            if change_count != self._last_count or find_expired(driver.state, driver.now()) is not None:
                 driver.control.check_inbox()
-        self._last_count = bell
+        self._last_count = change_count

@@ -1,1 +1,1 @@
-"""Acts: the gateway through which every tool call goes, its retries and breakers. The only room that calls tools."""
+"""Tool calls: the gateway that makes every call, clocks, threads, timers and circuit breakers."""

@@ -1,4 +1,4 @@
-"""The circuit breaker of a tool: shared by all runs of a tenant, and remembered in a stream of its own.
+"""The circuit breaker of a tool, shared by all runs of a tenant and stored in a stream of its own.
 
 CLOSED opens after `threshold` failures in a row; OPEN lets calls through again after `cooldown_ms` (HALF_OPEN), and the
 first of them that ends closes or opens it. Every failure counts. The state that a run saw is written into its INTENT; replay reads that.
@@ -21,12 +21,12 @@ from tercet.journal.side_stream import demand_owner, name_owner
 
 _CLOSED = CircuitState.CLOSED
 FRESH_MS = 1_000
-"""How long what a process knows of a breaker counts as fresh."""
+"""How long a circuit that was read counts as fresh."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CircuitBreaker:
-    """When a tool that keeps failing is no longer called, and for how long."""
+    """The settings of circuit breakers: when a failing tool is no longer called, and for how long."""
 
     threshold: int = 5
     """How many failures in a row open the circuit."""
@@ -44,27 +44,27 @@ class CircuitBreaker:
 
 
 class Circuit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool is doing."""
+    """The state of a tool's circuit."""
 
     failures: int = 0
     opened_at: int = 0
     at: int = 0
 
     def state(self, now: int, cooldown_ms: int) -> CircuitState:
-        """Return what the breaker does at this time."""
+        """Return the breaker's state at a time."""
         if not self.opened_at:
             return _CLOSED
         # Another process wrote that time: where its clock was ahead of this one, the circuit is not open for longer.
         return CircuitState.OPEN if abs(now - self.opened_at) < cooldown_ms else CircuitState.HALF_OPEN
 
     def failed(self, now: int, threshold: int) -> Circuit:
-        """After one more failure."""
+        """Return the circuit after one more failure."""
         failures = self.failures + 1
         is_open = failures >= threshold or bool(self.opened_at)
         return Circuit(failures=failures, opened_at=now if is_open else 0, at=now)
 
     def succeeded(self, now: int) -> Circuit:
-        """After a success: closed, with nothing held against it."""
+        """Return the circuit after a success: closed, without failures."""
         return Circuit(at=now)
 
 
@@ -83,21 +83,21 @@ class Breakers:
         self._looked: dict[str, int] = {}
 
     async def look(self, tool: str) -> Circuit:
-        """Return how a tool is doing, as far as the journal knows."""
+        """Read the circuit of a tool from the journal."""
         return (await self._read(tool))[1]
 
     async def refresh(self, tool: str, now: int) -> None:
-        """Look at a tool again if this process has not done so lately."""
+        """Read the circuit of a tool again if the known one is not fresh."""
         if abs(now - self._looked.get(tool, -FRESH_MS)) >= FRESH_MS:
             self._looked[tool] = now
             await self._read(tool)
 
     def state(self, tool: str, now: int) -> CircuitState:
-        """Return what the breaker of a tool does, as far as this process knows."""
+        """Return the state of a tool's breaker, as far as this process knows."""
         return self.glance(tool).state(now, self._settings.cooldown_ms)
 
     def glance(self, tool: str) -> Circuit:
-        """Return how a tool was doing when this process last looked or wrote."""
+        """Return the circuit of a tool as this process last read or wrote it."""
         return self._known.get(tool, _UNKNOWN)[1]
 
     def is_affected(self, tool: str, ended: Ended) -> bool:

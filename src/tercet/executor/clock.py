@@ -1,4 +1,4 @@
-"""Time as an argument: the one place where the runtime learns what time it is, and waits.
+"""Clocks: the only source of time and delays in the runtime, always injected.
 
 There are two kinds of time. *Wall time* says when something happened, and is recorded; it may jump, because a person or a
 time server sets the machine's clock. *Monotonic time* measures how long something takes, and never jumps. Every duration

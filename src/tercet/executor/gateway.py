@@ -1,4 +1,4 @@
-"""The gateway: every call of a tool goes through here, and ends as done, not done or unknown.
+"""The gateway: makes every tool call, which ends as done, not done or unknown.
 
 An exception from a tool above read_only is *unknown*, unless it is `NotDone` or arose before the call: a connection that
 breaks may break after the money moved. A call that outlives its time is abandoned, not waited for: a tool that swallows
@@ -40,7 +40,7 @@ _LONGEST_SUSPECT = 16
 
 
 Check: TypeAlias = "Callable[[], NotHappened | Awaitable[NotHappened | None] | None]"
-"""Looks once more, just before a call, whether it may be made; says why not if it may not, or a promise of that."""
+"""Checks just before a call whether it may be made, at once or as an awaitable; returns why not, or None."""
 
 
 class Gateway:
@@ -49,7 +49,7 @@ class Gateway:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.threads = ToolThreads()
-        """Where whatever would hold the event loop is run."""
+        """Runs work that would block the event loop."""
         self.timers = SharedTimers()
 
     def begin(
@@ -62,7 +62,7 @@ class Gateway:
         on_end: Callable[[Ended], None],
         check: Check | None = None,
     ) -> Attempt:
-        """Begin an attempt at a call; `tell` hears once how it ended, whatever the tool does.
+        """Start an attempt at a call; `on_end` is called once with its outcome, whatever the tool does.
 
         A tool that does not take a context needs none.
         """
@@ -121,7 +121,7 @@ class Attempt:
     The task itself reports the end, rather than a callback after it: a step then costs one turn of the event loop less.
     """
 
-    __slots__ = ("_began", "_gateway", "_read", "_task", "_tell", "_timeout_ms", "_timer", "_tool")
+    __slots__ = ("_began", "_gateway", "_on_end", "_read", "_task", "_timeout_ms", "_timer", "_tool")
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Attempt:
         self._tool = tool
         self._read = read or _usable
         self._timeout_ms = timeout_ms
-        self._tell: Callable[[Ended], None] | None = on_end
+        self._on_end: Callable[[Ended], None] | None = on_end
         self._began = gateway.clock.monotonic()
         running = self._run(function, check) if is_prepared else self._prepare(function, check)
         self._task = asyncio.get_running_loop().create_task(running)
@@ -148,7 +148,7 @@ class Attempt:
 
     def abandon(self) -> None:
         """Stop waiting: the tool is cancelled, and how it ends is not reported."""
-        self._tell = None
+        self._on_end = None
         self._stop_timer()
         self._task.cancel()
 
@@ -164,7 +164,7 @@ class Attempt:
         except BaseException as error:  # noqa: BLE001 - copying a value may run its own code
             self._end(_failure(self._tool, error))
             return
-        if self._tell is not None:
+        if self._on_end is not None:
             self._timer = self._gateway.timers.start(self._timeout_ms, self)
             await self._run(function, check)
 
@@ -178,7 +178,7 @@ class Attempt:
                 self._end(refusal)
                 return
             answer = await _call(function, threads)
-            if self._tell is None:
+            if self._on_end is None:
                 return
             if is_small(answer):
                 ended = _checked(tool, self._read, answer)
@@ -198,7 +198,7 @@ class Attempt:
             self._timer = None
 
     def _end(self, ended: Ended) -> None:
-        on_end, self._tell = self._tell, None
+        on_end, self._on_end = self._on_end, None
         if on_end is not None:
             self._stop_timer()
             latency = self._gateway.clock.monotonic() - self._began
@@ -241,7 +241,7 @@ def _failed(tool: Tool, error: str, code: str) -> Ended:
 
 
 def _unusable(tool: Tool, error: Unusable) -> Ended:
-    """Return what was done is not done again; a read may be."""
+    """Return the outcome of a call with an unusable result: done for an effect, retriable for a read."""
     if tool.mode is ApprovalMode.READ_ONLY:
         return NotHappened(error=_short(str(error)), code=_short(error.code))
     return Done(error=_short(str(error)))
@@ -400,6 +400,6 @@ def _text(error: BaseException) -> str:
 
 
 def _short(text: str) -> str:
-    """A text that can be stored: without lone surrogates, such as a file name that is no UTF-8, and not too long."""
+    """Return a text that can be stored: shortened, and without lone surrogates, as in file names that are not UTF-8."""
     clean = storable(text)
     return clean if len(clean) <= 500 else f"{clean[:497]}…"

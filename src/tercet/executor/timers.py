@@ -15,7 +15,7 @@ class Expiring(Protocol):
 
 
 class _Queue:
-    """What was given the same time, and when it runs out: the first to begin is the first to expire."""
+    """Calls with the same timeout, with their deadlines: the first to start is the first to expire."""
 
     __slots__ = ("timer", "waiting")
 
@@ -44,7 +44,7 @@ class SharedTimers:
         return key
 
     def stop(self, key: TimerKey, expiring: Expiring) -> None:
-        """Do not expire this any more."""
+        """Cancel the expiry."""
         queue = self._queues.get(key)
         if queue is not None and queue.waiting.pop(expiring, None) is not None and not queue.waiting:
             del self._queues[key]

@@ -1,4 +1,4 @@
-"""Remembers: events, checkpoints, blobs, claims, leases, and a table of sessions.
+"""Storage of events, checkpoints, blobs, claims, leases, and a table of sessions.
 
 A journal stores bytes and knows nothing of plans. `protocol` says what it promises, `opening` opens one by its address,
 `chain` checks that nothing was changed, `stream` holds the rules that every backend follows, and `memory`, `sqlite` and

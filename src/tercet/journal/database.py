@@ -1,4 +1,4 @@
-"""A journal in a database: the writer's acts and the reader's queries under the journal's interface.
+"""A journal in a database: the `Journal` interface on top of a writer's acts and a reader's queries.
 
 A digest is 32 bytes in a store, and `sha256:…` everywhere else.
 """
@@ -63,7 +63,7 @@ def checkpoint_from(stream: str, row: Sequence[Any]) -> StoredCheckpoint:
 
 
 def settle(futures: Sequence[asyncio.Future[Any]], outcomes: Sequence[object]) -> None:
-    """Wake everybody who waits for an outcome; one that is an error is raised where they wait."""
+    """Set the outcomes of futures; an outcome that is an error is raised in its waiter."""
     for future, outcome in zip(futures, outcomes, strict=True):
         if future.done():
             continue
@@ -77,10 +77,10 @@ CheckQuery: TypeAlias = Literal["check_streams", "check_claims", "check_blobs", 
 
 
 class Writing(Protocol):
-    """Who carries acts out, one after the other."""
+    """Executes acts, one after the other."""
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
-        """Hand an act over; the future holds its outcome once it is durable."""
+        """Submit an act; the future holds its outcome once it is durable."""
         ...
 
     async def close(self) -> None:
@@ -89,14 +89,14 @@ class Writing(Protocol):
 
 
 class Reading(Protocol):
-    """Who answers the queries of `queries.sql` by their names."""
+    """Runs the queries of `queries.sql` by name."""
 
     async def rows(self, query: str, *parameters: Any) -> list[Any]:
         """Return all rows that a named query finds."""
         ...
 
     async def close(self) -> None:
-        """Answer nothing more."""
+        """Close the connections."""
         ...
 
 
@@ -105,7 +105,7 @@ _LAST = "\U0010ffff"
 
 
 class DatabaseJournal(LeaseActs):
-    """What the journals of all databases do alike."""
+    """The common part of the journals in databases."""
 
     def __init__(self, writer: Writing, reader: Reading) -> None:
         self._writer = writer
@@ -121,8 +121,8 @@ class DatabaseJournal(LeaseActs):
         check_names(*names)
         return await self._reader.rows(query, *names, *more)
 
-    async def bell(self, tenant: str) -> int:
-        """Return how often the tenant's bell was rung."""
+    async def change_count(self, tenant: str) -> int:
+        """Return the tenant's change counter."""
         rows = await self._find("read_bell", tenant)
         return rows[0][0] if rows else 0
 
@@ -263,7 +263,7 @@ class DatabaseJournal(LeaseActs):
         return []
 
     async def close(self) -> None:
-        """Finish the appends in progress and let the database go."""
+        """Finish the appends in progress and close the database."""
         await self._writer.close()
         await self._reader.close()
 

@@ -136,7 +136,7 @@ class JournalFull(StoreFault, JournalError):
 
 
 class JournalBusy(StoreFault, JournalError):
-    """Somebody else held the journal's lock for longer than we wait."""
+    """Another process held the journal's lock for longer than the patience."""
 
     default_code = "journal_busy"
     sentence = "the journal {place} stayed locked by another process: {reason}; nothing was written"

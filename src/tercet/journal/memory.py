@@ -1,7 +1,7 @@
-"""The journal in memory: the same rules as the durable ones, and gone with the process.
+"""The journal in memory: the rules of the durable ones, without storage.
 
-For tests, for trying a pack out, and as the plainest statement of what a journal does. Nothing here awaits, so every
-append is atomic by itself.
+It is meant for tests and experiments, and is the simplest description of what a journal does. Nothing here awaits, so
+every append is atomic.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MemoryJournal(LeaseActs):
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
         self._uses: dict[tuple[str, str], set[str]] = {}
-        self._bells: dict[str, int] = {}
+        self._change_counts: dict[str, int] = {}
         self._claims: dict[tuple[str, str], ClaimHolder] = {}
         self._rows: dict[tuple[str, str], SessionRow] = {}
         self._closed = False
@@ -80,15 +80,15 @@ class MemoryJournal(LeaseActs):
             self._claims.setdefault((unit.tenant, key), ClaimHolder(unit.stream, after.seq))
         if unit.row is not None:
             self._rows[unit.tenant, unit.row.session_id] = unit.row
-        bell = self._bells.get(unit.tenant, 0) + unit.ring
-        if unit.ring:
-            self._bells[unit.tenant] = bell
-        return Position(after.seq, after.chain, bell)
+        change_count = self._change_counts.get(unit.tenant, 0) + unit.notify
+        if unit.notify:
+            self._change_counts[unit.tenant] = change_count
+        return Position(after.seq, after.chain, change_count)
 
-    async def bell(self, tenant: str) -> int:
-        """Return how often the tenant's bell was rung."""
+    async def change_count(self, tenant: str) -> int:
+        """Return the tenant's change counter."""
         self._check(tenant)
-        return self._bells.get(tenant, 0)
+        return self._change_counts.get(tenant, 0)
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
         """Return at most `limit` events behind position `after`."""

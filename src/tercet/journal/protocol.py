@@ -4,7 +4,7 @@ A *stream* is named by tenant and stream id and holds events at positions 1, 2, 
 it knows neither plans nor steps. Times are milliseconds since 1970 in UTC and come from the caller: no backend looks
 at a clock to decide anything.
 
-None of these values can hold itself, so the collector of cycles need not look at them (`gc=False`).
+None of these values can contain itself, so the garbage collector need not track them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NewCheckpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What lists of sessions show. A view: the events are the truth, and the row is written with them."""
+    """The row of a session in lists: a view of its events, written together with them."""
 
     session_id: str
     tenant: str
@@ -42,7 +42,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     details: bytes = b""
     """Anything else a list should show without reading the stream, encoded by the caller."""
     due_at: int | None = None
-    """When the session should be looked at: a time to live that ends, a heartbeat that should have come."""
+    """When the watchdog has to check the session: a time to live ends, or a heartbeat is due."""
 
 
 class FirstLease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,8 +69,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     claims: tuple[str, ...] = ()
     """Idempotency keys that this stream claims; it may claim a key that it holds already."""
     row: SessionRow | None = None
-    ring: bool = False
-    """Whether to ring the tenant's bell: others who write must look at what this unit says."""
+    notify: bool = False
+    """Whether to raise the tenant's change counter, so that other writers of the tenant read this unit."""
 
 
 class Position(msgspec.Struct, frozen=True, gc=False):
@@ -78,8 +78,8 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
     seq: int
     chain: bytes
-    bell: int = 0
-    """How often the tenant's bell had been rung after the commit that led here; only an append knows it."""
+    change_count: int = 0
+    """The tenant's change counter after the commit that led here; 0 unless an append returned it."""
 
 
 class Stored(msgspec.Struct, frozen=True, gc=False):
@@ -138,13 +138,12 @@ class Journal(Protocol):
         """Write a unit. Raises `LeaseLost`, `PositionConflict`, `ClaimHeld`, `CheckpointExists`, in this order,
         or `JournalFull`, or `AppendUnknown`.
 
-        The position carries the tenant's bell after the whole commit: every ring that was committed before this unit,
-        its own, and those that share its commit. So a writer that learns the bell it knew already may go on: no one
-        said anything that it has not seen."""
+        The position holds the tenant's change counter after the whole commit, including notifications in this unit and in
+        others of the same commit. So a writer whose known counter is returned has seen every change."""
         ...
 
-    async def bell(self, tenant: str) -> int:
-        """Return how often the tenant's bell was rung; 0 for one that never rang. It never goes down."""
+    async def change_count(self, tenant: str) -> int:
+        """Return the tenant's change counter, which starts at 0 and never goes down."""
         ...
 
     async def read(self, tenant: str, stream: str, *, after: int = 0, limit: int = 1000) -> list[Stored]:
@@ -152,7 +151,7 @@ class Journal(Protocol):
         ...
 
     async def head(self, tenant: str, stream: str) -> Position:
-        """Return where a stream ends; position 0 and 32 zero bytes if there is nothing in it. Its bell is always 0."""
+        """Return where a stream ends; position 0 and 32 zero bytes if there is nothing in it. Its change count is always 0."""
         ...
 
     async def newest(self, tenant: str, stream: str, kind: CheckpointKind) -> StoredCheckpoint | None:
@@ -177,7 +176,7 @@ class Journal(Protocol):
         ...
 
     async def claim(self, tenant: str, key: str) -> ClaimHolder | None:
-        """Return who holds an idempotency key."""
+        """Return the holder of an idempotency key; None if it is free."""
         ...
 
     async def claims(self, tenant: str, prefix: str, *, limit: int = 100) -> list[tuple[str, ClaimHolder]]:
@@ -206,19 +205,19 @@ class Journal(Protocol):
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease up; its epoch can write no more. A lease that was lost is left alone."""
+        """Release a lease; its epoch can no longer write. A lost lease is left unchanged."""
         ...
 
     async def lease(self, tenant: str, stream: str) -> Lease | None:
-        """Return who holds a stream, also by a lease that has run out; None if it is free or was released."""
+        """Return the lease on a stream, even if it has expired; None if it is free or was released."""
         ...
 
     async def forget(self, lease: Lease) -> None:
         """Remove a stream: events, checkpoints, claims, row and lease, and the blobs that no other stream brought.
 
         All of it or nothing. Raises `LeaseLost`, or `AppendUnknown`. Afterwards the stream is as if it had never been,
-        so its epochs begin at 1 again: give its name to nothing else while an old owner may still be about. The bell
-        keeps what it counted. Blobs that were stored before their uses were recorded stay."""
+        so its epochs begin at 1 again: do not reuse its name while an old owner may still exist. The change counter
+        is not reset. Blobs that were stored before their uses were recorded stay."""
         ...
 
     async def session(self, tenant: str, session_id: str) -> SessionRow | None:
@@ -254,5 +253,5 @@ class Journal(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish the appends in progress, refuse new ones, and released the store. May be called again."""
+        """Finish the appends in progress, refuse new ones, and close the store. May be called again."""
         ...

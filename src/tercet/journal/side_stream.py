@@ -104,7 +104,7 @@ async def append_next(
     stream: str,
     make: Callable[[int], tuple[bytes, ...]],
     *,
-    ring: bool = False,
+    notify: bool = False,
 ) -> Position:
     """Append at the end of a stream, and again at the new end while another writer is quicker.
 
@@ -112,7 +112,7 @@ async def append_next(
     """
     end = (await journal.head(tenant, stream)).seq
     while True:
-        unit = Append(tenant=tenant, stream=stream, expected=end, events=make(end), ring=ring)
+        unit = Append(tenant=tenant, stream=stream, expected=end, events=make(end), notify=notify)
         try:
             return await journal.append(unit)
         except PositionConflict as conflict:

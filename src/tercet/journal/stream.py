@@ -38,7 +38,7 @@ NEW = StreamState()
 
 
 class Acquire(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A wish for a new epoch."""
+    """A request for a new epoch."""
 
     tenant: str
     stream: str
@@ -66,14 +66,14 @@ class _Held(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Renew(_Held, frozen=True, kw_only=True):
-    """A wish for a later end of the same epoch."""
+    """A request for a later end of the same epoch."""
 
     now_ms: int
     ttl_ms: int
 
 
 class Release(_Held, frozen=True, kw_only=True):
-    """An epoch is abandoned."""
+    """The release of a lease."""
 
 
 class Forget(_Held, frozen=True, kw_only=True):
@@ -184,7 +184,7 @@ def _fits(name: str) -> bool:
 
 
 def unknown_session(tenant: str, session_id: str) -> UsageError:
-    """The answer to a page that should begin behind a session which is not there."""
+    """Return the error for a page that should start after an unknown session."""
     return UsageError(
         f"tenant {tenant} has no session {session_id}",
         code="unknown_session",
@@ -228,5 +228,5 @@ class LeaseActs(ABC):
         return await self._act(Renew(lease=lease, now_ms=now_ms, ttl_ms=ttl_ms))
 
     async def release(self, lease: Lease) -> None:
-        """Give a lease up."""
+        """Release a lease."""
         await self._act(Release(lease=lease))

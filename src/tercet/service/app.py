@@ -349,7 +349,7 @@ def _add_health(app: FastAPI, http: Http) -> None:
         if http.is_closing.is_set():
             raise ServiceError("the service is stopping", code="stopping", remedy="use another", status=503)
         async with asyncio.timeout(5):
-            await http.service.hub.journal.bell("_service")
+            await http.service.hub.journal.change_count("_service")
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", summary="Figures of this process for Prometheus; needs the scope operate")

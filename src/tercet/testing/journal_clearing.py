@@ -95,7 +95,7 @@ async def a_forgotten_stream_is_gone(journal: Journal, tenant: str) -> None:
     expect("the lease", await journal.lease(tenant, "ses_1"), None)
     expect("the row", await journal.session(tenant, "ses_1"), None)
     expect("what is due", await _due(journal, tenant, 99), ["ses_2"])
-    expect("the bell", await journal.bell(tenant), 2)
+    expect("the change counter", await journal.change_count(tenant), 2)
     await expect_refusal(BlobMissing, journal.blob(tenant, hash_bytes(b"mine")))
     await expect_refusal(LeaseLost, journal.append(unit(tenant, 2, b"no", epoch=lease.epoch)))
     expect("the other stream's end", (await verify_chain(journal, tenant, "ses_2")).seq, 2)
@@ -183,7 +183,7 @@ async def _fill(journal: Journal, tenant: str, stream: str, blob: bytes) -> Leas
     whole = Append(
         tenant=tenant, stream=stream, expected=0, epoch=lease.epoch, events=(b"1", b"2"), blobs=(blob,),
         checkpoints=(NewCheckpoint(kind="fold", seq=2, data=b"f"),), claims=(f"{stream} key",),
-        row=session_row(tenant, stream, due_at=5), ring=True,
+        row=session_row(tenant, stream, due_at=5), notify=True,
     )  # fmt: skip
     await journal.append(whole)
     return lease

@@ -58,7 +58,7 @@ RETRIES, PATIENT, CHANNEL, TTL = (
 )
 
 
-async def ring(ctx: ToolContext, params: dict[str, Any]) -> Any:
+async def notify(ctx: ToolContext, params: dict[str, Any]) -> Any:
     """Rings, and raises while the line is busy or if nobody answers in time."""
     caller = CALLERS[params["who"]]
     if ctx.attempt <= caller.busy:
@@ -85,7 +85,7 @@ def template(patience: int = 30, channel: str = "voice") -> Plan:
 def centre(workshop: Workshop, *, tuning: dict[str, Any] | None = None, **header: Any) -> Pack:
     """The pack of the call centre."""
     if not workshop.tools:
-        workshop.tool("phone.ring", ring, mode="read_only", cost_microcents=1_000, endorses=True)
+        workshop.tool("phone.ring", notify, mode="read_only", cost_microcents=1_000, endorses=True)
         workshop.tool("courier.send", mode="network", authority=("who",), no_compensation="it is on its way")
     grant = Policy(name="couriers", scope="step", effect="grant", expression="true")
     fields: dict[str, Any] = {

@@ -103,7 +103,7 @@ class ApiKeys:
 
     async def refresh(self) -> None:
         """Read what was written since this process last looked, unless the change counter says that nothing was."""
-        changes = await self._journal.bell(SERVICE)
+        changes = await self._journal.change_count(SERVICE)
         if changes <= self._changes:
             return
         for stored in await read_all(self._journal, SERVICE, STREAM, after=self._position):
@@ -162,5 +162,5 @@ class ApiKeys:
 
     async def _write(self, event: KeyEvent) -> None:
         data = (name_owner(msgspec.json.encode(event), SERVICE, STREAM),)
-        await append_next(self._journal, SERVICE, STREAM, lambda _: data, ring=True)
+        await append_next(self._journal, SERVICE, STREAM, lambda _: data, notify=True)
         await self.refresh()

@@ -81,7 +81,7 @@ async def _mark(journal: Journal, row: SessionRow, lost: LostHistory) -> None:
     stream = lost_of(row.session_id)
     end = (await journal.head(row.tenant, stream)).seq
     data = name_owner(msgspec.json.encode(lost), row.tenant, stream)
-    await journal.append(Append(tenant=row.tenant, stream=stream, expected=end, events=(data,), ring=True))
+    await journal.append(Append(tenant=row.tenant, stream=stream, expected=end, events=(data,), notify=True))
 
 
 class _Breaker(Circuit, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -70,21 +70,21 @@ class EmergencyStops:
         self._journal = journal
         self._tenant = tenant
         self._pack = pack
-        self._bell = -1
+        self._change_count = -1
         self._position = 0
         self._stops: dict[tuple[str, str], Stop] = {}
 
-    async def refresh(self, bell: int | None = None) -> None:
+    async def refresh(self, change_count: int | None = None) -> None:
         """Read the stops written since the last refresh, unless the change counter shows that there are none."""
-        if bell is not None and bell <= self._bell:
+        if change_count is not None and change_count <= self._change_count:
             return
-        heard = await self._journal.bell(self._tenant)
+        latest = await self._journal.change_count(self._tenant)
         for stored in await read_all(self._journal, self._tenant, STREAM, after=self._position):
             if stored.seq > self._position:  # a concurrent refresh may have read further
                 stop = read(stored.data, self._tenant)
                 self._stops[stop.kind, stop.name] = stop
                 self._position = stored.seq
-        self._bell = max(self._bell, heard)
+        self._change_count = max(self._change_count, latest)
 
     def stopped(self, tool: str) -> Stop | None:
         """Return the stop that applies to a tool of this pack; None if there is none."""
@@ -114,7 +114,7 @@ class EmergencyStops:
                 stream=STREAM,
                 expected=self._position,
                 events=(name_owner(msgspec.json.encode(stop), self._tenant, STREAM),),
-                ring=True,
+                notify=True,
             )
             try:
                 await self._journal.append(unit)

@@ -1,4 +1,4 @@
-"""One batch on PostgreSQL: computed ahead, stored by one statement, and looked at again where that fails.
+"""One batch on PostgreSQL: computed in advance, stored by one statement, and processed act by act if that fails.
 
 Theory of operation. The writer remembers the state of the streams it wrote to. From it the pure rules compute what a
 batch of units stores, and one statement stores it for every stream that still is as remembered (position, chain and
@@ -26,8 +26,8 @@ careful way over a new connection. There, with the stream's row locked, it is lo
 - A lease act is repeated: its owner gets a lease that is good now, or an error that names the holder.
 - A stream was forgotten if no stream with its number is there any more.
 
-Every batch holds its tenants' locks before it looks at a stream: shared, or alone where it rings or forgets. So the bell
-that it reads cannot change until it has committed, and no blob that it finds there can be removed meanwhile.
+Every batch locks its tenants before it reads a stream: shared, or exclusively if it raises a change counter or removes a
+stream. So the change counter that it reads cannot change until it has committed, and no blob that it finds can be removed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tercet.journal.protocol import Append, Lease, NewCheckpoint, Position
 from tercet.journal.stream import NEW, Acquire, Act, Forget, LeaseAct, StreamState
 
 _CACHE_LIMIT = 1_000
-"""A session that waits should cost the process nothing; one that goes on is looked up again."""
+"""The size of the cache; a waiting session is dropped from it, and looked up again when it continues."""
 _TRIES = 5
 
 T = TypeVar("T")
@@ -87,8 +87,8 @@ class Batcher:
         for delivery, known in quick:
             key = (delivery.act.tenant, delivery.act.stream)
             if known.id in moved:
-                number, bell = moved[known.id]
-                delivery.confirm(Position(known.state.seq, known.state.chain, bell))
+                number, change_count = moved[known.id]
+                delivery.confirm(Position(known.state.seq, known.state.chain, change_count))
                 self._known[key] = Known(number, known.state)
             else:
                 delivery.reject()
@@ -199,11 +199,11 @@ class Batcher:
             lease, known = await self._lease(connection, act)
             return lease, known, Sent()
         # Before the stream's row, as in a batch, or two writers could wait for each other.
-        bell: int = await connection.fetchval(QUERIES["listen"], act.tenant, act.ring)
+        change_count: int = await connection.fetchval(QUERIES["listen"], act.tenant, act.notify)
         known = await self._lock(connection, act)
         found = await _look_up(connection, known, act, delivery.unanswered)
         if isinstance(found, Position):
-            return Position(found.seq, found.chain, bell), known, Sent(known.id, found)
+            return Position(found.seq, found.chain, change_count), known, Sent(known.id, found)
         return await self._append(connection, act, known, is_ruled_out=found)
 
     async def _append(
@@ -274,7 +274,7 @@ async def _find(connection: Connection, act: Act) -> Known | None:
 
 
 async def _store(connection: Connection, rows: Rows) -> dict[int, tuple[int, int]]:
-    """Store what can be stored; return for each stream that moved, by the number in the rows, its own and its bell."""
+    """Store what can be stored; return for each stream that moved, by the number in the rows, its own number and the change counter."""
     statement, arrays = rows.statement()
     return {row[0]: (row[1], row[2]) for row in await connection.fetch(statement, *arrays)}
 

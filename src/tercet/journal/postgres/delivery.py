@@ -1,4 +1,4 @@
-"""What is known about one act on its way to the server: a small state machine, one for each act.
+"""The delivery of one act to the server, as a small state machine.
 
     state      event                                            next state
     NOT_SENT   its statement or its COMMIT goes out             IN_DOUBT

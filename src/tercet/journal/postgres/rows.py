@@ -51,7 +51,7 @@ class Rows:
         self._claims: dict[tuple[str, str], tuple[int, str, int]] = {}
         self._sessions: dict[int, SessionRow] = {}
         self._tenants: dict[str, bool] = {}
-        self._rings: list[tuple[int, str]] = []
+        self._notified: list[tuple[int, str]] = []
 
     def claimed_by(self, tenant: str, key: str) -> int | None:
         """Return the number of the stream that claims a key in this batch."""
@@ -63,9 +63,9 @@ class Rows:
         number, before, tenant = known.id, known.state, unit.tenant
         if known.is_new:
             self._begun[number] = (tenant, unit.stream)
-        self._tenants[tenant] = unit.ring or self._tenants.get(tenant, False)
-        if unit.ring:
-            self._rings.append((number, tenant))
+        self._tenants[tenant] = unit.notify or self._tenants.get(tenant, False)
+        if unit.notify:
+            self._notified.append((number, tenant))
         begun = self._moves.get(number)
         self._moves[number] = (begun[0] if begun else before, after)
         point = b""
@@ -97,7 +97,7 @@ class Rows:
             "store_blobs": [(key[2], key[1], self._blobs[key]) for key in sorted(self._blobs)],
             "store_claims": [self._claims[key] for key in sorted(self._claims)],
             "store_sessions": [_session(number, self._sessions[number]) for number in sorted(self._sessions)],
-            "store_rings": self._rings,
+            "store_rings": self._notified,
         }
         advanced = sorted(self._moves.keys() - self._begun.keys())
         moved = [_moved(number, *self._moves[number]) for number in advanced]

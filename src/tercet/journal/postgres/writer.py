@@ -43,7 +43,7 @@ class Writer:
         self._task = self._loop.create_task(self._serve())
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
-        """Hand an act over; the future holds its outcome once it is durable."""
+        """Submit an act; the future holds its outcome once it is durable."""
         if self._closed:
             raise JournalClosed
         future = self._loop.create_future()
@@ -131,7 +131,7 @@ class Writer:
             connection.terminate()
 
     async def _disconnect(self) -> None:
-        """Say goodbye to the server, if it still answers."""
+        """Close the connection, if the server still answers."""
         connection, self._connection = self._connection, None
         if connection is None or connection.is_closed():
             return

@@ -10,7 +10,7 @@ Claims are not looked up at first, since nearly every key is new: where one is t
 once more with a look. A session's row is written whole when it is new, and otherwise without the columns that are as
 they were, since naming an indexed column in an UPDATE moves its entry even if nothing changed.
 
-The cache, of streams, rows and bells, is true as long as no other process wrote to the file, which `PRAGMA data_version` tells.
+The cache of streams, rows and change counters is valid while no other process writes to the file, as `PRAGMA data_version` shows.
 It is dropped when one did, when a transaction failed, and when it grows too large.
 
 Every commit that changes something raises the journal's commit number and is recorded beside the file before it is
@@ -56,7 +56,7 @@ _PUT_BELL = QUERIES["put_bell"]
 _FORGET = [query for name, query in QUERIES.items() if name.startswith("forget_")]
 """In the order of the file."""
 _CACHE_LIMIT = 1_000
-"""A session that waits should cost the process nothing; one that goes on is looked up again."""
+"""The size of the cache; a waiting session is dropped from it, and looked up again when it continues."""
 
 
 class _Known:
@@ -91,8 +91,8 @@ class Batcher:
         self._added: dict[int, tuple[str, str, _Known]] = {}
         self._changed: dict[int, _Known] = {}
         self._sessions: dict[int, tuple[_Known, SessionRow]] = {}
-        self._bells: dict[str, int] = {}
-        self._rung: set[str] = set()
+        self._change_counts: dict[str, int] = {}
+        self._notified: set[str] = set()
         self._looks_at_claims = False
 
     def run(self, acts: Sequence[Act]) -> list[Outcome]:
@@ -117,30 +117,30 @@ class Batcher:
             self._connection.execute("COMMIT")
         except BaseException:
             self._streams.clear()
-            self._bells.clear()
+            self._change_counts.clear()
             self._data_version = -1
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
         if self._moved:
             self._heads.write(self._number, self._moved)
-        return self._told(acts, outcomes) if self._rung else outcomes
+        return self._with_change_counts(acts, outcomes) if self._notified else outcomes
 
-    def _told(self, acts: Sequence[Act], outcomes: list[Outcome]) -> list[Outcome]:
-        """Return the outcomes, each position with the bell after the whole commit."""
+    def _with_change_counts(self, acts: Sequence[Act], outcomes: list[Outcome]) -> list[Outcome]:
+        """Return the outcomes, each position with the change counter after the whole commit."""
         return [
-            Position(outcome.seq, outcome.chain, self._bells[act.tenant])
+            Position(outcome.seq, outcome.chain, self._change_counts[act.tenant])
             if isinstance(outcome, Position)
             else outcome
             for act, outcome in zip(acts, outcomes, strict=True)
         ]
 
     def _prepare(self, acts: Sequence[Act]) -> None:
-        """Know every stream and every bell that these acts touch."""
+        """Load every stream and change counter that these acts use."""
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         if version != self._data_version or len(self._streams) > _CACHE_LIMIT:
             self._streams.clear()
-            self._bells.clear()
+            self._change_counts.clear()
             self._data_version = version
             (self._number,) = self._connection.execute("PRAGMA user_version").fetchone()
             (self._last_id,) = self._connection.execute(_LAST_STREAM).fetchone()
@@ -148,11 +148,11 @@ class Batcher:
         self._added = {}
         self._changed = {}
         self._sessions = {}
-        self._rung = set()
+        self._notified = set()
         self._moved = {}
-        for tenant in {act.tenant for act in acts} - self._bells.keys():
+        for tenant in {act.tenant for act in acts} - self._change_counts.keys():
             row = self._connection.execute(_READ_BELL, (tenant,)).fetchone()
-            self._bells[tenant] = row[0] if row else 0
+            self._change_counts[tenant] = row[0] if row else 0
         missing = {(act.tenant, act.stream) for act in acts} - self._streams.keys()
         if missing:
             wanted = msgspec.json.encode(list(missing)).decode()
@@ -231,10 +231,10 @@ class Batcher:
                 rows["add_claim"].append((unit.tenant, key, row_id, after.seq))
         if unit.row is not None:
             self._sessions[row_id] = (known, unit.row)
-        if unit.ring:
-            self._bells[unit.tenant] += 1
-            self._rung.add(unit.tenant)
-        return Position(after.seq, after.chain, self._bells[unit.tenant])
+        if unit.notify:
+            self._change_counts[unit.tenant] += 1
+            self._notified.add(unit.tenant)
+        return Position(after.seq, after.chain, self._change_counts[unit.tenant])
 
     def _check_claims(self, unit: Append) -> None:
         for key in unit.claims:
@@ -293,8 +293,8 @@ class Batcher:
                 rows.clear()
         if self._sessions:
             self._write_sessions()
-        for tenant in self._rung:
-            self._connection.execute(_PUT_BELL, (tenant, self._bells[tenant]))
+        for tenant in self._notified:
+            self._connection.execute(_PUT_BELL, (tenant, self._change_counts[tenant]))
         self._added.clear()
         self._changed.clear()
 

@@ -1,4 +1,4 @@
-"""The writer thread: callers hand their acts over once per tick of the event loop, the thread commits all that wait.
+"""The writer thread: callers submit acts once per tick of the event loop, and the thread commits all that wait.
 
 Theory of operation. `submit` puts an act and a future into a list; the first of a tick asks the loop to flush the list
 at the end of the tick, in one `SimpleQueue.put`. The thread takes everything that is queued, commits it, and wakes the
@@ -54,7 +54,7 @@ class Writer:
         await asyncio.shield(self._opened)
 
     def submit(self, act: Act) -> asyncio.Future[Any]:
-        """Hand an act over; the future holds its outcome once it is durable."""
+        """Submit an act; the future holds its outcome once it is durable."""
         if self._closed:
             raise JournalClosed
         future = self._loop.create_future()
@@ -73,7 +73,7 @@ class Writer:
         self._thread.join()
 
     def _flush(self) -> None:
-        # Whoever was cancelled within this tick has not been heard by the thread, and need not be.
+        # Acts whose caller was cancelled within this tick are not passed to the thread.
         waiting = [each for each in self._gathered if not each[1].cancelled()]
         self._gathered.clear()
         if waiting:
@@ -156,7 +156,7 @@ class Writer:
 
 
 class NoWriter:
-    """Stands in the writer's place where a file may only be read."""
+    """The writer of a read-only file: it refuses every act."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -116,7 +116,7 @@ class BundleJournal:
         found = (digest for digest in self._bundle.blobs if digest > after) if is_ours else ()
         return list(islice(found, max(limit, 0)))
 
-    async def bell(self, tenant: str) -> int:
+    async def change_count(self, tenant: str) -> int:
         """Return 0: nothing changes here."""
         del tenant
         return 0

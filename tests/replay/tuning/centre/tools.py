@@ -6,7 +6,7 @@ from tercet import NotDone, ToolContext, tool
 
 
 @tool("phone.ring", mode="read_only", cost_microcents=1_000)
-def ring(ctx: ToolContext, busy: int, patience: int) -> dict[str, bool]:
+def notify(ctx: ToolContext, busy: int, patience: int) -> dict[str, bool]:
     """Rings up somebody whose line is busy for some attempts."""
     if ctx.attempt <= busy:
         raise NotDone("the line is busy")
