@@ -10,13 +10,6 @@ from service.desk import REFUND, open_desk, refunds
 from tercet.engine.streams.audit import read_audit
 
 
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a database of its own."""
-    monkeypatch.setenv("TERCET_REFUNDS_DB", str(tmp_path / "refunds.db"))
-    return tmp_path
-
-
 @pytest.mark.req("R132")
 async def test_a_refund_with_three_credentials(shop: Path) -> None:
     """The agent may not approve its own run, another tenant does not see it, and finance's approval pays it once."""

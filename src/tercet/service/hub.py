@@ -93,16 +93,18 @@ class Hub:
                 self._runtimes[tenant, pack.name] = found
             return found
 
-    async def of_session(self, tenant: str, session: str) -> Runtime:
-        """Return the runtime that a session belongs to; raises `ServiceError` if this tenant does not have it."""
+    async def find_row(self, tenant: str, session: str) -> SessionRow:
+        """Return the row of a session; raises `ServiceError` if this tenant does not have it."""
         name = storable(session)
-        row = (
-            await self.journal.session(tenant, name)
-            if 0 < len(name.encode()) <= 512 and "\0" not in name
-            else None
-        )
+        is_name = 0 < len(name.encode()) <= 512 and "\0" not in name
+        row = await self.journal.session(tenant, name) if is_name else None
         if row is None:
             raise not_found("session", session)
+        return row
+
+    async def of_session(self, tenant: str, session: str) -> Runtime:
+        """Return the runtime that a session belongs to; raises `ServiceError` if this tenant does not have it."""
+        row = await self.find_row(tenant, session)
         return await self.runtime(tenant, pack_name(row.pack))
 
     async def of_gate(self, tenant: str, gate: str) -> Runtime:

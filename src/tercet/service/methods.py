@@ -258,6 +258,8 @@ async def get_session(service: Service, caller: Caller, params: SessionRef) -> d
 
 async def list_sessions(service: Service, caller: Caller, params: ListSessions) -> dict[str, Any]:
     """Return a page of the tenant's sessions, newest first."""
+    if params.cursor is not None:
+        await service.hub.find_row(caller.tenant, params.cursor)
     rows = await service.hub.journal.sessions(
         caller.tenant, status=params.status, limit=params.limit + 1, before=params.cursor
     )

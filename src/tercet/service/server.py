@@ -82,7 +82,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def demand_authentication(settings: ServeSettings, *, has_credentials: bool) -> None:
+def require_authentication(settings: ServeSettings, *, has_credentials: bool) -> None:
     """Raise `UsageError` for an address that other machines can reach, unless callers can authenticate."""
     if is_loopback(settings.host):
         return
@@ -115,7 +115,7 @@ async def open_service(
     keys = ApiKeys(journal)
     now = hub.clock.now
     valid = [key for key in await keys.list() if keys.is_valid(key, now())]
-    demand_authentication(settings, has_credentials=bool(valid or settings.oidc))
+    require_authentication(settings, has_credentials=bool(valid or settings.oidc))
     local_id = local_key = ""
     if settings.local is not None and is_loopback(settings.host):
         name = settings.local.id

@@ -1,0 +1,326 @@
+"""What callers send is never trusted: each mistake and each attack gets a typed error, and never a 5xx."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.desk import REFUND, Desk, open_desk
+from tercet.contracts.errors import UsageError
+from tercet.engine.streams.api_keys import SCOPES, NewKey
+from tercet.engine.streams.audit import read_audit
+from tercet.executor.clock import SystemClock
+from tercet.service.boundary import HEADERS, Limits
+from tercet.service.methods import METHODS
+from tercet.service.server import ServeSettings, require_authentication
+
+MALFORMED: tuple[Any, ...] = (
+    b"", b"{", b"\xff\xfe", b"null", b"1", b'"x"', b"[]", b"{}", b"[1]", b"[[]]",
+    {"jsonrpc": "1.0", "id": 1, "method": "listGates"},
+    {"jsonrpc": "2.0", "id": 1, "method": 7},
+    {"jsonrpc": "2.0", "id": {}, "method": "listGates"},
+    {"jsonrpc": "2.0", "id": True, "method": "listGates"},
+    [{"jsonrpc": "2.0", "id": 1, "method": "listGates"}] * 21,
+    b"[" * 100_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("body", MALFORMED, ids=lambda body: str(body)[:40])
+async def test_what_is_not_a_call_is_answered_with_a_typed_error(body: Any) -> None:
+    """A body that is not JSON-RPC gets an error with a code and a remedy."""
+    async with open_desk() as desk:
+        response = await desk.post(desk.running.local_key, body)
+        assert response.status_code == 200
+        sent: Any = response.json()
+        answer = sent[0] if type(sent) is list else sent
+        assert (answer["error"]["data"]["code"], answer["id"]) == ("malformed_call", None)
+        assert answer["error"]["code"] in (-32700, -32600)
+        assert answer["error"]["data"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("nothing", {}, "unknown_method"),
+        ("__class__", {}, "unknown_method"),
+        ("getSession", {}, "invalid_params"),
+        ("getSession", [], "invalid_params"),
+        ("getSession", "x", "invalid_params"),
+        ("getSession", {"session_id": 7}, "invalid_params"),
+        ("getSession", {"session_id": "a\0b"}, "not_found"),
+        ("getSession", {"session_id": "x" * 513}, "invalid_params"),
+        ("getGate", {"gate_id": "no gate"}, "not_found"),
+        ("listSessions", {"limit": 0}, "invalid_params"),
+        ("listSessions", {"cursor": "ses_unknown"}, "not_found"),
+        ("invokeAgent", {"request": REFUND, "actor": {"id": "user_finance_lead"}}, "invalid_params"),
+        ("invokeAgent", {"request": REFUND, "tenant": "other"}, "invalid_params"),
+        ("invokeAgent", {"request": REFUND, "mode": "long_running"}, "too_short"),
+        ("invokeAgent", {"request": REFUND, "pack": "nothing"}, "unknown_pack"),
+        ("invokeAgent", {"request": REFUND, "plan": {"steps": 7}}, "plan_invalid"),
+        ("approveGate", {"gate_id": "ses_0.g1", "actor": "user_finance_lead"}, "invalid_params"),
+        ("emergencyStop", {"kind": "tool"}, "usage"),
+        ("liftStop", {"kind": "tool", "name": "x.y"}, "not_stopped"),
+    ],
+)  # fmt: skip
+async def test_wrong_calls_are_refused(shop: Path, method: str, params: Any, code: str) -> None:
+    """Unknown methods, wrong types and identities in the body are refused by name; mutating calls are in the audit log."""
+    async with open_desk() as desk:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        response = await desk.post(desk.running.local_key, body)
+        error = response.json()["error"]
+        assert (response.status_code, error["data"]["code"]) == (200, code)
+        is_mutating = method in METHODS and METHODS[method].is_mutating
+        entries = await read_audit(desk.journal, "default")
+        assert [entry.outcome for _, entry in entries] == ([code] if is_mutating else [])
+
+
+async def test_a_body_that_is_too_large_is_refused() -> None:
+    """The limit counts bytes as they come, whatever the header says."""
+    async with open_desk(limits=Limits(body_bytes=1000)) as desk:
+        response = await desk.post(desk.running.local_key, b"x" * 1001)
+        assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
+
+
+async def test_a_credential_that_calls_too_often_is_slowed_down() -> None:
+    """A burst is allowed, the next call is refused, and another credential is not affected."""
+    async with open_desk(limits=Limits(burst=3, calls_per_second=0.001)) as desk:
+        first, second = await desk.key("ann"), await desk.key("bob")
+        for _ in range(3):
+            assert "gates" in await desk.rpc(first, "listGates")
+        assert (await desk.rpc(first, "listGates"))["code"] == "rate_limited"
+        assert "gates" in await desk.rpc(second, "listGates")
+
+
+async def test_expired_revoked_and_invented_keys_are_refused() -> None:
+    """Each gets status 401 and the same message, and the revoked one at once."""
+    async with open_desk() as desk:
+        now = SystemClock().now()
+        expired = await desk.key("ann", expires=now - 1)
+        key, text = await desk.running.keys.create(NewKey(tenant="default", actor="bob", by="test"), now)
+        assert "gates" in await desk.rpc(text, "listGates")
+        await desk.running.keys.revoke(key.id, by="test", now=now)
+        wrong = (
+            expired,
+            text,
+            text[:-1] + "x",
+            "tck_",
+            f"tck_{key.id}_",
+            "tck_0_0",
+            "eyJ.e30.x",
+            "",
+            "\u00fc",
+        )
+        for each in wrong:
+            headers = {b"authorization": f"Bearer {each}".encode()}
+            response = await desk.client.post("/rpc", content=b"{}", headers=headers)
+            assert (response.status_code, response.json()["error"]["code"]) == (401, "unauthenticated"), each
+            assert response.headers["www-authenticate"] == "Bearer"
+
+
+async def test_only_a_hash_of_a_key_is_kept() -> None:
+    """Nothing in the journal contains the secret of a key."""
+    async with open_desk() as desk:
+        text = await desk.key("ann")
+        secret = text.split("_", 2)[2]
+        stored = await desk.journal.read("_service", "api_keys")
+        assert len(stored) == 1
+        assert not any(secret.encode() in each.data for each in stored)
+
+
+async def test_a_scope_opens_only_its_own_methods() -> None:
+    """A key that may only read starts nothing, answers nothing and stops nothing."""
+    async with open_desk() as desk:
+        reader = await desk.key("ann", scopes=("read",))
+        for name, method in METHODS.items():
+            if method.scope != "read":
+                assert (await desk.rpc(reader, name))["code"] == "scope_missing", name
+
+
+async def test_another_tenants_ids_are_not_found(shop: Path) -> None:
+    """Every method answers an id of another tenant as it answers an id that does not exist."""
+    async with open_desk() as desk:
+        agent = await desk.key("agt_support")
+        other = await desk.key("user_finance_lead", roles=("finance_lead",), tenant="other", scopes=SCOPES)
+        started = await desk.rpc(agent, "invokeAgent", request=REFUND)
+        session, gate = started["session"]["session_id"], started["gates"][0]
+        for name, method in METHODS.items():
+            fields = method.params.model_fields
+            if not {"session_id", "gate_id"} & {*fields}:
+                continue
+            more: dict[str, Any] = {"more": {"tokens": 1}, "happened": True, "decision": "keep"}
+            given = {key: value for key, value in more.items() if key in fields}
+            named = "session_id" if "session_id" in fields else "gate_id"
+            real, unknown = (session, "ses_ffff") if named == "session_id" else (gate, "ses_ffff.g1")
+            theirs = await desk.rpc(other, name, **{named: real}, **given)
+            nobodys = await desk.rpc(other, name, **{named: unknown}, **given)
+            assert theirs["code"] == "not_found", name
+            assert json.dumps(theirs).replace(real, "ID") == json.dumps(nobodys).replace(unknown, "ID"), name
+        assert (await desk.rpc(other, "listSessions"))["sessions"] == []
+        assert (await desk.rpc(other, "listGates"))["gates"] == []
+        assert (await desk.rpc(other, "listSessions", cursor=session))["code"] == "not_found"
+        for path in (f"/v1/sessions/{session}", f"/v1/sessions/{session}/progress", f"/v1/gates/{gate}"):
+            response = await desk.client.get(path, headers={"authorization": f"Bearer {other}"})
+            assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found"), path
+        entries = [entry for _, entry in await read_audit(desk.journal, "default")]
+        assert {entry.actor for entry in entries} == {"agt_support"}
+
+
+async def test_a_request_key_makes_a_call_once(shop: Path) -> None:
+    """The second call with a key returns the first result, another body with it is refused, and another actor's key is theirs."""
+    async with open_desk() as desk:
+        agent, finance = (
+            await desk.key("agt_support"),
+            await desk.key("user_finance_lead", roles=("finance_lead",)),
+        )
+        asked = {**REFUND, "request_key": "order-881"}
+        first = await desk.rpc(agent, "invokeAgent", request=asked)
+        again = await desk.rpc(agent, "invokeAgent", request=asked)
+        assert first["session"]["session_id"] == again["session"]["session_id"]
+        gate = first["gates"][0]
+        approved = await desk.rpc(finance, "approveGate", gate_id=gate, request_key="k")
+        await desk.until(agent, first["session"]["session_id"])
+        assert await desk.rpc(finance, "approveGate", gate_id=gate, request_key="k") == approved
+        other = await desk.rpc(finance, "approveGate", gate_id=gate, request_key="k", note="x")
+        assert other["code"] == "request_key_reused"
+        assert (await desk.rpc(finance, "approveGate", gate_id=gate))["code"] == "session_over"
+        assert (await desk.rpc(agent, "approveGate", gate_id=gate, request_key="k"))["code"] != "ok"
+
+
+async def test_every_response_has_the_headers() -> None:
+    """Also errors, unknown paths and `/` carry the policy and the other secure headers."""
+    async with open_desk() as desk:
+        for path, headers in (
+            ("/", {}), ("/healthz", {}), ("/readyz", {}), ("/nothing", {}), ("/rpc", {}), ("/metrics", {}),
+            ("/v1/sessions", {}), ("/openapi.json", {}), ("/", {"host": "evil.example"}), ("/", {"origin": "http://evil"}),
+        ):  # fmt: skip
+            response = await desk.client.get(path, headers=headers)
+            for name, value in HEADERS.items():
+                assert response.headers[name] == value, (path, name)
+            assert "error" in response.json() or response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"host": "evil.example"}, 421, "wrong_host"),
+        ({"host": "127.0.0.1.evil.example:8700"}, 421, "wrong_host"),
+        ({"host": ""}, 421, "wrong_host"),
+        ({"origin": "http://evil.example"}, 403, "wrong_origin"),
+        ({"origin": "null"}, 403, "wrong_origin"),
+        ({"host": "localhost:8700", "origin": "http://localhost:8700"}, 200, None),
+        ({"host": "[::1]:8700"}, 200, None),
+    ],
+)
+async def test_only_this_machine_is_answered_on_loopback(
+    headers: dict[str, str], status: int, code: str | None
+) -> None:
+    """A page of another origin, or a name that someone pointed at this machine, is refused."""
+    async with open_desk() as desk:
+        response = await desk.client.get("/healthz", headers=headers)
+        assert response.status_code == status
+        assert response.json().get("error", {}).get("code") == code
+
+
+def test_an_open_address_needs_credentials() -> None:
+    """Without a key only loopback is possible, and development mode never leaves it."""
+    for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"):
+        require_authentication(ServeSettings(host=host, is_dev=True), has_credentials=False)
+    require_authentication(ServeSettings(host="0.0.0.0"), has_credentials=True)  # noqa: S104 - nothing listens
+    for settings in (ServeSettings(host="0.0.0.0"), ServeSettings(host="10.0.0.1")):  # noqa: S104 - nothing listens
+        with pytest.raises(UsageError, match="no API key"):
+            require_authentication(settings, has_credentials=False)
+    with pytest.raises(UsageError, match="only for this machine"):
+        require_authentication(ServeSettings(host="10.0.0.1", is_dev=True), has_credentials=True)
+
+
+async def test_in_development_one_person_acts_as_several(shop: Path) -> None:
+    """The printed key acts as the pack's people, recorded as simulated; other keys may not."""
+    async with open_desk(is_dev=True) as desk:
+        me, other = desk.running.local_key, await desk.key("ann")
+        started = await desk.rpc(me, "invokeAgent", _as="agt_support", request=REFUND)
+        assert started["dev"] is True
+        gate = started["gates"][0]
+        assert (await desk.rpc(me, "approveGate", _as="agt_support", gate_id=gate))["code"] == "own_gate"
+        assert (await desk.rpc(me, "approveGate", _as="nobody", gate_id=gate))["code"] == "unknown_actor"
+        refused = await desk.rpc(other, "approveGate", _as="user_finance_lead", gate_id=gate)
+        assert refused["code"] == "simulation_refused"
+        await desk.rpc(me, "approveGate", _as="user_finance_lead", gate_id=gate)
+        done = await desk.until(me, started["session"]["session_id"])
+        assert done["session"]["status"] == "completed"
+        record = (await desk.rpc(me, "getRecord", session_id=started["session"]["session_id"]))["record"]
+        assert record["approvals"][0]["auth"] == "simulated"
+        (entry,) = [each for _, each in await read_audit(desk.journal, "default") if each.outcome == "ok"][1:]
+        assert (entry.actor, entry.simulated_by) == ("user_finance_lead", "olga")
+    async with open_desk() as desk:
+        refused = await desk.rpc(desk.running.local_key, "listGates", _as="agt_support")
+        assert refused["code"] == "simulation_refused"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@pytest.mark.slow
+@given(
+    calls=st.lists(
+        st.tuples(
+            st.sampled_from([*METHODS, "x"]),
+            st.dictionaries(
+                st.sampled_from(
+                    sorted({name for each in METHODS.values() for name in each.params.model_fields})
+                ),
+                JSON,
+            )
+            | JSON,
+        ),
+        max_size=5,
+    )
+)
+def test_no_call_is_answered_with_a_bug(calls: list[tuple[str, Any]]) -> None:
+    """Whatever the parameters are, the answer is a result or a typed error that is not ours."""
+
+    async def send() -> None:
+        async with open_desk() as desk:
+            for method, params in calls:
+                sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+                response = await desk.post(desk.running.local_key, sent)
+                answer = response.json()
+                assert response.status_code == 200
+                code = answer.get("error", {}).get("data", {}).get("code")
+                assert code not in ("internal", "timeout"), (method, params)
+
+    asyncio.run(send())
+
+
+async def test_reading_needs_no_json_rpc(shop: Path) -> None:
+    """REST returns what the methods return, page by page, and the OpenAPI document names its paths."""
+    async with open_desk() as desk:
+        headers = {"authorization": f"Bearer {await desk.key('agt_support')}"}
+        started = [await _invoke(desk, headers) for _ in range(3)]
+        first = (await desk.client.get("/v1/sessions?limit=2", headers=headers)).json()
+        rest = (await desk.client.get(f"/v1/sessions?cursor={first['next_cursor']}", headers=headers)).json()
+        found = [each["session_id"] for each in (*first["sessions"], *rest["sessions"])]
+        assert (sorted(found), rest["next_cursor"]) == (sorted(started), None)
+        gates = (await desk.client.get("/v1/gates?limit=2", headers=headers)).json()
+        more = (await desk.client.get(f"/v1/gates?cursor={gates['next_cursor']}", headers=headers)).json()
+        assert len({each["id"] for each in (*gates["gates"], *more["gates"])}) == 3
+        assert (await desk.client.get(f"/v1/sessions/{started[0]}", headers=headers)).json()["gates"]
+        document = (await desk.client.get("/openapi.json")).json()
+        assert {"/v1/sessions", "/v1/gates/{gate_id}", "/healthz"} <= {*document["paths"]}
+        wrong = await desk.client.get("/v1/sessions?limit=x", headers=headers)
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (422, "invalid_params")
+
+
+async def _invoke(desk: Desk, headers: dict[str, str]) -> str:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "invokeAgent", "params": {"request": REFUND}}
+    answer = (await desk.client.post("/rpc", json=body, headers=headers)).json()
+    return answer["result"]["session"]["session_id"]
