@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tercet.contracts.request import Request
 from tercet.contracts.verdict import VerifyRefused
 from tercet.core import events as e
 from tercet.core.config import RunConfig
+from tercet.core.transcript import transcript
 from tercet.engine.checkpoint import read_point
 from tercet.engine.driver import Driver
 from tercet.planner.sources import PlanningError
@@ -72,6 +74,31 @@ def test_a_run_goes_through_its_phases(workshop: Workshop, url: str) -> None:
 
     workshop.run(main())
     assert workshop.calls == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.req("R27", "R194")
+async def test_plan_transcript_and_verdict_are_left_separately(workshop: Workshop, url: str) -> None:
+    """The record holds the review and the verdict on the run with the scores of its steps; plan, calls and verdicts are
+    events of their own, and what is stored of the record repeats none of them."""
+    workshop.tool("do.it")
+    async with workshop.journal(url) as journal, workshop.runtime(workshop.pack(), journal) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a"), step("b")))
+        record = await runtime.record(result.session_id)
+        found = await events(journal, result.session_id)
+        stored = json.loads(await journal.blob("default", (await runtime.state(result.session_id)).kept))
+    assert [(verdict.stage, verdict.outcome) for verdict in record.verdicts] == [("review", "ok")]
+    assert record.run_verdict is not None
+    assert (record.run_verdict.verdict, record.run_verdict.plan_id) == ("accept", "plan_1")
+    assert {each.step_id: each.scores for each in record.run_verdict.step_scores} == {
+        "a": {"policy": 1.0, "utility": 1.0},
+        "b": {"policy": 1.0, "utility": 1.0},
+    }
+    [proposed] = [event for event in found if isinstance(event, e.PlanProposed)]
+    assert Plan.model_validate(proposed.plan).hash == proposed.hash == record.plan_hash
+    assert [entry.call.step_id for entry in transcript(found, {})] == ["a", "b"]
+    [reviewed] = [event for event in found if isinstance(event, e.PlanReviewed)]
+    assert reviewed.verdict["outcome"] == "ok"
+    assert {"transcript", "run_verdict"}.isdisjoint(stored)
 
 
 @pytest.mark.req("R106")

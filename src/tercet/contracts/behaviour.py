@@ -80,6 +80,10 @@ class Behaviour(IntEnum):
     """A decision checkpoint is taken when its step has ended, and recorded with the evidence that it rests on; where that
     has expired, the step is not accepted. Before, a checkpoint was looked at in the review only."""
 
+    RUN_VERDICT_RECORDED = 12
+    """A decision record holds the verdict on the run and the scores of its steps. Before, it held the review only, and
+    these were in the journal alone."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.gate import Approval
 from tercet.contracts.plan import Plan
 from tercet.contracts.runs.record import DecisionRecord, Delivery, TakenDecision
@@ -226,7 +227,8 @@ def approvals(state: State) -> tuple[Approval, ...]:
     )
 
 
-TRANSCRIPT = "transcript"
+TRANSCRIPT, RUN_VERDICT = "transcript", "run_verdict"
+"""The parts of a record that are not stored with it: the events of the session hold them already."""
 
 
 def decisions_of(events: Iterable[e.Event]) -> tuple[TakenDecision, ...]:
@@ -246,14 +248,29 @@ def decisions_of(events: Iterable[e.Event]) -> tuple[TakenDecision, ...]:
 
 
 def split_record(record: DecisionRecord) -> tuple[str, bytes]:
-    """Return the hash of a whole record, and the bytes that are stored: all of it but the transcript, which the events of
-    the session hold already."""
+    """Return the hash of a whole record, and the bytes that are stored: all of it but what the events of the session hold
+    already."""
     fields = record.model_dump(mode="json", exclude_none=True, exclude={TRANSCRIPT})
     entries = canonical_dump([_dump_entry(entry) for entry in record.transcript])
     # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
     before = canonical_dump({name: value for name, value in fields.items() if name < TRANSCRIPT})[:-1]
     after = canonical_dump({name: value for name, value in fields.items() if name > TRANSCRIPT})[1:]
-    return hash_bytes(before + f',"{TRANSCRIPT}":'.encode() + entries + b"," + after), before + b"," + after
+    whole = hash_bytes(before + f',"{TRANSCRIPT}":'.encode() + entries + b"," + after)
+    if fields.pop(RUN_VERDICT, None) is None:
+        return whole, before + b"," + after
+    return whole, canonical_dump(fields)
+
+
+def join_record(kept: JsonObject, entries: Iterable[TranscriptEntry], state: State) -> JsonObject:
+    """Return a whole record: what is stored of it, and what the events hold."""
+    printed = [entry.model_dump(mode="json", exclude_none=True) for entry in entries]
+    scored = {RUN_VERDICT: state.envelope} if holds_run_verdict(state) else {}
+    return {**kept, TRANSCRIPT: printed, **scored}
+
+
+def holds_run_verdict(state: State) -> bool:
+    """Return whether the record of a run holds its verdict: it was scored, by the rules of today."""
+    return bool(state.envelope) and Behaviour.RUN_VERDICT_RECORDED in state.start.behaviour
 
 
 def _dump_entry(entry: TranscriptEntry) -> JsonObject:

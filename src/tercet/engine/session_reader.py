@@ -19,7 +19,7 @@ from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
-from tercet.core.transcript import TRANSCRIPT, transcript
+from tercet.core.transcript import join_record, transcript
 from tercet.engine import checkpoint
 from tercet.journal.errors import JournalCorrupt
 from tercet.journal.protocol import Journal, SessionRow, Stored, StoredCheckpoint
@@ -150,12 +150,11 @@ async def list_rows(
 async def read_record(journal: Journal, tenant: str, state: State) -> dict[str, Any]:
     """Return the decision record of a session that is over; raises `ReplayError` if it does not have the recorded hash.
 
-    It is stored without its transcript, which the events already contain, so that large results are not stored twice.
+    It is stored without what the events contain, so that large results are not stored twice.
     """
     kept: dict[str, Any] = msgspec.json.decode(await journal.blob(tenant, state.kept))
     events = (await load_history(journal, tenant, state.start.session)).events
-    entries = [entry.model_dump(mode="json", exclude_none=True) for entry in transcript(events, {})]
-    data = canonical({**kept, TRANSCRIPT: entries})
+    data = canonical(join_record(kept, transcript(events, {}), state))
     if hash_bytes(data) != state.record:
         raise ReplayError(
             recorded=f"a record with hash {state.record[:20]}…",

@@ -14,7 +14,7 @@ from tercet.contracts.runs.run import TranscriptEntry
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.shape import Absent, Json, JsonObject, Shape
 from tercet.contracts.values.canonical import digest
-from tercet.contracts.verdict import CriticReport, Verdict
+from tercet.contracts.verdict import CriticReport, Verdict, VerdictEnvelope
 
 
 class Provenance(Shape):
@@ -181,6 +181,9 @@ class DecisionRecord(Shape):
     approvals: tuple[Approval, ...] = ()
     controls_active: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    """The review of the plan."""
+    run_verdict: Absent[VerdictEnvelope] = None
+    """The verdict on the run with the scores of its steps; absent if nothing was scored, or by earlier rules."""
     report: CriticReport
     decisions: Absent[tuple[TakenDecision, ...]] = None
     """The decisions at the plan's checkpoints, in order; absent if the plan has none."""

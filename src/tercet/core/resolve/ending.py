@@ -14,7 +14,7 @@ from tercet.contracts.runs.record import MemoryProposal
 from tercet.contracts.runs.run import Run as Transcript
 from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.canonical import digest, hash_bytes
-from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict
+from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verdict, VerdictEnvelope
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript
@@ -30,7 +30,7 @@ from tercet.core.resolve.calls import replan_or_escalate
 from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
-from tercet.core.transcript import split_record
+from tercet.core.transcript import holds_run_verdict, split_record
 from tercet.critic.consolidate import consolidate, finalize
 from tercet.critic.judge import judge
 from tercet.critic.memory import dropped, is_trusted, sources_of
@@ -176,13 +176,16 @@ def end(run: Run, command: c.End, answer: History) -> Made:
         verdicts=(verdict,) if verdict else (),
         run=_whole_transcript(run, answer.events) if run.plan is not None else None,
     )
-    accepted = tuple(proposal for proposal, _ in _accepted_memories(state, report))
-    if accepted:
-        record = record.model_copy(update={"memory_proposals": accepted})
+    more: dict[str, Any] = {}
+    if holds_run_verdict(state):
+        more["run_verdict"] = VerdictEnvelope.model_validate(state.envelope)
+    if accepted := tuple(proposal for proposal, _ in _accepted_memories(state, report)):
+        more["memory_proposals"] = accepted
     if (delivery := transcript.delivery_of(plan, state)) is not None:
-        record = record.model_copy(update={"delivery": delivery})
+        more["delivery"] = delivery
     if decisions := transcript.decisions_of(answer.events):
-        record = record.model_copy(update={"decisions": decisions})
+        more["decisions"] = decisions
+    record = record.model_copy(update=more) if more else record
     whole, kept = split_record(record)
     run.record = record
     ended = e.SessionEnded(
