@@ -17,6 +17,7 @@ from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.table import TABLE
+from tercet.engine.streams.experience import add_feedback
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.protocol import StoredCheckpoint
 from tercet.packs.pack import Pack
@@ -47,6 +48,34 @@ def changed(recording: Recording, position: int, event: e.Event) -> Recording:
     events = list(recording.events)
     events[position - 1] = codec.encode(event)
     return msgspec.structs.replace(recording, events=tuple(events))
+
+
+@pytest.mark.req("R8", "R276")
+async def test_record_feedback_and_replay_read_one_report(workshop: Workshop) -> None:
+    """All three hold the critic's report as the run recorded it; a changed one is told apart field by field."""
+    workshop.tool("do.it")
+    async with workshop.runtime(workshop.pack()) as runtime:
+        result = await runtime.run(ASK, plan=plan(step("a")), actor=ADA)
+        record = await runtime.record(result.session_id)
+        told = await add_feedback(
+            runtime.journal, "default", result.session_id, author="bob", correction="wrong", now=5_000
+        )
+        diff = (await runtime.replay(result.session_id)).diff
+        recording = await load(runtime.journal, "default", result.session_id)
+    assert diff is not None
+    assert record.report == told.entry.report == diff.recorded == diff.replayed
+    assert diff.differences == ()
+    position, reported = next(
+        (n, event)
+        for n, event in enumerate(map(codec.decode, recording.events), 1)
+        if isinstance(event, e.RunReported)
+    )
+    other = {**reported.report, "rationale": "it went well"}
+    forged = changed(recording, position, msgspec.structs.replace(reported, report=other))
+    diff = replay_recording(forged).diff
+    assert diff is not None
+    assert (diff.differences, diff.recorded.rationale) == (("rationale",), "it went well")
+    assert diff.replayed == record.report
 
 
 # --- the table ---

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 
+from pydantic import ValidationError
+
 from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.errors import ReplayError, UsageError
+from tercet.contracts.runs.record import ReplayDiff
+from tercet.contracts.shape import JsonObject
+from tercet.contracts.verdict import CriticReport
 from tercet.core import codec
 from tercet.core import events as e
 from tercet.core.codec import CodecError
@@ -106,6 +111,8 @@ class _Replay:
         self._compared = 0
         self._without_point: tuple[int, e.Event] | None = None
         """The first verdict since the last point, with its position."""
+        self._reports: tuple[JsonObject, JsonObject] | None = None
+        """The last report on the run: as recorded, and as it was derived."""
 
     def report(self) -> ReplayReport:
         difference = self._difference()
@@ -126,7 +133,17 @@ class _Replay:
             ),
             behaviour=state.start.behaviour,
             difference=difference,
+            diff=self._diff(),
         )
+
+    def _diff(self) -> ReplayDiff | None:
+        if self._reports is None:
+            return None
+        try:
+            recorded, replayed = map(CriticReport.model_validate, self._reports)
+        except ValidationError:  # recorded bytes may be anything
+            return None
+        return ReplayDiff.of(recorded, replayed)
 
     def _difference(self) -> Difference | None:
         if not self._recording.events:
@@ -150,6 +167,8 @@ class _Replay:
             derived = derive(self._run, event)
             if derived is None:
                 return not_due(position, event, self._due())
+            if isinstance(event, e.RunReported) and isinstance(derived.event, e.RunReported):
+                self._reports = event.report, derived.event.report
             if not _is_as_recorded(derived, event, data) and (
                 found := compare(position, event, derived.event)
             ):

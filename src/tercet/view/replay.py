@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from tercet.contracts.runs.record import ReplayDiff
 from tercet.contracts.shape import Absent, Published
 
 ReplayOutcome = Literal["replay_equal", "replay_different"]
@@ -52,6 +53,8 @@ class ReplayReport(Published):
     behaviour: tuple[int, ...] = ()
     """The changed rules that the run goes by."""
     difference: Absent[Difference] = None
+    diff: Absent[ReplayDiff] = None
+    """The report of the run as it was recorded and as it comes out now; absent if the run was not scored."""
 
     @property
     def is_equal(self) -> bool:

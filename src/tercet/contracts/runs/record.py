@@ -213,8 +213,16 @@ class FeedbackEntry(Shape):
 
 
 class ReplayDiff(Shape):
-    """The differences between a replayed report and the recorded one; none means replay-equal."""
+    """The report of a run as it was recorded, and as a replay derives it again."""
 
     recorded: CriticReport
     replayed: CriticReport
     differences: tuple[str, ...] = ()
+    """The fields of the report that differ."""
+
+    @classmethod
+    def of(cls, recorded: CriticReport, replayed: CriticReport) -> ReplayDiff:
+        """Compare two reports field by field."""
+        fields = CriticReport.model_fields
+        differing = (name for name in fields if getattr(recorded, name) != getattr(replayed, name))
+        return cls(recorded=recorded, replayed=replayed, differences=tuple(differing))
