@@ -189,6 +189,8 @@ SAMPLES: list[BaseModel] = [
         verdicts=(VERDICT,),
         report=REPORT,
         memory_proposals=(record.MemoryProposal(classification="order", content=None),),
+        run_verdict=verdicts.VerdictEnvelope(run_id="r", plan_id="p", verdict="accept", step_scores=()),
+        decisions=(record.TakenDecision(decision_id="d", after_step="a", outcome="accept", decided_at=NOW),),
         delivery=record.Delivery(outputs_digest="sha256:0", accepted_by=("u",), delivered=("s1",)),
     ),
     record.FeedbackEntry(record_hash="sha256:0", report=REPORT, author="u", correction="c", given_at=NOW),
