@@ -28,7 +28,7 @@ AVOIDED = (
 PATTERN = re.compile(rf"\b(?:{'|'.join(AVOIDED)})\b", re.IGNORECASE)
 
 NOT_YET = (
-    "locales", "observe", "quality", "replay", "view",
+    "locales", "observe", "quality", "replay",
     "runtime",
 )  # fmt: skip
 """Packages and modules that have not been revised yet. The list only gets shorter."""

@@ -284,7 +284,7 @@ def handed_over(tercet: Tercet, kitchen: Kitchen) -> str:
 def test_a_run_that_was_handed_over_shows_all_that_is_known(tercet: Tercet, handed_over: str) -> None:
     """The page has the plan, what was called, what the critic said, and the ways to go on as commands."""
     page = tercet("gates", "show", handed_over)
-    assert "? how shall this run go on?" in page.out
+    assert "? how should this run continue?" in page.out
     assert "✓ bake  bakery.bake" in page.out
     assert "✗ knead  bakery.knead" in page.out
     assert "critic    review ok" in page.out

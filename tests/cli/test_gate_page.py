@@ -189,7 +189,7 @@ def test_a_question_suggests_a_value_that_fits(tercet: Tercet, kitchen: Kitchen)
     assert tercet("gates", "settle", gate, "--happened", "--value", '"…"').code == 0
     closed = tercet("gates", "show", gate)
     assert "· closed: did order happen?" in closed.out
-    assert "said to have happened by agt_support" in closed.out
+    assert "reported as done by agt_support" in closed.out
     assert "Answer with" not in closed.out
     shown = tercet("gates", "show", gate, "--json").json
     assert (shown["is_open"], shown["next"]) == (False, [])

@@ -1,5 +1,5 @@
 """Runs that a language model plans, at the command line: which one, what became of it, and the story of a run that was
-handed to a person."""
+escalated to a person."""
 
 from __future__ import annotations
 

@@ -36,11 +36,11 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
     assert answer.code == 4
     lines = [line.strip() for line in answer.out.splitlines()]
     for told in (
-        "· task class letter: no run before it has taught anything",
+        "· task class letter: no earlier runs to learn from",
         "· read 1 text in en",
         "critical safety: it holds something that must not go out: payment provider key  /letter#char=99,127",
         "critical correctness: '9 May 2026' is ungrounded: no known value equals it  /letter#char=47,57",
-        "✓ repair: 2 of 3 attempts helped, 1 to be looked at again",
+        "✓ repair: 2 of 3 attempts helped, 1 to be checked again",
         "✓ verified 1: 3 values: 2 bound, 1 found; 1 text unjudged",
         "? nothing vouches for these words  /letter",
         "? it has words that nothing and nobody vouches for",
@@ -50,7 +50,7 @@ def test_a_run_tells_every_phase(studio: Studio) -> None:
         "✓ tests letters.proofread: 2 tests passed",
         "✗ critique 0.",
         "high completeness: the section 'Returns' is missing",
-        "1 repair foreseen for",
+        "1 repair predicted for",
         "✓ MINIMAL_EDIT by rule, SAFETY_VIOLATION: safety: it holds something that must not go out",
         "redact: changed /letter#char=105,133",
         "✓ SECTION_REWRITE by rule, INCOMPLETENESS: completeness: the section 'Returns' is missing",
@@ -107,7 +107,7 @@ def test_a_broken_form_is_told_and_goes_to_repair(studio: Studio) -> None:
     """Each fault with its place; no critique stands between them."""
     answer = studio.write("letter", "form")
     lines = [line.strip() for line in answer.out.splitlines()]
-    broken = lines.index("✗ verified 0: the form is broken, so nothing else is looked at")
+    broken = lines.index("✗ verified 0: the schema is violated, so nothing else is checked")
     assert lines[broken + 1].startswith("✗ 7 is not of type")
     assert lines[broken + 1].endswith("/letter")
     assert lines[broken + 2] == "✓ repair: 1 of 1 attempt helped"
@@ -120,7 +120,7 @@ def test_failed_tests_are_told_one_by_one(studio: Studio) -> None:
     for told in (
         "✗ tests letters.proofread: 2 of 2 tests failed",
         "✗ letter.it_has_a_heading",
-        "what is left goes no further, with this diagnosis",
+        "what is left goes no further, with a diagnosis",
         "✗ left: tests: the test letter.it_says_when fails (",
         "✗ test_pass_rate 0 < 1",
         "✗ escalated: ",
@@ -146,7 +146,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
     page = studio.say("editor_1", "gates", "show", gate)
     lines = [line.strip() for line in page.out.splitlines()]
     for line in (
-        "? shall what this run produced be accepted? (GATE_EDITOR)",
+        "? should the outputs of this run be accepted? (GATE_EDITOR)",
         "why       a person must say yes: low_confidence, required, novel, unjudged",
         "advice    accept them: every limit holds",
         "limits    ✓ schema 1 ≥ 1",
@@ -169,7 +169,7 @@ def test_an_editor_sees_outputs_limits_and_advice(studio: Studio) -> None:
     told = studio.say("editor_1", "gates", "show", gate, "--json").json
     assert (told["kind"], told["shown"]["recommended"]) == ("output", "approve")
     assert [word.split()[2] for word in told["next"]] == ["approve", "deny", "modify"]
-    assert "shall what this run produced be accepted?" in studio.tercet("gates", "list").text
+    assert "should the outputs of this run be accepted?" in studio.tercet("gates", "list").text
 
 
 @pytest.mark.req("R142")
@@ -261,7 +261,7 @@ def test_models_that_did_not_answer_are_told() -> None:
 def test_what_was_looked_for_before_a_repair_is_told() -> None:
     """How much was found, and what; its names are inert."""
     found = e.EvidenceFetched(at=1, refs=("kg:order:1#snapshot_s1", "kg:\x1b[2J"), facts="sha256:1")
-    assert headline(found).plain == "· more evidence was looked for: 2 facts found"
+    assert headline(found).plain == "· more evidence was requested: 2 facts found"
     assert [line.plain for line in details(found)] == ["kg:order:1#snapshot_s1", "kg:\\x1b[2J"]
     assert headline(e.EvidenceFetched(at=1)).plain.endswith("nothing new")
 
@@ -273,14 +273,14 @@ def test_tools_that_were_called_again_before_a_repair_are_told() -> None:
         e.ToolRetry(step="tax", tool="shop.tax", error="closed\x1b[2J"),
     )
     event = e.EvidenceFetched(at=1, results=results, calls=2)
-    assert headline(event).plain == "· 2 failed calls made again: 1 brought a result"
+    assert headline(event).plain == "· 2 failed calls made again: 1 returned a result"
     assert [line.plain for line in details(event)] == [
-        "✓ fee: shop.fee brought a result",
-        "✗ tax: shop.tax brought nothing: closed\\x1b[2J",
+        "✓ fee: shop.fee returned a result",
+        "✗ tax: shop.tax failed: closed\\x1b[2J",
     ]
     both = e.EvidenceFetched(at=1, queries=({"query": "fee"},), results=results[:1], calls=1)
     assert headline(both).plain == (
-        "· more evidence was looked for: nothing new; 1 failed call made again: 1 brought a result"
+        "· more evidence was requested: nothing new; 1 failed call made again: 1 returned a result"
     )
 
 

@@ -132,5 +132,5 @@ def test_the_refund_of_the_example_can_be_reported(tercet: Tercet, kitchen: Kitc
     plan = REFUNDS / "plans" / "plan_a.json"
     refused = tercet("run", REFUNDS, "--plan", plan, "--json")
     page = tercet("report", refused.json["session_id"], "-o", "-").out
-    assert "Nothing was called." in page
+    assert "No tool was called." in page
     assert "evidence_not_pinned" in page

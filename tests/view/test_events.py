@@ -11,7 +11,7 @@ from tercet.core.state import State
 from tercet.view.events import TITLES, describe
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.events import line_of
-from tercet.view.text import both, some, spoken, took
+from tercet.view.text import as_words, duration_text, first_names, join_names
 
 
 @given(ANYTHING)
@@ -21,7 +21,7 @@ def test_every_event_has_a_sentence(event: e.Event) -> None:
     assume(not isinstance(event, e.PlanProposed) or isinstance(event.plan.get("steps", []), list))
     assume(not isinstance(event, e.RunReported) or event.outcome != "accept")
     assume(not isinstance(event, e.BudgetExtended) or set(map(type, event.more.values())) <= {int})
-    assert describe(event).text not in ("", spoken(str(type(event).__struct_config__.tag)))
+    assert describe(event).text not in ("", as_words(str(type(event).__struct_config__.tag)))
 
 
 def test_terminal_and_report_say_the_same() -> None:
@@ -52,12 +52,12 @@ def test_what_people_wrote_cannot_draw_on_the_screen() -> None:
 )
 def test_durations_have_two_units_at_most(ms: int, text: str) -> None:
     """Hours and days are not told in minutes."""
-    assert took(ms) == text
+    assert duration_text(ms) == text
 
 
 def test_names_are_joined() -> None:
     """One, two or more names read as a list."""
-    assert [both(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
+    assert [join_names(list(names)) for names in ("", "a", "ab", "abc")] == ["", "a", "a and b", "a, b and c"]
 
 
 def test_the_sentences_of_a_log_hold_no_value() -> None:
@@ -68,4 +68,4 @@ def test_the_sentences_of_a_log_hold_no_value() -> None:
 
 def test_long_lists_are_cut() -> None:
     """The first names, and how many more there are."""
-    assert some(list("abcdef")) == "a, b, c, d, … 2 more"
+    assert first_names(list("abcdef")) == "a, b, c, d, … 2 more"

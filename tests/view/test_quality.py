@@ -122,7 +122,7 @@ def test_the_exit_has_every_threshold_and_confidence_with_its_parts() -> None:
     assert part.exit.confidence is not None
     assert "not measured: self-consistency" in part.exit.confidence_note
     parts = {each.label: round(each.amount, 2) for each in part.exit.parts}
-    assert (parts["to begin with"], parts["repairs so far"]) == (1.0, -0.5)
+    assert (parts["base value"], parts["repairs so far"]) == (1.0, -0.5)
 
 
 def test_what_repairs_changed_is_shown_line_by_line_without_the_key() -> None:
@@ -154,7 +154,7 @@ def test_what_no_rule_can_mend_says_where_it_went() -> None:
     first, second = part.rounds
     assert first.repaired is not None
     assert first.repaired.escalation.startswith(
-        "what is left goes no further, with this diagnosis: nobody is left"
+        "what is left goes no further, with a diagnosis: nobody is left"
     )
     (left,) = first.repaired.left
     assert "'2025'" in left.defect.description
@@ -165,7 +165,7 @@ def test_what_no_rule_can_mend_says_where_it_went() -> None:
     )
     assert (second.next, second.tone) == ("no repair is left", "bad")
     assert part.exit is not None
-    assert (part.exit.word, part.exit.advice) == ("handed to a person", "")
+    assert (part.exit.word, part.exit.advice) == ("escalated to a person", "")
 
 
 def test_the_controller_is_drawn_with_what_it_foresaw_and_what_came() -> None:
@@ -178,7 +178,7 @@ def test_the_controller_is_drawn_with_what_it_foresaw_and_what_came() -> None:
     foreseen = [dot.y for dot in curve.dots if dot.kind == "foreseen"]
     assert measured[0] == foreseen[0] > foreseen[1] > foreseen[2] > curve.target_y
     assert all(0 < dot.x < curve.width and 0 < dot.y < curve.height for dot in curve.dots)
-    assert curve.caption == "The controller foresaw 2 repairs; quality went from 0.8 to 0.97 in 1 repair."
+    assert curve.caption == "The controller predicted 2 repairs; quality went from 0.8 to 0.97 in 1 repair."
 
 
 def test_a_broken_form_is_told_with_its_faults_and_no_critique() -> None:
@@ -187,7 +187,7 @@ def test_a_broken_form_is_told_with_its_faults_and_no_critique() -> None:
     assert first.verified is not None
     assert ([each.location for each in first.verified.findings], first.verified.grades) == (["/language"], ())
     assert first.critiqued is None
-    assert first.verified.summary == "the form is broken, so nothing else is looked at"
+    assert first.verified.summary == "the schema is violated, so nothing else is checked"
 
 
 def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
@@ -197,7 +197,7 @@ def test_people_who_accept_outputs_are_told_with_what_they_saw() -> None:
     assert isinstance(wish, GateView)
     assert isinstance(yes, GateView)
     assert (wish.state, yes.state) == ("sent back by user_editor", "approved by user_editor")
-    assert wish.question == "shall what this run produced be accepted? (GATE_EDITOR)"
+    assert wish.question == "should the outputs of this run be accepted? (GATE_EDITOR)"
     assert wish.produced is not None
     assert yes.produced is not None
     assert "## Warranty" not in wish.produced.outputs["letter"]
@@ -219,7 +219,7 @@ def test_outputs_that_wait_for_a_person_say_so_in_the_head() -> None:
     page = run_view(letter())
     assert (page.session.standing, page.session.meaning) == (
         "waiting",
-        "What the run has produced waits for a person to accept it.",
+        "The outputs of the run wait for a person to accept them.",
     )
 
 
@@ -306,9 +306,9 @@ def test_a_tool_that_was_called_again_for_a_repair_is_told(workshop: Workshop) -
     page = run_view(RunData(state=run.state, events=tuple(run.found)))
     (found,) = next(each.fetched for each in loop_of(page).rounds if each.fetched)
     assert [(each.label, each.text) for each in found.findings] == [
-        ("called again", "lookup: shop.fee brought a result")
+        ("called again", "lookup: shop.fee returned a result")
     ]
-    assert "1 failed call made again: 1 brought a result" in [each.text for each in page.events]
+    assert "1 failed call made again: 1 returned a result" in [each.text for each in page.events]
 
 
 def test_outputs_that_are_not_the_last_are_told_as_such(workshop: Workshop) -> None:
@@ -327,11 +327,11 @@ def test_each_event_of_the_loop_is_a_sentence() -> None:
     """None is told by the name of its type."""
     page = run_view(letter("total", "claim"))
     what = [each.text for each in page.events]
-    assert "task class letter: no run before it has taught anything" in what
+    assert "task class letter: no earlier runs to learn from" in what
     assert "verified 0.84: 13 values: 11 found, 2 unknown; 1 missing; 1 text unjudged" in what
     low = "correctness 0.84, completeness 0.8"
     assert f"critique 0.89 of 0.9, confidence 0.91: 3 defects; under their minimum: {low}" in what
-    repaired = "repair: 0 of 1 attempt helped, 1 to be looked at again; what is left goes no further"
+    repaired = "repair: 0 of 1 attempt helped, 1 to be checked again; what is left goes no further"
     assert any(each.startswith(repaired) for each in what)
     waiting = [each.text for each in run_view(letter()).events]
     assert "the outputs wait for GATE_EDITOR to accept them" in waiting

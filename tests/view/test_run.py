@@ -173,7 +173,7 @@ def test_a_refused_plan_carries_the_refusal_at_its_step(workshop: Workshop) -> N
 
     page = run_view(workshop.run(main()))
     (part,) = page.plans
-    assert (page.session.standing, page.session.meaning[-19:]) == ("refused", "Nothing was called.")
+    assert (page.session.standing, page.session.meaning[-19:]) == ("refused", "No tool was called.")
     drawing = draw_plan(part, SafeText())
     assert drawing is not None
     assert [(node.tone, node.how) for node in drawing.nodes][1] == ("bad", "refused: tool_not_surfaced")

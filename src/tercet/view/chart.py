@@ -16,7 +16,7 @@ LEFT, TOP, RIGHT, BOTTOM = 56.0, 44.0, 16.0, 46.0
 """The margins of a panel."""
 INK, FAINT, PAPER = "#1f2933", "#d5dbe1", "#ffffff"
 _LETTER = 6.3
-"""About how wide a small letter is."""
+"""The approximate width of a small letter."""
 STYLE = (
     f"text{{font-family:system-ui,sans-serif;font-size:12px;fill:{INK}}}"
     ".title{font-size:14px;font-weight:600}.small{font-size:11px}"
@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dots(msgspec.Struct, frozen=True, kw_only=True):
-    """Points by themselves, with a radius each."""
+    """Single points."""
 
     points: Sequence[Point]
     colour: str
@@ -150,7 +150,7 @@ def _mark(mark: Mark, frame: _Frame) -> str:
 
 
 def _legend(panel: Panel, frame: _Frame) -> list[str]:
-    """The names of the marks, in a corner at the right."""
+    """Return the names of the marks, in a corner at the right."""
     named = [mark for mark in panel.marks if mark.name]
     foot = TOP + 16 * len(named) + 8 if panel.is_named_on_top else frame.bottom
     drawn = [_ground(frame.right, foot, [mark.name for mark in named])] if named else []
@@ -162,7 +162,7 @@ def _legend(panel: Panel, frame: _Frame) -> list[str]:
 
 
 def _ground(right: float, foot: float, names: Sequence[str]) -> str:
-    """Paper behind the names, so that they can be read on top of marks."""
+    """Return the background of the legend, so that it can be read on top of marks."""
     wide, high = 34 + max(map(len, names)) * _LETTER, 8 + 16 * len(names)
     x, y = right - wide, foot - high
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high}" fill="{PAPER}" fill-opacity="0.85"/>'
@@ -184,7 +184,7 @@ def _rule(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def draw_text(x: float, y: float, words: str, *, anchor: str = "start", kind: str = "") -> str:
-    """Return a text at a place; nothing where there are no words."""
+    """Return a text at a position; empty if there is no text."""
     if not words:
         return ""
     name = f' class="{kind}"' if kind else ""

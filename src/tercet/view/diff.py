@@ -17,9 +17,9 @@ LARGEST = 100_000
 """Longer outputs are not compared: that would take too long."""
 _MOST_COMPARED = 2_000
 _AROUND = 2
-"""How many unchanged lines are shown on each side of a change."""
+"""The number of unchanged lines that are shown on each side of a change."""
 _ALIKE = 0.4
-"""Two lines that have a smaller share of words in common are shown as two whole lines."""
+"""Two lines with a smaller share of common words are shown as a removed and an added line."""
 _WORDS = re.compile(r"\s+|\S+")
 
 Lines: TypeAlias = Callable[[str, Any], list[str]]
@@ -91,7 +91,7 @@ def _note(more: int, *, is_hidden: bool) -> str:
 
 
 def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    # Beyond 200 lines it passes over those that come again and again: without that, some texts take minutes.
+    # Beyond 200 lines, frequent lines are ignored as anchors: otherwise some texts take minutes.
     blocks = SequenceMatcher(None, old, new).get_opcodes()
     for number, (kind, a, b, c, d) in enumerate(blocks):
         if kind == "equal":
@@ -131,7 +131,7 @@ def _piece(text: str, *, is_changed: bool) -> Piece:
 
 
 def _parted(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Return two lines in pieces: what both begin and end with, and the difference; whole where they are not alike."""
+    """Return two lines in pieces: common start and end, and the difference; undivided if the lines are not similar."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
@@ -141,7 +141,7 @@ def _parted(before: str, after: str) -> tuple[tuple[Piece, ...], tuple[Piece, ..
 
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return how many words both begin with."""
+    """Return the number of words at the start that both share."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 

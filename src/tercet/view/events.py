@@ -11,7 +11,15 @@ from tercet.core import events as e
 from tercet.core.events.gate import GateKind
 from tercet.core.state import State, StepState
 from tercet.view.phases import PhaseEvent, phase_view
-from tercet.view.text import amount_text, both, changes_text, count, some, spoken, took
+from tercet.view.text import (
+    amount_text,
+    as_words,
+    changes_text,
+    count,
+    duration_text,
+    first_names,
+    join_names,
+)
 from tercet.view.vocabulary import (
     CALL_OUTCOMES,
     JUDGED,
@@ -27,23 +35,23 @@ from tercet.view.vocabulary import (
 
 TITLES: dict[type[e.Event], tuple[str, str]] = {
     e.SessionStarted: ("loop_started", "a run began"),
-    e.SessionResumed: ("loop_resumed", "a process took the run over"),
+    e.SessionResumed: ("loop_resumed", "another process resumed the run"),
     e.SessionPaused: ("loop_paused", "the run was paused"),
     e.SessionEnded: ("loop_ended", "the run ended"),
     e.SessionCancelled: ("session_cancelled", "the run was cancelled"),
-    e.SessionExpired: ("session_expired", "the time of the run, or of its gate, is over"),
+    e.SessionExpired: ("session_expired", "the run or its gate expired"),
     e.SessionMigrated: ("session_migrated", "the run was moved to another pack or snapshot"),
     e.BudgetExtended: ("budget_extended", "an operator added to the budget"),
-    e.GivenUp: ("given_up", "the run went through more phases than it may"),
+    e.GivenUp: ("given_up", "the run exceeded its number of phases"),
     e.PlanProposed: ("plan_proposed", "a plan was proposed"),
     e.PlanningFailed: ("planning_failed", "the planner has no plan"),
     e.PlanReviewed: ("plan_reviewed", "the critic reviewed the plan"),
     e.Intent: ("action_dispatched", "a call begins"),
-    e.Complete: ("action_completed", "a call happened"),
+    e.Complete: ("action_completed", "a call completed"),
     e.Abort: ("action_aborted", "a call did not happen, or its outcome is unknown"),
     e.StepRefused: ("step_refused", "a step is not called"),
-    e.RepeatsChecked: ("repeats_checked", "earlier calls were looked for that count against a call"),
-    e.RetryScheduled: ("retry_scheduled", "a step will be tried again"),
+    e.RepeatsChecked: ("repeats_checked", "earlier calls with the same identity were looked up"),
+    e.RetryScheduled: ("retry_scheduled", "a step will be retried"),
     e.LoopGuardTripped: ("loop_guard_tripped", "the loop guard stopped a repetition"),
     e.DecisionTaken: ("decision_taken", "a decision of the plan was taken after a step"),
     e.GateOpened: ("gate_opened", "the run waits for a person"),
@@ -53,12 +61,12 @@ TITLES: dict[type[e.Event], tuple[str, str]] = {
     e.ApprovalGranted: ("approval_granted", "a policy gave an approval"),
     e.CompensationBegun: ("compensation_begun", "effects are compensated"),
     e.ModelAsked: ("model_asked", "a model is asked"),
-    e.ModelAnswered: ("model_answered", "a model answered, or did not"),
+    e.ModelAnswered: ("model_answered", "a model answered or failed"),
     e.RunReported: ("run_reported", "the critic judged the run"),
     e.StepProposed: ("step_proposed", "a lane proposes a step to its parent"),
     e.ProposalsReviewed: ("proposals_reviewed", "the critic reviewed the proposals of a lane"),
 }
-"""The events that a log lists, each with its action word and a sentence without any value of the run."""
+"""The events that a log lists, each with its action and a sentence without values of the run."""
 
 
 class EventLine(NamedTuple):
@@ -70,7 +78,7 @@ class EventLine(NamedTuple):
     step: str = ""
     """The step of the event; its name is not in the text."""
     is_minor: bool = False
-    """Whether a person who watches a run does not need it."""
+    """Whether it is left out for a person who watches a run."""
 
     @property
     def sentence(self) -> str:
@@ -79,12 +87,12 @@ class EventLine(NamedTuple):
 
 
 def describe(event: e.Event, state: State | None = None) -> EventLine:
-    """Return the line of an event. `state` is the state after it: some sentences then leave out what an earlier line says."""
+    """Return the line of an event; with `state`, the state after it, sentences do not repeat earlier lines."""
     if isinstance(event, PhaseEvent):
         phase = phase_view(event)
         return EventLine(phase.mark, phase.tone, phase.text)
     found = _of_step(event, state or State()) or _of_session(event, state or State())
-    return found or EventLine("·", "quiet", spoken(str(type(event).__struct_config__.tag)))
+    return found or EventLine("·", "quiet", as_words(str(type(event).__struct_config__.tag)))
 
 
 def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - one case for each kind of event
@@ -98,22 +106,24 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
         case e.Complete() if event.error:
             return view("✗", "bad", f"{CALL_OUTCOMES['unusable'].word}: {event.error}")
         case e.Complete() if event.lane:
-            text = f"lane {event.lane} ended after {took(event.latency)}: {lane_use(event)}"
+            text = f"lane {event.lane} ended after {duration_text(event.latency)}: {lane_use(event)}"
             return view("✓", "good", text)
         case e.Complete():
-            how = "had happened" if event.reconciled else f"done after {took(event.latency)}"
+            how = "had happened" if event.reconciled else f"done after {duration_text(event.latency)}"
             return view("✓", "good", f"{how}{attempt_text(event.attempt)}")
         case e.Abort():
             mark, tone, word = CALL_OUTCOMES[event.outcome]
             return view(mark, tone, f"{word}: {event.error}")
         case e.RetryScheduled():
-            return view("↻", "wait", f"tried again in {took(max(0, event.not_before - event.at))}")
+            return view("↻", "wait", f"tried again in {duration_text(max(0, event.not_before - event.at))}")
         case e.Settled():
             return view("↻", "wait", settlement(event))
         case e.StepRefused():
             return view("✗", "bad", f"not called: {event.reason}")
         case e.RepeatsChecked() if event.found:
-            return view("!", "wait", f"repeats a call of {some([each.session for each in event.found])}")
+            return view(
+                "!", "wait", f"repeats a call of {first_names([each.session for each in event.found])}"
+            )
         case e.RepeatsChecked():
             return view("·", "quiet", "repeats no call of another run", is_minor=True)
         case e.StepProposed():
@@ -144,7 +154,7 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
 
 
 def lane_use(used: e.Complete | StepState) -> str:
-    """Return what a lane used up."""
+    """Return what a lane used."""
     tokens = f", {count(used.tokens, 'token')}" if used.tokens else ""
     return f"{count(used.lane_calls, 'call')}{tokens}"
 
@@ -157,7 +167,7 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
                 "✗" if tone == "bad" else "✓", "bad" if tone == "bad" else "good", _answered(event)
             )
         case e.OutputsAccepted():
-            by = f"by {both(event.by)}" if event.by else "by the rules of the decision"
+            by = f"by {join_names(event.by)}" if event.by else "by the rules of the decision"
             return EventLine("✓", "good", f"outputs accepted {by}: they are delivered as they are")
         case e.AcceptanceLapsed():
             return EventLine("?", "wait", f"not committed, people are asked again: {event.reason}")
@@ -167,7 +177,7 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
             steps, by = count(len(event.plan.get("steps", ())), "step"), event.planner or event.origin
             return EventLine("·", "busy", f"a plan of {steps}, by {by}", is_minor=True)
         case e.PlanningFailed():
-            # What the critic said is in a line of its own above.
+            # The line of the review, above, has the critic's reasons.
             said = "; ".join(map(str, state.verdict.get("reasons", ())))
             return EventLine("✗", "bad", f"no plan: {event.reason.removeprefix(f'{said}; ')}")
         case e.PlanReviewed():
@@ -190,13 +200,15 @@ def _of_session(event: e.Event, state: State) -> EventLine | None:  # noqa: C901
             return describe_turn(event)
         case e.OutputsProduced() if event.missing:
             missing = [f"{name} ({reason})" for name, reason in event.missing.items()]
-            return EventLine("✗", "bad", f"outputs are missing: {some(missing)}")
+            return EventLine("✗", "bad", f"outputs are missing: {first_names(missing)}")
         case e.OutputsProduced():
-            return EventLine("✓", "good", f"outputs: {some(list(event.outputs)) or 'none'}", is_minor=True)
+            return EventLine(
+                "✓", "good", f"outputs: {first_names(list(event.outputs)) or 'none'}", is_minor=True
+            )
         case e.RunReported():
             return _reported(event)
         case e.CompensationBegun():
-            steps = some([each.step for each in event.undo]) or "nothing"
+            steps = first_names([each.step for each in event.undo]) or "nothing"
             return EventLine("·", "wait", f"compensating what was done: {steps}")
         case e.EffectsKept():
             return EventLine("·", "wait", "what was done is kept", is_minor=not event.by)
@@ -210,7 +222,7 @@ def _of_lifecycle(event: e.Event) -> EventLine | None:
             who = f"session {event.session} starts, for {event.actor.get('id')}, with {event.pack}"
             return EventLine("·", "busy", who, is_minor=True)
         case e.SessionResumed():
-            calls = f"; {some(event.in_flight)} was under way" if event.in_flight else ""
+            calls = f"; {first_names(event.in_flight)} was in flight" if event.in_flight else ""
             return EventLine("·", "quiet", f"resumed{calls}")
         case e.SessionPaused():
             return EventLine("·", "wait", f"paused: {event.reason}")
@@ -258,9 +270,9 @@ def _reported(event: e.RunReported) -> EventLine:
 
 
 def answered_text(event: e.ModelAnswered) -> str:
-    """Return how long an answer of a model took, and how many tokens."""
+    """Return the duration and the tokens of a model's answer."""
     tokens = count(event.tokens_in + event.tokens_out, "token")
-    return f"answered after {took(event.latency)}, {tokens}"
+    return f"answered after {duration_text(event.latency)}, {tokens}"
 
 
 def scores(report: Mapping[str, Any]) -> str:
@@ -274,15 +286,15 @@ def scores(report: Mapping[str, Any]) -> str:
 def _asked(kind: GateKind, names: Sequence[str]) -> str:
     match kind:
         case "approval":
-            return f"waits for {some(names) or 'an approval'}"
+            return f"waits for {first_names(names) or 'an approval'}"
         case "reconcile":
             return "waits for a person to say whether it happened"
         case "escalation":
-            return "handed to a person"
+            return "escalated to a person"
         case "compensation":
             return "a person is asked whether what was done is compensated"
         case "output":
-            return f"the outputs wait for {some(names) or 'a person'} to accept them"
+            return f"the outputs wait for {first_names(names) or 'a person'} to accept them"
 
 
 def _answered(event: e.GateAnswered) -> str:
@@ -298,7 +310,7 @@ def _by(name: str, simulated_by: str) -> str:
 
 
 def attempt_text(number: int) -> str:
-    """Return the number of an attempt, to follow other words; empty for the first."""
+    """Return `, attempt N`; empty for the first attempt."""
     return f", attempt {number}" if number > 1 else ""
 
 
@@ -307,7 +319,7 @@ def attempt_text(number: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEvent:
-    """One event of a run: its position from 1, its time, how long after the start it was, and its line."""
+    """One event of a run: its position from 1, its time, the time since the start, and its line."""
 
     number: int
     at: int

@@ -12,7 +12,7 @@ from tercet.core.plans import read_plan
 from tercet.view.events import answered_text, attempt_text
 from tercet.view.plan import plan_periods
 from tercet.view.source import RunData
-from tercet.view.text import cents, count, joined
+from tercet.view.text import cents, count, join_parts
 from tercet.view.vocabulary import TRUST, Tone
 
 
@@ -28,12 +28,12 @@ class FactView:
     pinned_by: tuple[str, ...]
     """The steps that are based on it."""
     queries: tuple[Any, ...]
-    """The questions of repairs that found it."""
+    """The queries of repairs that found it."""
     hash: str
     expires_at: int
     document: str
     query: str
-    """The question that it was first found by."""
+    """The query that first found it."""
     content: Any
     is_known: bool
     """Whether the run has stored it."""
@@ -45,13 +45,13 @@ class EvidenceView:
 
     facts: tuple[FactView, ...]
     known: int
-    """How many facts the run could see."""
+    """The number of facts that the run could see."""
     pinned: int
     fetched: int
 
     @property
     def note(self) -> str:
-        """How many facts there are; empty where there are none."""
+        """The number of facts, as a sentence; empty if there are none."""
         if not (self.known or self.facts):
             return ""
         were = "was" if self.fetched == 1 else "were"
@@ -142,7 +142,7 @@ def _exchange(
         tone=tone,
         outcome=outcome,
         system=str(question.get("system") or ""),
-        messages=tuple(shown) if question else (("question", f"it is not kept any more: {asked.prompt}"),),
+        messages=tuple(shown) if question else (("question", f"no longer stored: {asked.prompt}"),),
         answer=_answer(answered, texts),
     )
 
@@ -154,7 +154,7 @@ def _outcome(answered: e.ModelAnswered | None) -> tuple[str, Tone]:
         return f"no answer, {answered.code}: {answered.error}", "bad"
     cost = cents(answered.cost) if answered.cost else ""
     cut = "the answer was cut off, it became too long" if answered.cut else ""
-    return joined((answered_text(answered), cost, cut)), "good"
+    return join_parts((answered_text(answered), cost, cut)), "good"
 
 
 def _answer(answered: e.ModelAnswered | None, texts: Mapping[str, Any]) -> Any:
@@ -162,4 +162,4 @@ def _answer(answered: e.ModelAnswered | None, texts: Mapping[str, Any]) -> Any:
         return ""
     if not answered.blob:
         return answered.answer
-    return texts.get(answered.blob, f"it is not kept any more: {answered.blob}")
+    return texts.get(answered.blob, f"no longer stored: {answered.blob}")

@@ -1,4 +1,4 @@
-"""Gates as view models: the question, the call or outputs it is about, who may answer, who did, and what an answer binds."""
+"""Gates as view models: the question, its call or outputs, the people who may answer, their answers and the digest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tercet.view.events import describe
 from tercet.view.hand_off import HandOffView, PlannedStep, hand_off_view
 from tercet.view.quality import ExitView, exit_view
 from tercet.view.source import RunData
-from tercet.view.text import both, some
+from tercet.view.text import first_names, join_names
 from tercet.view.vocabulary import (
     ADVICE,
     CALL_OUTCOMES,
@@ -64,7 +64,7 @@ class CompensationView:
     """How a call is compensated, and what approving the call means for that."""
 
     tool: str
-    """Empty where there is no compensation."""
+    """Empty if there is no compensation."""
     params: JsonObject
     sources: Mapping[str, Any]
     note: str
@@ -153,7 +153,7 @@ def _call(step: str, shown: JsonObject, digest: str, *, is_further: bool) -> Cal
 
 
 def _compensation(shown: JsonObject) -> CompensationView | None:
-    """Return how a call is compensated; None where the gate says nothing about it."""
+    """Return how a call is compensated; None if the gate does not show it."""
     undo = as_object(shown.get("compensation"))
     if shown.get("no_compensation"):
         return CompensationView(
@@ -204,9 +204,9 @@ class EarlierCallView:
     step: str
     at: int
     outcome: str
-    """Its outcome in words; empty where it was done."""
+    """Its outcome in words; empty if it completed."""
     is_repeat: bool
-    """Whether the tool allows it once in a period only."""
+    """Whether the tool allows it only once in a period."""
     is_identical: bool
     is_grave: bool
     """Whether it has, or may have, happened with the same parameters."""
@@ -243,7 +243,7 @@ def _became(outcome: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Who wrote how much of a text, the values in it with their sources, and whether it is unjudged."""
+    """The authors of a text, the values in it with their sources, and whether it is unjudged."""
 
     pointer: str
     shares: tuple[tuple[str, int], ...]
@@ -317,7 +317,7 @@ def _accepted(judgement: JsonObject | None) -> AcceptedOutputs | None:
     if not judgement:
         return None
     people = [str(each) for each in as_list(judgement.get("accepted_by")) or ()]
-    by = f"by {both(people)}" if people else f"by rule: {judgement.get('rationale', '')}"
+    by = f"by {join_names(people)}" if people else f"by rule: {judgement.get('rationale', '')}"
     given = as_object(judgement.get("exit"))
     return AcceptedOutputs(by=by, exit=exit_view(given) if given else None)
 
@@ -327,7 +327,7 @@ def _accepted(judgement: JsonObject | None) -> AcceptedOutputs | None:
 
 @dataclass(frozen=True, kw_only=True)
 class NeedView:
-    """Whom a gate asks for, and who has approved so far."""
+    """The approvals that a gate needs, and those that it has."""
 
     text: str
     approvers: tuple[str, ...]
@@ -344,7 +344,7 @@ class AnswerView:
     at: int
     after_ms: int
     login: str
-    """The login that they answered from, as words to follow their name."""
+    """The login that they answered from, as text to follow their name."""
     signed_in: str
     """How they were authenticated."""
     changes: JsonObject
@@ -384,7 +384,7 @@ def _answer(gate: OpenGate, answer: Answer | e.GateAnswered) -> AnswerView:
 
 @dataclass(frozen=True, kw_only=True)
 class GateView:
-    """A gate: the question, what it is about, who may answer, who did, and until when."""
+    """A gate: its question, call or outputs, the people who may answer, their answers, and its deadline."""
 
     id: str
     kind: GateKind
@@ -394,13 +394,13 @@ class GateView:
     question: str
     is_open: bool
     state: str
-    """Its state, with everybody whose answer counted."""
+    """Its state, with all people whose answer counted."""
     tone: Tone
     at: int
     expires: int
     why: str
     changed: str
-    """That a value changed since an earlier gate asked; empty where none did."""
+    """The values that changed since an earlier gate of this call; empty if none did."""
     refused_change: str
     owner: str
     """Who started the run, and may not approve it."""
@@ -425,7 +425,7 @@ class GateView:
     result_schema: JsonObject | None
     """The shape of a value that settles a call of unknown outcome."""
     trusted_roles: tuple[str, ...] | None
-    """The roles whose entered value is trusted; None where the gate does not say."""
+    """The roles whose entered value is trusted; None if the gate does not say."""
     more: JsonObject
     """The other values that were shown."""
 
@@ -440,7 +440,7 @@ def gate_view(
     packet: HandOff | None = None,
     recent: Sequence[SimilarCall] = (),
 ) -> GateView:
-    """Return the view of a gate; `confidence` is what was estimated for the outputs that it asks about."""
+    """Return the view of a gate; `confidence` is the one that was estimated for its outputs."""
     shown, said = gate.shown, tuple(_answer(gate, each) for each in answers)
     apart = _SHOWN_APART | _OUTPUTS_APART if gate.kind == "output" else _SHOWN_APART
     word, tone = _state(said, is_open=is_open)
@@ -487,7 +487,7 @@ def gate_view(
 
 
 def _escalated(gate: OpenGate, state: State, *, is_open: bool) -> ProducedView | None:
-    """Return the judged outputs of a run that escalated with them; None elsewhere."""
+    """Return the judged outputs of an escalated run; None for any other gate."""
     if gate.kind != "escalation" or not state.quality.exit or not is_open:
         return None
     return ProducedView(
@@ -507,26 +507,26 @@ def _planned(step: JsonObject, gate: OpenGate) -> PlannedStep:
 
 
 def _state(answers: Sequence[AnswerView], *, is_open: bool) -> tuple[str, Tone]:
-    """Return what became of a gate: the last answer, with everybody who gave it."""
+    """Return the state of a gate: its last answer, with all people who gave it."""
     if is_open:
         return "waits for an answer", "wait"
     if not answers:
         return "closed without an answer", "quiet"
     last = answers[-1]
     people = list(dict.fromkeys(each.who for each in answers if each.word == last.word))
-    return f"{last.word} by {both(people)}", last.tone
+    return f"{last.word} by {join_names(people)}", last.tone
 
 
 def question_text(gate: OpenGate) -> str:
     """Return the question of a gate."""
     match gate.kind:
         case "approval":
-            also = f" and {some(list(gate.covers))}" if gate.covers else ""
-            return f"may {gate.step}{also} be called? ({some(gate.names) or 'this call needs an approval'})"
+            also = f" and {first_names(list(gate.covers))}" if gate.covers else ""
+            return f"may {gate.step}{also} be called? ({first_names(gate.names) or 'this call needs an approval'})"
         case "reconcile":
             return f"did {gate.step} happen?"
         case "escalation" | "compensation" | "output":
-            return f"{QUESTIONS[gate.kind]}{f' ({some(gate.names)})' if gate.names else ''}"
+            return f"{QUESTIONS[gate.kind]}{f' ({first_names(gate.names)})' if gate.names else ''}"
 
 
 def opened_gate(event: e.GateOpened) -> OpenGate:
@@ -540,7 +540,7 @@ def opened_gate(event: e.GateOpened) -> OpenGate:
 
 @dataclass(frozen=True, kw_only=True)
 class GrantView:
-    """An approval that a policy gave in the place of people."""
+    """An approval that a policy gave instead of a person."""
 
     step: str
     policy: str

@@ -11,13 +11,13 @@ from tercet.contracts.shape import JsonObject, as_list, as_object
 from tercet.core import events as e
 from tercet.view.events import EventLine
 from tercet.view.phases import PhaseEvent, PhaseView, read_phase
-from tercet.view.text import count, some
+from tercet.view.text import count, first_names
 from tercet.view.vocabulary import REVIEWS
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptView:
-    """One thing that a run tried before it was escalated: a line, or a phase of the quality loop."""
+    """One attempt of a run before it was escalated: a line, or a phase of the quality loop."""
 
     line: EventLine
     phase: PhaseView | None = None
@@ -33,11 +33,11 @@ _PHASES: dict[str, type[PhaseEvent]] = {
 }
 """The attempts of a packet that hold the fields of an event of the quality loop."""
 _LONGEST = 300
-"""How much of a model's answer is shown; the packet has all of it."""
+"""The number of characters that are shown of a model's answer; the packet has all of it."""
 
 
 def attempt_views(attempts: Sequence[JsonObject]) -> tuple[AttemptView, ...]:
-    """Return what a hand-off packet lists as tried; entries of an unknown kind are left out."""
+    """Return the attempts of a hand-off packet; entries of an unknown kind are left out."""
     found: list[AttemptView] = []
     for attempt in attempts:
         if (kind := _PHASES.get(str(attempt.get("what")))) is not None:
@@ -81,7 +81,10 @@ def _model_answer(attempt: JsonObject) -> str:
 
 def _plan(plan: JsonObject) -> str:
     steps = [as_object(step) or {} for step in as_list(plan.get("steps")) or ()]
-    return some([f"{step.get('id')} {step.get('tool') or 'note'}" for step in steps], most=12) or "no steps"
+    return (
+        first_names([f"{step.get('id')} {step.get('tool') or 'note'}" for step in steps], most=12)
+        or "no steps"
+    )
 
 
 def _verdict_line(verdict: JsonObject) -> EventLine:
@@ -95,7 +98,7 @@ def _verdict_line(verdict: JsonObject) -> EventLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedStep:
-    """A step of the plan around a gate, and how far it is."""
+    """A step of the plan around a gate, and its progress."""
 
     step: str
     tool: str

@@ -29,7 +29,7 @@ from tercet.contracts.outputs.repair import EscalationVerdict
 from tercet.contracts.outputs.rubric import EdgeOutcome
 from tercet.core import events as e
 from tercet.quality.rubric.adversarial import judge_attack, judge_edge_cases
-from tercet.view.text import count, joined, score, some, spoken, took
+from tercet.view.text import as_words, count, duration_text, first_names, join_parts, score
 from tercet.view.vocabulary import ESCALATIONS, TOKENS, UNJUDGED, Tone
 
 PhaseEvent: TypeAlias = (
@@ -90,7 +90,7 @@ class RepairView:
 
     defect: DefectView
     success: bool | None
-    """None where only the next round shows it."""
+    """None if only the next round shows it."""
     cause: str
     strategy: str
     means: str
@@ -110,9 +110,9 @@ class OpenDefect:
 
     @property
     def attempts_text(self) -> str:
-        """Return how often a repair was tried, and as what."""
+        """Return how often a repair was tried, and by which strategies."""
         tried = f"tried {count(self.tried, 'time')}" if self.tried else "no repair was tried"
-        return joined((tried, f"as {', '.join(self.strategies)}" if self.strategies else ""))
+        return join_parts((tried, f"as {', '.join(self.strategies)}" if self.strategies else ""))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class Steering:
 
     quality: float
     repairs: int
-    """How many repairs were predicted."""
+    """The number of repairs that were predicted."""
     cost: float
     text: str
 
@@ -162,15 +162,15 @@ class PhaseView:
     repairs: tuple[RepairView, ...] = ()
     left: tuple[OpenDefect, ...] = ()
     escalation: str = ""
-    """Where the defects go that are left, and why."""
+    """Where the remaining defects go, and why."""
     unanswered: tuple[tuple[str, str], ...] = ()
     """The questions to models without an answer, by number, and why."""
 
     @property
     def text(self) -> str:
         """The phase as one sentence."""
-        summary = joined((self.summary, took(self.took_ms) if self.took_ms else ""))
-        return joined((self.title, summary), ": ")
+        summary = join_parts((self.summary, duration_text(self.took_ms) if self.took_ms else ""))
+        return join_parts((self.title, summary), ": ")
 
 
 def phase_view(event: PhaseEvent) -> PhaseView:
@@ -201,16 +201,16 @@ def _unanswered(fields: Fields) -> tuple[tuple[str, str], ...]:
 def _experience(fields: Fields) -> PhaseView:
     gain, weights = fields.get("gain"), fields.get("weights")
     tried = sum(int(each["tried"]) for each in fields.get("rates", {}).get("tallies", ()))
-    learned = joined(
+    learned = join_parts(
         (
-            f"goes by {count(tried, 'repair')} of runs before it" if tried else "",
+            f"based on {count(tried, 'repair')} of earlier runs" if tried else "",
             f"a measured gain of {score(float(gain['gain']))}" if gain else "",
             f"confidence as calibrated on {count(weights['sample'], 'outcome')}" if weights else "",
             _novelty(fields.get("novelty", {})),
         )
     )
     title = f"task class {fields['task_class']}"
-    return _view(e.ExperienceDrawn, title, learned or "no run before it has taught anything", "quiet")
+    return _view(e.ExperienceDrawn, title, learned or "no earlier runs to learn from", "quiet")
 
 
 def _novelty(given: Fields) -> str:
@@ -297,7 +297,7 @@ def _verification(fields: Fields) -> PhaseView:
 
 def _verified(verdict: VerificationVerdict, fields: Fields) -> str:
     if not verdict.schema_valid:
-        return "the form is broken, so nothing else is looked at"
+        return "the schema is violated, so nothing else is checked"
     if "claims" in fields["verdict"]:
         return "judged by earlier rules, which are no longer applied"
     statuses = [each.status for each in verdict.tokens]
@@ -308,7 +308,7 @@ def _verified(verdict: VerificationVerdict, fields: Fields) -> str:
         f"{count(len(verdict.unjudged), 'text')} unjudged" if verdict.unjudged else "",
         _agreement(fields),
     )
-    return joined(summary, "; ")
+    return join_parts(summary, "; ")
 
 
 def _verdict_grades(verdict: VerificationVerdict, tone: Tone) -> list[Grade]:
@@ -347,7 +347,7 @@ def _verdict_findings(verdict: VerificationVerdict) -> list[Finding]:
 
 
 def _agreement(fields: Fields) -> str:
-    """Return how far samples agree; empty where none were compared."""
+    """Return the agreement of samples; empty if none were compared."""
     consistency = fields.get("consistency")
     if not consistency:
         return ""
@@ -382,9 +382,9 @@ def _rubric_title(rubric: RubricScore | None, fields: Fields) -> str:
 
 
 def _below(rubric: RubricScore | None, found: CritiqueDiagnosis) -> str:
-    """Return the dimensions under their minimum, each with its score; empty where there are none."""
+    """Return the dimensions under their minimum, each with its score; empty if there are none."""
     scored = [f"{name} {score(found.scores.get(name))}" for name in rubric.below] if rubric else []
-    return f"; under {'their' if len(scored) > 1 else 'its'} minimum: {some(scored)}" if scored else ""
+    return f"; under {'their' if len(scored) > 1 else 'its'} minimum: {first_names(scored)}" if scored else ""
 
 
 def defect_view(defect: Defect, hint: str = "") -> DefectView:
@@ -417,10 +417,10 @@ def _command_text(control: Fields) -> str:
         case "repair":
             worst = f", for {command['worst']} is furthest from its aim" if command.get("worst") else ""
             strength = f"at intensity {score(float(command['intensity']))}"
-            return f"asks for a {spoken(str(command['strategy']))} {strength}{worst}"
+            return f"asks for a {as_words(str(command['strategy']))} {strength}{worst}"
         case "stop":
-            helper = f"; what may help: {spoken(str(control['helper']))}" if control.get("helper") else ""
-            return f"stops: {spoken(str(command['reason']))}{helper}"
+            helper = f"; what may help: {as_words(str(control['helper']))}" if control.get("helper") else ""
+            return f"stops: {as_words(str(command['reason']))}{helper}"
         case _:
             return ""
 
@@ -432,19 +432,19 @@ def _evidence(fields: Fields) -> PhaseView:
     results: Sequence[e.ToolRetry] = fields.get("results", ())
     queries, refs = fields.get("queries", ()), fields.get("refs", ())
     found = f"{count(len(refs), 'fact')} found" if refs else "nothing new"
-    looked = f"more evidence was looked for: {found}" if queries or not results else ""
+    looked = f"more evidence was requested: {found}" if queries or not results else ""
     brought = sum(not each.error for each in results)
     again = (
-        f"{count(len(results), 'failed call')} made again: {brought:,} brought a result" if results else ""
+        f"{count(len(results), 'failed call')} made again: {brought:,} returned a result" if results else ""
     )
     return _view(
-        e.EvidenceFetched, "", joined((looked, again), "; "), "quiet", queries=tuple(queries), refs=tuple(refs),
+        e.EvidenceFetched, "", join_parts((looked, again), "; "), "quiet", queries=tuple(queries), refs=tuple(refs),
         findings=tuple(map(_call_made_again, results)),
     )  # fmt: skip
 
 
 def _call_made_again(each: e.ToolRetry) -> Finding:
-    brought = f"brought nothing: {each.error}" if each.error else "brought a result"
+    brought = f"failed: {each.error}" if each.error else "returned a result"
     tone, mark = ("wait", "✗") if each.error else ("good", "✓")
     return Finding(label="called again", text=f"{each.step}: {each.tool} {brought}", tone=tone, mark=mark)
 
@@ -454,24 +454,24 @@ def _repair(fields: Fields) -> PhaseView:
     verdict = EscalationVerdict.model_validate(fields["escalation"]) if fields.get("escalation") else None
     pending, breaks = sum(entry.success is None for entry in entries), fields.get("breaks", ())
     tokens = fields.get("tokens", 0)
-    summary = joined(
+    summary = join_parts(
         (
             helped_text(
                 sum(entry.success is True for entry in entries), fields.get("attempts", len(entries))
             ),
-            f"{pending:,} to be looked at again" if pending else "",
+            f"{pending:,} to be checked again" if pending else "",
             count(tokens, "token") if tokens else "",
             _agreement(fields),
-            f"went round in circles: {some(breaks)}" if breaks else "",
+            f"repeated itself: {first_names(breaks)}" if breaks else "",
         )
     )
     escalation = f"what is left goes {ESCALATIONS[verdict.kind]}: {verdict.reason}" if verdict else ""
     is_escalated = fields.get("outcome") == "escalated"
     return _view(
-        e.OutputsRepaired, "repair", joined((summary, escalation if is_escalated else ""), "; "), "bad" if is_escalated else "good",
+        e.OutputsRepaired, "repair", join_parts((summary, escalation if is_escalated else ""), "; "), "bad" if is_escalated else "good",
         repairs=tuple(map(_repair_view, entries)),
         left=tuple(
-            OpenDefect(defect=defect_view(each.defect), cause=spoken(each.root_cause), tried=each.tried, strategies=tuple(each.strategies), reason=each.reason)
+            OpenDefect(defect=defect_view(each.defect), cause=as_words(each.root_cause), tried=each.tried, strategies=tuple(each.strategies), reason=each.reason)
             for each in verdict.left
         ) if verdict else (),
         escalation=escalation, unanswered=_unanswered(fields),

@@ -14,7 +14,7 @@ from tercet.core.state import State, StepState
 from tercet.view.events import attempt_text, describe, describe_turn, lane_use
 from tercet.view.revisions import Revision, revisions
 from tercet.view.source import RunData
-from tercet.view.text import both, joined, took
+from tercet.view.text import duration_text, join_names, join_parts
 from tercet.view.vocabulary import ANSWERS, CALL_OUTCOMES, REVIEWS, SKIPPED, STEPS, Status, Tone, settlement
 
 _APPROVALS = ("approve", "grant", "deny", "modify", "withdraw")
@@ -35,7 +35,7 @@ class CallAttempt:
     number: int
     at: int
     outcome: str
-    """How it ended, in words."""
+    """Its outcome in words."""
     tone: Tone
     note: str
     key: str
@@ -43,7 +43,7 @@ class CallAttempt:
 
 @dataclass(frozen=True, kw_only=True)
 class StepView:
-    """A step of a plan: its state, what the critic said, who approved it, and every call."""
+    """A step of a plan: its state, verdicts, approvals and calls."""
 
     id: str
     tool: str
@@ -51,16 +51,16 @@ class StepView:
     mark: str
     tone: Tone
     word: str
-    """How far it is, in a few words."""
+    """Its status in a few words."""
     error: str
     """Why it failed, is unknown or was skipped."""
     is_kept: bool
-    """Whether it was carried out under an earlier plan."""
+    """Whether it was executed under an earlier plan."""
     latency_ms: int | None
-    """How long its last call took."""
+    """The duration of its last call."""
     verdicts: tuple[Chip, ...]
     people: tuple[str, ...]
-    """Who approved, denied or changed it, each answer with everybody who gave it."""
+    """The answers about it, each with all people who gave it."""
     waits_for: tuple[str, ...]
     """The gates that it waits at."""
     depends_on: tuple[str, ...]
@@ -76,7 +76,7 @@ class StepView:
     """The session of the lane that it ran, and what that used; empty for any other step."""
     key: str
     params: Any
-    """The parameters of its last call; as planned, where it was never called."""
+    """The parameters of its last call; as planned if it was never called."""
     result: Any
     result_digest: str
     """The digest of a result that is too large to show."""
@@ -85,12 +85,12 @@ class StepView:
 
     @property
     def progress(self) -> str:
-        """How far it is, how long its last call took, and how many attempts it needed."""
-        return joined(
+        """Its status, the duration of its last call, and the number of attempts."""
+        return join_parts(
             (
                 self.word,
                 "under an earlier plan" if self.is_kept else "",
-                took(self.latency_ms) if self.latency_ms else "",
+                duration_text(self.latency_ms) if self.latency_ms else "",
                 f"{len(self.attempts)} attempts" if len(self.attempts) > 1 else "",
             ),
             " · ",
@@ -130,7 +130,7 @@ class PlanView:
     @property
     def title(self) -> str:
         """Its number and its planner."""
-        by = "brought by the caller" if self.planner == "caller" else f"by {self.planner}"
+        by = "from the caller" if self.planner == "caller" else f"by {self.planner}"
         return f"{'Turn' if self.is_turn else 'Plan'} {self.number}, {by}"
 
 
@@ -236,20 +236,22 @@ def _status(state: StepState, *, is_over: bool) -> Status:
 
 
 def step_error(state: StepState) -> str:
-    """Return why a step failed, is unknown or was skipped; empty elsewhere."""
+    """Return why a step failed, is unknown or was skipped; else an empty text."""
     if state.status == "skipped":
         return SKIPPED.get(state.error, state.error)
     return state.error if state.status in ("failed", "unknown") else ""
 
 
 def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool) -> str:
-    """Return how far a step is, for one line."""
+    """Return the progress of a step, for one line."""
     again, error = attempt_text(state.attempt), step_error(state)
     match state.status:
         case "done" if state.lane:
             return f"lane {state.lane}, {lane_use(state)}{again}"
         case "done":
-            return joined(("" if latency_ms is None else took(latency_ms), again.removeprefix(", ")))
+            return join_parts(
+                ("" if latency_ms is None else duration_text(latency_ms), again.removeprefix(", "))
+            )
         case "gated" if is_over:
             return "never called"
         case "gated":
@@ -257,7 +259,7 @@ def progress_text(state: StepState, latency_ms: int | None, *, is_over: bool) ->
         case "pending":
             return ""
         case _:
-            return joined((f"{STEPS[state.status].word}{again}", error), ": ")
+            return join_parts((f"{STEPS[state.status].word}{again}", error), ": ")
 
 
 def _verdicts(step: Step, events: Iterable[e.Event], review: Mapping[str, Any]) -> Iterator[Chip]:
@@ -271,7 +273,7 @@ def _verdicts(step: Step, events: Iterable[e.Event], review: Mapping[str, Any]) 
 
 
 def approvals_by_step(state: State) -> dict[str, tuple[str, ...]]:
-    """Return who answered what about which step: one text for each kind of answer, with everybody who gave it."""
+    """Return the answers about each step: one text for each kind of answer, with all people who gave it."""
     found: dict[str, dict[str, list[str]]] = {}
     for answer in state.answers:
         if answer.answer in _APPROVALS:
@@ -280,7 +282,7 @@ def approvals_by_step(state: State) -> dict[str, tuple[str, ...]]:
             people = found.setdefault(answer.step, {}).setdefault(ANSWERS[answer.answer][0], [])
             people += [who] if who not in people else []
     return {
-        step: tuple(f"{word} by {both(people)}" for word, people in said.items())
+        step: tuple(f"{word} by {join_names(people)}" for word, people in said.items())
         for step, said in found.items()
     }
 
@@ -340,21 +342,21 @@ def _attempt(intent: e.Intent, events: Sequence[e.Event]) -> CallAttempt:
 
 
 def _ended(end: e.Complete | e.Abort | None, settled: str) -> tuple[str, Tone, str]:
-    """Return how one call ended, with its tone and a note."""
+    """Return the outcome of a call as text, with its tone and a note."""
     _, tone, word = CALL_OUTCOMES[call_outcome(end, is_settled=bool(settled))]
     match end:
         case e.Complete() if end.error:
             return word, tone, end.error
         case e.Complete():
             return (
-                "found to have happened" if end.reconciled else f"{word} after {took(end.latency)}",
+                "found to have happened" if end.reconciled else f"{word} after {duration_text(end.latency)}",
                 tone,
                 "",
             )
         case e.Abort(outcome="not_done"):
-            return f"{word}, after {took(end.latency)}", tone, end.error
+            return f"{word}, after {duration_text(end.latency)}", tone, end.error
         case e.Abort():
-            return word, tone, joined((end.error, settled), "; ")
+            return word, tone, join_parts((end.error, settled), "; ")
         case None if settled:
             return word, tone, f"its process was lost before it could record the outcome; {settled}"
         case None:
@@ -384,7 +386,7 @@ class PlanPeriod:
     """The position of its proposal among the events."""
     proposed: e.PlanProposed
     plan: Mapping[str, Any]
-    """As it was reviewed: with the evidence that was found for it."""
+    """The plan as it was reviewed, with the evidence that was found for it."""
     steps: Mapping[str, StepState]
     events: tuple[e.Event, ...]
 
@@ -396,7 +398,7 @@ class PlanPeriod:
 
 
 def plan_periods(events: Sequence[e.Event]) -> tuple[PlanPeriod, ...]:
-    """Return the plans of a run with their events; what happened before the first one belongs to none."""
+    """Return the plans of a run with their events; events before the first plan belong to none."""
     starts = [number for number, event in enumerate(events) if isinstance(event, e.PlanProposed)]
     state, found, at = State(), list[PlanPeriod](), 0
     for number, (start, end) in enumerate(zip(starts, [*starts, len(events)][1:], strict=True), start=1):

@@ -1,4 +1,4 @@
-"""How the outputs of a run were judged and repaired: rounds, exit, the controller's course, and who or what accepted them."""
+"""The judging and repairing of a run's outputs: rounds, exit, the controller's course, and the acceptance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tercet.quality.exit.decision import recommend
 from tercet.view.diff import Lines, OutputChange, compare_outputs
 from tercet.view.phases import Grade, PhaseView, RepairView, helped_text, phase_view, read_phase
 from tercet.view.source import RunData
-from tercet.view.text import as_sentence, both, count, score, spoken
+from tercet.view.text import as_sentence, as_words, count, join_names, score
 from tercet.view.vocabulary import (
     ADVICE,
     DISPOSITIONS,
@@ -52,7 +52,7 @@ class ConfidencePart:
 
 @dataclass(frozen=True, kw_only=True)
 class ExitView:
-    """Whether outputs may be committed, and what that was decided by."""
+    """Whether outputs may be committed, and why."""
 
     outcome: str
     mark: str
@@ -63,9 +63,9 @@ class ExitView:
     confidence: float | None
     confidence_tone: Tone
     disposition: str
-    """The consequence of confidence; empty where the decision has no bands."""
+    """The consequence of confidence; empty if the decision has no bands."""
     sample: int
-    """From how many outcomes the weights of confidence were fitted; 0 for the defaults."""
+    """The number of outcomes that the weights of confidence were fitted to; 0 for the default weights."""
     unmeasured: tuple[str, ...]
     """The features of confidence that were not measured."""
     parts: tuple[ConfidencePart, ...]
@@ -76,7 +76,7 @@ class ExitView:
     @property
     def confidence_note(self) -> str:
         """The consequence of confidence, and the weights it was estimated by."""
-        leads = self.disposition or "the decision names no bands for it, so it leads nowhere"
+        leads = self.disposition or "the decision has no confidence bands, so it has no effect"
         if not self.parts:
             return leads
         by = f"weights from {count(self.sample, 'outcome')}" if self.sample else "the default weights"
@@ -108,7 +108,7 @@ def exit_view(given: Mapping[str, Any], sure: Mapping[str, Any] | None = None) -
         unmeasured=tuple(FEATURES[name] for name in known.missing) if known else (),
         parts=tuple(_parts(known, features)) if known else (),
         triggers=tuple(TRIGGERS[trigger] for trigger in decided.triggers),
-        # An escalation takes no approval and no change: its gate says what can be chosen.
+        # An escalation cannot be approved or changed: its gate lists the options.
         advice=ADVICE[recommend(decided)] if decided.needs_approval else "",
     )
 
@@ -121,7 +121,7 @@ def _parts(known: Confidence, features: Mapping[str, Any]) -> Iterator[Confidenc
     names = {str(name): words for name, words in FEATURES.items()}
     for name, amount in known.parts.items():
         measured = float(features[name]) if name in features else None
-        label = "to begin with" if name == BIAS else names[name]
+        label = "base value" if name == BIAS else names[name]
         yield ConfidencePart(label=label, amount=amount, measured=measured)
 
 
@@ -144,7 +144,7 @@ class Round:
     number: int
     tone: Tone
     next: str
-    """What happened next."""
+    """What followed it."""
     tests: tuple[PhaseView, ...]
     """Test commands and attacks."""
     verified: PhaseView | None
@@ -277,7 +277,7 @@ def _repair_summary(event: e.OutputsRepaired, helped: int) -> str:
     parts = (
         helped_text(helped, event.attempts),
         count(event.tokens, "token") if event.tokens else "",
-        f"it went round in circles: {', '.join(map(spoken, event.breaks))}" if event.breaks else "",
+        f"it went round in circles: {', '.join(map(as_words, event.breaks))}" if event.breaks else "",
     )
     return as_sentence("; ".join(filter(None, parts)))
 
@@ -293,9 +293,9 @@ def output_answer(event: e.GateAnswered) -> OutputAnswer:
 
 
 _CHOICES: dict[OverCost, str] = {
-    "fail": "that was more than repairs may cost, so nothing was repaired",
-    "relax_epsilon": "that was more than repairs may cost, so less had to be reached",
-    "reduce_kp": "that was more than repairs may cost, so it was steered more gently",
+    "fail": "that exceeded the budget of repairs, so nothing was repaired",
+    "relax_epsilon": "that exceeded the budget of repairs, so the target was lowered",
+    "reduce_kp": "that exceeded the budget of repairs, so repairs were weaker",
 }
 
 
@@ -333,15 +333,15 @@ def _course(events: Sequence[e.Event]) -> Course | None:
 
 def _caption(last: Mapping[str, Any], measured: Sequence[float], predicted: ControlPrediction) -> str:
     made = len(measured) - 1
-    expected = f"The controller foresaw {count(predicted.iterations, 'repair')}"
+    expected = f"The controller predicted {count(predicted.iterations, 'repair')}"
     if not predicted.is_reached:
-        expected += f", and that it would end with {spoken(predicted.end)}"
+        expected += f", and that it would end with {as_words(predicted.end)}"
     if predicted.choice is not None:
         expected += f"; {_CHOICES[predicted.choice.kind]}"
     went = f"quality went from {score(measured[0])} to {score(measured[-1])} in {count(made, 'repair')}"
     course = f"{expected}; {went}." if made else f"{expected}; quality was {score(measured[0])}."
     command: Mapping[str, Any] = last.get("command", {})
-    stop = f" It stopped: {spoken(str(command['reason']))}." if command.get("kind") == "stop" else ""
+    stop = f" It stopped: {as_words(str(command['reason']))}." if command.get("kind") == "stop" else ""
     return f"{course}{stop}"
 
 
@@ -355,18 +355,18 @@ class QualityView:
     experience: str
     exit: ExitView | None
     accepted: str
-    """Who or which rule accepted the outputs, and which scores below a limit did not count; empty where they were not accepted."""
+    """Who or which rule accepted the outputs, and the scores below a limit that did not count; empty if not accepted."""
     answers: tuple[OutputAnswer, ...]
     """The answers of people to the exit."""
     course: Course | None
     changes: tuple[OutputChange, ...]
     restored: str
-    """Which round the outputs are from, where it is not the last one."""
+    """The round that the outputs are from, if it is not the last one."""
     rounds: tuple[Round, ...]
 
 
 def quality_view(run: RunData, lines: Lines | None = None) -> QualityView | None:
-    """Return how outputs were judged and repaired; None where they were not judged.
+    """Return how outputs were judged and repaired; None if they were not judged.
 
     `lines` turns an output into the lines that are compared; a renderer may leave out secrets there.
     """
@@ -375,7 +375,7 @@ def quality_view(run: RunData, lines: Lines | None = None) -> QualityView | None
     quality = run.state.quality
     drawn = [event for event in run.events if isinstance(event, e.ExperienceDrawn)]
     rounds = _rounds(run)
-    # Without a draft, nothing was repaired, and there is nothing to compare.
+    # Without a draft there is nothing to compare.
     after = run.state.outputs if quality.drafts else {}
     return QualityView(
         experience=as_sentence(phase_view(drawn[-1]).text) if drawn else "",
@@ -431,9 +431,9 @@ def acceptance_text(state: State, events: Sequence[e.Event]) -> str:
     limits = ", ".join(f"{each.name} {score(each.value)} ≥ {each.limit:g}" for each in found.thresholds)
     rule = f"every limit of the decision holds ({limits})" if limits else "the decision sets no limit"
     if partial:
-        accepted = f"accepted as partial by {both(partial)}: {found.reason}"
+        accepted = f"accepted as partial by {join_names(partial)}: {found.reason}"
     elif people:
-        accepted = f"accepted by {both(list(dict.fromkeys(people)))}; {rule}"
+        accepted = f"accepted by {join_names(list(dict.fromkeys(people)))}; {rule}"
     else:
         accepted = f"accepted by rule: {rule}"
     low = _low_verification(events)

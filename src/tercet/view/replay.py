@@ -1,4 +1,4 @@
-"""The result of a replay: a run comes out the same, or differs first at a place."""
+"""The result of a replay: equal, or the first difference."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ ReplayOutcome = Literal["replay_equal", "replay_different"]
 
 
 class Difference(Published):
-    """The first place where what was recorded is not what follows from the facts before it."""
+    """The first place where the record differs from what follows from the facts before it."""
 
     position: int
     event: str
     """The type of the event, or `checkpoint`."""
     step: Absent[str] = None
     field: str
-    """The field as a path, such as `verdict.outcome`; `type` where another event, or none, was due."""
+    """The field as a path, such as `verdict.outcome`; `type` if another event, or none, was expected."""
     recorded: Any
     expected: Any
     check: str
-    """Where to look."""
+    """What to check."""
 
 
 class Count(Published):
-    """How many there are of something, with why where that is not plain."""
+    """A number of events taken as facts, with the reason."""
 
     event: str
     count: int
@@ -34,29 +34,29 @@ class Count(Published):
 
 
 class ReplayReport(Published):
-    """What came of judging one recorded run again."""
+    """The result of replaying one recorded run."""
 
     outcome: ReplayOutcome
     session_id: str
     run_id: str
     pack: str
     status: str
-    """How the session stands where its record ends, or where it first differs."""
+    """The status of the session at the end of its record, or at the first difference."""
     events: int
-    """How many events were folded."""
+    """The number of events that were folded."""
     checkpoints: int
-    """How many checkpoints were compared."""
+    """The number of checkpoints that were compared."""
     verdicts_rederived: int
     verdicts_as_facts: int
     rederived: tuple[Count, ...] = ()
     facts: tuple[Count, ...] = ()
     behaviour: tuple[int, ...] = ()
-    """The changed rules that the run goes by."""
+    """The numbered rules that the run was recorded under."""
     difference: Absent[Difference] = None
     diff: Absent[ReplayDiff] = None
     """The report of the run as it was recorded and as it comes out now; absent if the run was not scored."""
 
     @property
     def is_equal(self) -> bool:
-        """Whether everything came out the same."""
+        """Whether everything is as recorded."""
         return self.outcome == "replay_equal"

@@ -1,7 +1,7 @@
-"""The plans of a run compared: which steps each one kept, changed, added and gave up, and why.
+"""The plans of a run compared: the steps that each one kept, changed, added and dropped, and why.
 
-A step is kept if the new plan says it in the same words; then its hash is the same. One that keeps its name and says
-something else is changed: mostly it waits for other steps, since those that it waited for were given up.
+A step is kept if it has the same content, and so the same hash. A step with the same id and other content is changed;
+mostly it depends on other steps, because those that it depended on were dropped.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tercet.core.state import State, StepState, StepStatus
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A step that both plans say in the same words."""
+    """A step that is the same in both plans."""
 
     id: str
     hash: str
     is_done: bool
-    """Whether it had ended well on results that still hold, so that it is not carried out again."""
+    """Whether it has completed on results that are still valid, so that it is not executed again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changed:
-    """A step of the same name that says something else."""
+    """A step with the same id and other content."""
 
     id: str
     hash: str
     before: str
-    """The hash that it had."""
+    """Its earlier hash."""
     fields: tuple[str, ...]
     """The fields that differ."""
 
@@ -49,12 +49,12 @@ class New:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenUp:
-    """A step that the new plan does without."""
+    """A step that the new plan does not have."""
 
     id: str
     hash: str
     status: StepStatus
-    """How far it was; what one has done that is done stays done."""
+    """Its status; the effects of a completed step remain."""
     why: str
 
 
@@ -67,7 +67,7 @@ class Revision:
     origin: str
     planner: str
     why: tuple[str, ...] = ()
-    """Why the plan before was given up; empty for the first."""
+    """Why the previous plan was replaced; empty for the first plan."""
     kept: tuple[Kept, ...] = ()
     changed: tuple[Changed, ...] = ()
     new: tuple[New, ...] = ()
@@ -105,7 +105,7 @@ def _compared(before: State, after: State, event: e.PlanProposed, *, is_setback:
 
 
 def _why(before: State, event: e.PlanProposed) -> tuple[str, ...]:
-    """Return who changed a call of the plan before, or why the critic refused that; empty where neither is so."""
+    """Return who changed a call of the previous plan, or why the critic refused the change; else an empty text."""
     if before.change is None:
         return ()
     if not event.changed_by:

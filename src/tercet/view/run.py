@@ -48,7 +48,7 @@ def run_view(run: RunData, lines: Lines | None = None) -> RunView:
             events=run_events(run.events),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Plans, verdicts and what gates showed are recorded as JSON, and a bundle may come from anybody.
+        # Plans, verdicts and gates are recorded as JSON, and a bundle may come from anyone.
         raise unreadable(f"something in session {run.state.start.session}") from error
 
 

@@ -1,4 +1,4 @@
-"""A session as a view model: its standing, numbers, people, budgets, outputs, scores and hashes."""
+"""A session as a view model: status, numbers, people, budgets, outputs, scores and hashes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tercet.core import events as e
 from tercet.core.budget import DIMENSIONS, budget_of
 from tercet.core.state import State
 from tercet.view.source import RunData
-from tercet.view.text import amount_text, cents, count, took
+from tercet.view.text import amount_text, cents, count, duration_text
 from tercet.view.timeline import lost_processes
 from tercet.view.vocabulary import (
     MARKS,
@@ -45,7 +45,7 @@ class Counts:
     """The attempts at calling tools, including compensating calls."""
     plans: int
     approvals: int
-    """Each person or policy once for each gate; one who withdrew does not count."""
+    """Each person or policy once per gate; withdrawn approvals do not count."""
     repairs: int
     """The attempts at repairing outputs."""
     lost_processes: int
@@ -54,7 +54,7 @@ class Counts:
 
     @property
     def steps_text(self) -> str:
-        """How many steps are done: `2 of 3 steps done, 1 skipped`."""
+        """The progress: `2 of 3 steps done, 1 skipped`."""
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return f"{self.done} of {count(self.steps, 'step')} done{skipped}"
 
@@ -82,7 +82,7 @@ def count_run(state: State, events: Sequence[e.Event]) -> Counts:
 
 
 def approvers(state: State) -> frozenset[tuple[str, str]]:
-    """Return every approval by gate (or step, for a policy's grant) and by who gave it; withdrawn ones are left out."""
+    """Return every approval by gate (or step, for a policy's grant) and approver, without withdrawn ones."""
     found: set[tuple[str, str]] = set()
     for answer in state.answers:
         key = (answer.gate or answer.step, answer.actor)
@@ -98,14 +98,14 @@ def approvers(state: State) -> frozenset[tuple[str, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetUse:
-    """How much of one dimension of the budget was used."""
+    """The use of one dimension of the budget."""
 
     name: str
     label: str
     used: int
     limit: int | None
     extended: int = 0
-    """How much an operator added."""
+    """The amount that operators added."""
 
     @property
     def tone(self) -> Tone:
@@ -127,7 +127,7 @@ class BudgetUse:
         """Return an amount of this dimension without its noun."""
         match self.name:
             case "wall_clock_ms":
-                return took(number)
+                return duration_text(number)
             case "cost_microcents":
                 return cents(number)
             case _:
@@ -186,7 +186,7 @@ class AnswerLine:
 
 
 def answer_lines(state: State) -> tuple[AnswerLine, ...]:
-    """Return every answer of people and policies once, in order: a gate over several calls has one for each call."""
+    """Return every answer of people and policies once, in order; a gate over several calls records one for each call."""
     found: dict[AnswerLine, None] = {}
     for each in state.answers:
         line = AnswerLine(
@@ -214,7 +214,7 @@ class ScoreView:
 
 
 def score_views(report: JsonObject) -> tuple[ScoreView, ...]:
-    """Return the scores of a critic's report; empty where the run was not scored."""
+    """Return the scores of a critic's report; empty if the run was not scored."""
     read = CriticReport.model_validate(report) if report else None
     if read is None or read.score is None:
         return ()
@@ -246,7 +246,7 @@ class CompensatedStep:
 
 
 def compensated_steps(rollback: RollbackResult | None) -> tuple[CompensatedStep, ...]:
-    """Return what became of the effects of a run, the last one first."""
+    """Return the effects of a run with their compensation, the last one first."""
     found: list[CompensatedStep] = []
     for entry in rollback.log if rollback is not None else ():
         if entry.status is RollbackStatus.COMPENSATED:
@@ -279,7 +279,7 @@ class Hash:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionView:
-    """A session: who asked for what, its standing, and its numbers."""
+    """A session: its request, owner, status and numbers."""
 
     session: str
     intent: str
@@ -287,7 +287,7 @@ class SessionView:
     owner: str
     roles: tuple[str, ...]
     acting_login: str
-    """The login that acts as the owner in a development session, as words to follow their name."""
+    """The login that acts as the owner in a development session, as text to follow their name."""
     is_dev: bool
     is_shadow: bool
     decision: str
@@ -312,7 +312,7 @@ class SessionView:
     outputs: JsonObject
     missing: dict[str, str]
     verdict: str
-    """The last verdict of the critic on the run; empty where there is none."""
+    """The last verdict of the critic on the run; empty if there is none."""
     verdict_tone: Tone
     rationale: tuple[str, ...]
     scores: tuple[ScoreView, ...]
@@ -321,7 +321,7 @@ class SessionView:
 
     @property
     def evidence(self) -> str:
-        """Where its evidence comes from."""
+        """The sources of its evidence."""
         return (
             ", ".join(filter(None, (self.snapshot, f"store at {self.library}" if self.library else "")))
             or "none"

@@ -14,7 +14,7 @@ from tercet.core.state import State
 
 @dataclass(frozen=True, kw_only=True)
 class StoredFact:
-    """A fact that a session has stored, and where it was found if it was looked up."""
+    """A fact that a session has stored, and its source if it was looked up."""
 
     evidence: Evidence
     citation: Citation | None = None
@@ -35,4 +35,4 @@ class RunData:
     """The decision record, verified against its hash."""
     rollback: RollbackResult | None = None
     minimums: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The minimum of each dimension of the rubric; empty where the pack is not stored."""
+    """The minimum of each dimension of the rubric; empty if the pack is not stored."""

@@ -13,7 +13,7 @@ from typing import Any
 BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]"
 )
-"""Characters that print and cannot be seen: fillers, and variation selectors, which can spell out a hidden text."""
+"""Printable characters that cannot be seen: fillers, and variation selectors, which can encode a hidden text."""
 MOST_NAMES = 4
 
 
@@ -22,7 +22,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def took(ms: int) -> str:
+def duration_text(ms: int) -> str:
     """Return a duration: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 20 min`, `2 days 4 h`."""
     if ms < 1_000:
         return f"{ms} ms"
@@ -40,11 +40,11 @@ def _two(amount: int, base: int, large: str, small: str) -> str:
     return f"{amount // base:,} {large}{f' {rest} {small}' if rest else ''}"
 
 
-def moment(ms: int) -> str:
+def utc_time(ms: int) -> str:
     """Return a moment for people: `2026-05-09 14:30:00 UTC`."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):  # the clock was wrong
+    except (ValueError, OverflowError, OSError):  # the clock was set wrong
         return f"{ms:,} ms"
 
 
@@ -54,7 +54,7 @@ def amount_text(dimension: str, amount: int) -> str:
         case "cost_microcents":
             return cents(amount)
         case "wall_clock_ms":
-            return took(amount)
+            return duration_text(amount)
         case "retries":
             return f"{amount:,} {'retry' if amount == 1 else 'retries'}"
         case _:
@@ -73,32 +73,32 @@ def score(value: float | None) -> str:
 
 
 def elapsed(ms: int) -> str:
-    """Return how long after the start something was: `+3.4 s`."""
-    return f"+{took(max(0, ms))}"
+    """Return a time since the start: `+3.4 s`."""
+    return f"+{duration_text(max(0, ms))}"
 
 
-def spoken(name: str) -> str:
+def as_words(name: str) -> str:
     """Return a name of the code as words: `MINIMAL_EDIT` is a minimal edit."""
     return name.lower().replace("_", " ")
 
 
 def as_sentence(text: str) -> str:
-    """Return words as a sentence: with a capital letter and a full stop; nothing stays nothing."""
+    """Return text with a capital letter and a full stop; empty text stays empty."""
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-def joined(parts: Iterable[str], separator: str = ", ") -> str:
+def join_parts(parts: Iterable[str], separator: str = ", ") -> str:
     """Return the parts that are not empty, one after the other."""
     return separator.join(filter(None, parts))
 
 
-def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Return the first names of a list, and how many more there are."""
+def first_names(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    """Return the first names of a list, and the number of the others."""
     more = len(names) - most
     return ", ".join([*names[:most], *([f"… {more} more"] if more > 0 else [])])
 
 
-def both(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names as words: `ann`, `ann and bob`, `ann, bob and eve`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 

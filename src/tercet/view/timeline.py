@@ -32,7 +32,7 @@ class Span:
     tone: Tone
     text: str
     is_open: bool = False
-    """Whether nothing has ended it."""
+    """Whether it has not ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,19 +50,19 @@ class Timeline:
 
 
 def timeline(events: Sequence[e.Event]) -> Timeline | None:
-    """Return the timeline of a run; None where nothing has happened since its start."""
+    """Return the timeline of a run; None if nothing has happened since its start."""
     if len(events) < 2:
         return None
     return Timeline(times=tuple(event.at for event in events), spans=tuple(_Follower(events).spans()))
 
 
 def lost_processes(events: Iterable[e.Event]) -> int:
-    """Return how often a process was lost while calls were under way."""
+    """Return the number of processes that were lost with calls in flight."""
     return sum(isinstance(event, e.SessionResumed) and bool(event.in_flight) for event in events)
 
 
 class _Follower:
-    """Folds a run, and keeps what has begun and not ended."""
+    """Folds a run, and tracks the spans that have not ended."""
 
     def __init__(self, events: Sequence[e.Event]) -> None:
         self._events = events
@@ -119,7 +119,9 @@ class _Follower:
 
     def _lost(self, number: int) -> Iterator[Span]:
         """Yield the calls that a lost process left, from its last event to when another process took over."""
-        lost = f"process lost: it left {', '.join(self._calls)} under way, and another one took over"
+        lost = (
+            f"process lost: it left {', '.join(self._calls)} in flight, and another process resumed the run"
+        )
         yield self._span(PROCESSES, number - 1, number, "lost", "bad", lost)
         for begun, intent in self._calls.values():
             yield self._call(intent, begun, number, "cut off")

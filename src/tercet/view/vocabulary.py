@@ -1,6 +1,6 @@
-"""The one table of words: statuses, answers, outcomes, settlements, dispositions and verdicts, each with its tone.
+"""The words for statuses, answers, outcomes, settlements, dispositions and verdicts, each with its tone.
 
-Terminal, report, log, notifications and console take their words from here, and add none of their own.
+Terminal, report, log, notifications and console take their words from here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tercet.core.events.gate import GateKind
 from tercet.core.events.plan import TurnAction
 from tercet.core.state import Answer, State
 from tercet.quality.exit.decision import TRIGGERS
-from tercet.view.text import count, joined, took
+from tercet.view.text import count, duration_text, join_parts
 
 __all__ = (
     "ADVICE", "ANSWERS", "CALL_OUTCOMES", "DISPOSITIONS", "ESCALATIONS", "FEATURES", "JUDGED", "MARKS", "OUTPUT_ANSWERS", "QUESTIONS",
@@ -40,7 +40,7 @@ class Status(NamedTuple):
 
 
 STEPS: dict[str, Status] = {
-    "pending": Status("·", "quiet", "not begun"),
+    "pending": Status("·", "quiet", "not started"),
     "gated": Status("?", "wait", "waits for people"),
     "in_flight": Status("▸", "busy", "under way"),
     "unknown": Status("?", "wait", "outcome unknown"),
@@ -59,8 +59,8 @@ ANSWERS: dict[str, tuple[str, Tone]] = {
     "modify": ("sent back", "wait"),
     "withdraw": ("withdrawn", "bad"),
     "grant": ("granted", "good"),
-    "happened": ("said to have happened", "good"),
-    "did_not_happen": ("said not to have happened", "good"),
+    "happened": ("reported as done", "good"),
+    "did_not_happen": ("reported as not done", "good"),
     "extend": ("extended", "good"),
     "replan": ("sent back for another plan", "wait"),
     "accept_partial": ("accepted as partial", "good"),
@@ -79,9 +79,9 @@ OUTPUT_ANSWERS: dict[str, tuple[str, Tone]] = {
 QUESTIONS: dict[GateKind, str] = {
     "approval": "may this call be made?",
     "reconcile": "did this call happen?",
-    "escalation": "how shall this run go on?",
-    "compensation": "shall what this run did be compensated?",
-    "output": "shall what this run produced be accepted?",
+    "escalation": "how should this run continue?",
+    "compensation": "should the effects of this run be compensated?",
+    "output": "should the outputs of this run be accepted?",
 }
 CALL_OUTCOMES: dict[str, Status] = {
     "done": Status("✓", "good", "done"),
@@ -101,9 +101,9 @@ REVIEWS: dict[str, tuple[str, Tone]] = {
 """The critic's verdicts on a plan."""
 JUDGED: dict[str, Status] = {
     "accept": Status("✓", "good", "accepted by the critic"),
-    "retry": Status("↻", "wait", "the critic wants another try"),
-    "replan": Status("✗", "bad", "the critic wants another plan"),
-    "escalate": Status("✗", "bad", "the critic hands it to a person"),
+    "retry": Status("↻", "wait", "the critic asks for a retry"),
+    "replan": Status("✗", "bad", "the critic asks for another plan"),
+    "escalate": Status("✗", "bad", "the critic escalates to a person"),
 }
 """The critic's verdicts on a step."""
 RUN_VERDICTS: dict[str, Tone] = {
@@ -113,7 +113,7 @@ RUN_VERDICTS: dict[str, Tone] = {
 TURNS: dict[TurnAction, Status] = {
     "continue": Status("·", "quiet", "goes on"),
     "retry": Status("↻", "wait", "is undone and decided again"),
-    "replan": Status("↻", "wait", "is kept, and the agent decides otherwise"),
+    "replan": Status("↻", "wait", "is kept, and the agent decides again"),
     "stop": Status("✗", "bad", "is the last"),
     "escalate": Status("✗", "bad", "goes to a person"),
     "limit": Status("✗", "bad", "is the last"),
@@ -136,7 +136,7 @@ TRUST: dict[Trust | None, tuple[str, Tone]] = {
 UNJUDGED = {
     "free": "nothing vouches for these words",
     "language": "its language is not the configured one, or not known",
-    "empty": "there is nothing that anybody could vouch for",
+    "empty": "the text is empty",
 }
 """Why a text is unjudged."""
 TOKENS: dict[str, Tone] = {"bound": "good", "found": "good", "elsewhere": "bad", "unknown": "bad"}
@@ -146,7 +146,7 @@ REPAIRS: dict[bool | None, Status] = {
     False: Status("✗", "bad", "not repaired"),
     None: Status("·", "wait", "changed, and still wrong"),
 }
-"""Whether a repair helped; None where the next round found the same defect again."""
+"""Whether a repair helped; None if the next round found the same defect again."""
 FEATURES: dict[FeatureName, str] = {
     "verify": "verification",
     "consistency": "self-consistency",
@@ -168,9 +168,9 @@ ESCALATIONS: dict[Escalation, str] = {
     Escalation.MODEL_UPGRADE: "to a stronger model",
     Escalation.TASK_REDECOMPOSE: "back to the planner",
     Escalation.PARTIAL_COMMIT: "into a partial result",
-    Escalation.FAIL_WITH_DIAGNOSIS: "no further, with this diagnosis",
+    Escalation.FAIL_WITH_DIAGNOSIS: "no further, with a diagnosis",
 }
-"""Where defects go that no repair removed."""
+"""Where the remaining defects go."""
 ADVICE = {
     "approve": "accept them: every limit holds",
     "modify": "send them back: a limit is missed",
@@ -185,11 +185,13 @@ def exit_status(decided: ExitDecision) -> Status:
         case "COMMIT":
             return Status("✓", "good", "commit")
         case "CONTINUE_REPAIR":
-            return Status("↻", "wait", "repair goes on")
+            return Status("↻", "wait", "repair continues")
         case "ESCALATE":
             is_asked = decided.needs_approval
             return Status(
-                "?", "wait" if is_asked else "bad", "a person is asked" if is_asked else "handed to a person"
+                "?",
+                "wait" if is_asked else "bad",
+                "a person is asked" if is_asked else "escalated to a person",
             )
         case "FAIL":
             return Status("✗", "bad", "fail")
@@ -199,7 +201,7 @@ def exit_status(decided: ExitDecision) -> Status:
 
 
 def answer_word(answer: e.GateAnswered | Answer) -> str:
-    """Return what a gate becomes by an answer."""
+    """Return the state of a gate after an answer."""
     return "changed" if answer.changes else ANSWERS[answer.answer][0]
 
 
@@ -209,15 +211,15 @@ def answer_tone(answer: e.GateAnswered | Answer) -> Tone:
 
 
 def login_words(login: str | None, simulated_by: str = "") -> str:
-    """Return the login that a person answered from, or that acted as them, as words to follow their name; may be empty."""
+    """Return the login that a person answered from, or that acted as them, as text to follow their name."""
     if simulated_by:
         return f" (simulated by login {simulated_by})"
     return f" from login {login}" if login else ""
 
 
 def need_text(name: str, quorum: int, roles: tuple[str, ...]) -> str:
-    """Return whom a gate asks for: `GATE_FINANCE: 2 of finance_lead or cfo`."""
-    return f"{f'{name}: ' if name else ''}{quorum} of {' or '.join(roles) or 'anybody'}"
+    """Return the approvals that a gate needs: `GATE_FINANCE: 2 of finance_lead or cfo`."""
+    return f"{f'{name}: ' if name else ''}{quorum} of {' or '.join(roles) or 'anyone'}"
 
 
 def step_text(step: str) -> str:
@@ -227,7 +229,7 @@ def step_text(step: str) -> str:
 
 
 def settlement(event: e.Settled) -> str:
-    """Return what follows from reconciling a call whose outcome was unknown."""
+    """Return the result of reconciling a call whose outcome was unknown."""
     match event.how:
         case "absent":
             return "it did not happen: called again"
@@ -237,10 +239,10 @@ def settlement(event: e.Settled) -> str:
             return "read again"
         case "ask_again":
             why = f": {event.reason}" if event.reason else ""
-            return f"not settled{why}: asked again in {took(max(0, event.not_before - event.at))}"
+            return f"not settled{why}: asked again in {duration_text(max(0, event.not_before - event.at))}"
 
 
-# --- the standing of a run ---
+# --- the status of a run for display ---
 
 
 Standing: TypeAlias = Literal[
@@ -259,24 +261,24 @@ Standing: TypeAlias = Literal[
 STANDINGS: dict[Standing, tuple[Tone, str]] = {
     "completed": (
         "good",
-        "The critic let the plan through, its steps were carried out, and the result was accepted.",
+        "The critic approved the plan, its steps were executed, and the result was accepted.",
     ),
     "refused": ("bad", "The critic refused the plan before it could run."),
-    "failed": ("bad", "The run ended without the result that it was asked for."),
-    "rejected": ("bad", "A person was asked, and said no."),
-    "expired": ("bad", "The time that the run had was over before it could end."),
+    "failed": ("bad", "The run ended without the requested result."),
+    "rejected": ("bad", "A person denied it."),
+    "expired": ("bad", "The run expired before it could finish."),
     "cancelled": ("bad", "The run was cancelled by a person."),
     "waiting": ("wait", "The run has stopped before a call, and waits for people."),
     "paused": ("wait", "The run is paused, and can be resumed."),
-    "escalated": ("bad", "The run could not go on by itself, and was handed to a person."),
-    "ending": ("wait", "The run will end once what it did is settled."),
+    "escalated": ("bad", "The run could not continue by itself, and was escalated to a person."),
+    "ending": ("wait", "The run ends once its effects are compensated or kept."),
     "in progress": ("busy", "The run is not over: this is its state at its last event."),
 }
-"""Each standing with its tone and its meaning."""
+"""Each status for display with its tone and its meaning."""
 
 
 def standing(state: State) -> Standing:
-    """Return the standing of a session. Refused means that the critic let no plan through."""
+    """Return the status of a session for display; refused means that the critic approved no plan."""
     if state.status == "failed" and state.verdict.get("outcome", "ok") != "ok":
         return "refused"
     is_escalated = state.escalation is not None
@@ -284,7 +286,7 @@ def standing(state: State) -> Standing:
 
 
 def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_gates: bool) -> Standing:
-    """Return the standing of a session from the fields that a list has."""
+    """Return the status of a session for display, from the fields of a row."""
     match status:
         case "completed" | "failed" | "rejected" | "expired" | "cancelled":
             return status
@@ -301,15 +303,15 @@ def standing_of(status: SessionStatus, ending: str, *, is_escalated: bool, has_g
 
 
 def meaning(state: State) -> str:
-    """Return the meaning of a session's standing in one or two sentences."""
+    """Return the meaning of a session's status in one or two sentences."""
     where, calls = standing(state), state.used.tool_calls
     if where == "completed" and state.start.shadow:
-        return "A rehearsal: the plan was reviewed, and nothing was called."
+        return "A rehearsal: the plan was reviewed, and no tool was called."
     if where == "completed" and state.partial:
-        return "A person accepted what there is, although the critic did not."
+        return "A person accepted the partial result, although the critic did not."
     if where == "waiting" and any(gate.kind == "output" for gate in state.gates.values()):
-        return "What the run has produced waits for a person to accept it."
+        return "The outputs of the run wait for a person to accept them."
     if where == "ending":
-        return f"It will end as {state.ending}, once what it did is settled."
-    made = f"{count(calls, 'call')} had been made under an earlier plan." if calls else "Nothing was called."
-    return joined((STANDINGS[where][1], made if where == "refused" else ""), " ")
+        return f"It ends as {state.ending} once its effects are compensated or kept."
+    made = f"{count(calls, 'call')} had been made under an earlier plan." if calls else "No tool was called."
+    return join_parts((STANDINGS[where][1], made if where == "refused" else ""), " ")

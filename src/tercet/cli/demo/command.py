@@ -24,7 +24,7 @@ from tercet.contracts.request import Actor
 from tercet.executor.clock import SystemClock
 from tercet.packs import Pack
 from tercet.runtime import Runtime
-from tercet.view.terminal.text import took
+from tercet.view.terminal.text import duration_text
 
 Ask: TypeAlias = Callable[[Facts], Answer]
 
@@ -85,7 +85,8 @@ def _paid(folder: Folder, reader: DemoReader, gate: Facts) -> Generator[Scene]:
     left = reader.lease_until(gate["session_id"]) - SystemClock().now()
     if left > 0:
         yield Scene(
-            "aside", {"text": f"the dead worker's lease on the session ends in {took(left)}: waiting"}
+            "aside",
+            {"text": f"the dead worker's lease on the session ends in {duration_text(left)}: waiting"},
         )
     yield _recovery(folder, reader, gate)
     yield heading(6, "What is left is a decision record")

@@ -128,7 +128,7 @@ def _trust(text: str) -> Trust:
 def read_expiry(text: str) -> datetime:
     """Return the time that a text names: a duration from now, or a time with its zone."""
     try:
-        moment = datetime.fromisoformat(text)
+        utc_time = datetime.fromisoformat(text)
     except ValueError:
         now = SystemClock().now()
         try:
@@ -137,13 +137,13 @@ def read_expiry(text: str) -> datetime:
             raise UsageError(
                 f"'{text}' is too far in the future", code="bad_expiry", remedy="write 90d or a time"
             ) from error
-    if moment.tzinfo is None:
+    if utc_time.tzinfo is None:
         raise UsageError(
             f"'{text}' has no time zone",
             code="bad_expiry",
             remedy="write a time as 2027-01-31T00:00:00Z, or 90d",
         )
-    return moment
+    return utc_time
 
 
 async def _add(

@@ -19,7 +19,7 @@ from tercet.contracts.mode import Trust
 from tercet.contracts.shape import as_object
 from tercet.evidence.store import Difference, EvidenceStore, Fact, Hit, SnapshotHead
 from tercet.executor.clock import SystemClock
-from tercet.view.terminal.text import ago, ahead, count, moment, printable
+from tercet.view.terminal.text import ago, ahead, count, printable, utc_time
 from tercet.view.terminal.values import value_text
 
 LIST_EXAMPLES = "tercet evidence list\n"
@@ -150,7 +150,7 @@ def _show_snapshot(screen: Screen, head: SnapshotHead, facts: list[Fact]) -> Non
         screen.show_command("tercet evidence snapshot")
         return
     screen.say(Text.assemble("snapshot  ", (printable(head.name), "bold"), f", {count(head.facts, 'fact')}"))
-    screen.say(f"frozen    {moment(head.frozen_at)}")
+    screen.say(f"frozen    {utc_time(head.frozen_at)}")
     screen.say(f"hash      {head.hash}")
     if head.pins:
         screen.say(f"pinned    by {count(head.pins, 'session')}")
@@ -204,7 +204,7 @@ def _show_fact(screen: Screen, fact: Fact) -> None:
         expiry = int(evidence.expires_at.timestamp() * 1000)
         left = expiry - SystemClock().now()
         word = ahead(left) if left > 0 else f"EXPIRED {ago(-left)}"
-        screen.say(f"expires   {moment(expiry)} ({word})")
+        screen.say(f"expires   {utc_time(expiry)} ({word})")
     screen.say(f"hash      {evidence.hash}")
     screen.say()
     fields = as_object(evidence.content)

@@ -23,7 +23,7 @@ from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal
 from tercet.observe.figures import Figures, Recorded, count_run, figures_of
 from tercet.observe.tally import Tally
-from tercet.view.terminal.text import count, printable, took
+from tercet.view.terminal.text import count, duration_text, printable
 
 EXAMPLES = """\
 tercet stats
@@ -135,7 +135,10 @@ def show_figures(screen: Screen, found: Figures, unfinished: Mapping[str, int]) 
 def _facts(found: Figures, unfinished: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     yield "runs", _joined(f"{found.runs:,}", _counts({**found.ended, **unfinished}))
     if (mean := found.mean_time_to_safe_completion_ms) is not None:
-        yield "time", f"{took(round(mean))} from request to commit on average, waiting for people included"
+        yield (
+            "time",
+            f"{duration_text(round(mean))} from request to commit on average, waiting for people included",
+        )
     yield "plans", f"{found.plans_reviewed:,} reviewed{_share(found.plan_pass_rate, 'passed the critic')}"
     yield "refused", _counts(found.plans_refused)
     yield (

@@ -17,7 +17,7 @@ from tercet.contracts.runs.record import AuditRecord, PhaseCost, Provenance
 from tercet.contracts.values.canonical import digest
 from tercet.core.state import State
 from tercet.engine.checks.provenance import Trail, audit_of, provenance_of, read_trail
-from tercet.view.terminal.text import count, moment, printable, took
+from tercet.view.terminal.text import count, duration_text, printable, utc_time
 from tercet.view.text import amount_text
 from tercet.view.vocabulary import login_words
 
@@ -66,7 +66,7 @@ def _show(screen: Screen, state: State, origin: Provenance, audit: AuditRecord) 
     start = state.start
     screen.say(Text.assemble((start.session, "bold"), f"  {state.status}"))
     screen.put(printable(start.request["intent"], 80), first="  asked        ")
-    screen.put(f"{origin.task_id}, at {moment(state.at)}", first="  run          ")
+    screen.put(f"{origin.task_id}, at {utc_time(state.at)}", first="  run          ")
     show_whole(screen, "  provenance   ", origin.hash)
     if origin.plan_hash:
         show_whole(screen, "  plan         ", f"{origin.plan_hash} (revision {state.revision})")
@@ -111,7 +111,7 @@ def _show_way(screen: Screen, audit: AuditRecord) -> None:
     screen.put(" → ".join(audit.loop_trace), first="  phases       ")
     for entry in audit.all_tool_traces:
         call, result = entry.call, entry.result
-        told = f"{printable(call.step_id, 60)}: {call.tool}, {result.outcome} in {took(result.latency_ms)}"
+        told = f"{printable(call.step_id, 60)}: {call.tool}, {result.outcome} in {duration_text(result.latency_ms)}"
         screen.put(told, first="  call         ")
     for name, cost in audit.cost_by_phase.items():
         if cost != PhaseCost():
@@ -127,4 +127,4 @@ def _amounts(cost: PhaseCost) -> Iterator[str]:
         yield count(cost.tokens, "token")
     if cost.tool_calls:
         yield count(cost.tool_calls, "tool call")
-    yield took(cost.latency_ms)
+    yield duration_text(cost.latency_ms)

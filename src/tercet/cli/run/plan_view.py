@@ -14,7 +14,7 @@ from tercet.cli.screen import Screen
 from tercet.cli.sessions.revision_view import slack_text, time_text, untimed_text
 from tercet.planner.flexibility import Flexibility
 from tercet.planner.partial_order import Link, Ordering, Threat
-from tercet.view.terminal.text import count, listed, printable, took
+from tercet.view.terminal.text import count, duration_text, listed, printable
 from tercet.view.text import amount_text
 
 MOST = 30
@@ -63,8 +63,8 @@ def _cells(proposal: Proposal, index: int, *, is_critical: bool) -> Iterator[str
     yield listed(
         [proposal.plan.steps[before].id for before in proposal.plan.graph.predecessors[index]], most=3
     )
-    yield "" if window is None or window.source == "unknown" else took(window.duration_ms)
-    yield "" if window is None or not window.slack_ms else took(window.slack_ms)
+    yield "" if window is None or window.source == "unknown" else duration_text(window.duration_ms)
+    yield "" if window is None or not window.slack_ms else duration_text(window.slack_ms)
 
 
 def _rows(proposal: Proposal) -> dict[str, str]:

@@ -27,7 +27,7 @@ from tercet.executor.clock import Clock
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.events import Columns, line_of
 from tercet.view.terminal.outputs import Phases, details
-from tercet.view.terminal.text import printable, took
+from tercet.view.terminal.text import duration_text, printable
 from tercet.view.vocabulary import step_text
 
 TICK_S = 0.25
@@ -142,8 +142,8 @@ class Progress:
 
     def _print(self, line: Text, at: int) -> None:
         if self._is_followed:
-            moment = datetime.fromtimestamp(at / 1000).astimezone()
-            line = Text.assemble((f"{moment:%H:%M:%S}  ", "dim"), line)
+            utc_time = datetime.fromtimestamp(at / 1000).astimezone()
+            line = Text.assemble((f"{utc_time:%H:%M:%S}  ", "dim"), line)
         if self.screen.is_terminal:
             self.screen.put(line, rest=" " * (12 if self._is_followed else 2))
         else:
@@ -174,7 +174,9 @@ class Progress:
 
     def _lines(self, now: int) -> list[Text]:
         lines = [
-            self._columns.line("▸", "cyan", step, f"{took(max(0, now - began))}{again}", is_quiet=True)
+            self._columns.line(
+                "▸", "cyan", step, f"{duration_text(max(0, now - began))}{again}", is_quiet=True
+            )
             for step, (began, again) in list(self._running.items())[:MOST_RUNNING]
         ]
         more = len(self._running) - MOST_RUNNING

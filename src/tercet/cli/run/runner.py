@@ -32,7 +32,7 @@ from tercet.journal.errors import JournalFull, LeaseHeld
 from tercet.observe.settings import TelemetrySettings
 from tercet.packs import Pack
 from tercet.runtime import RunResult, Runtime, RuntimeOptions
-from tercet.view.terminal.text import listed, printable, took
+from tercet.view.terminal.text import duration_text, listed, printable
 
 T = TypeVar("T")
 
@@ -133,7 +133,9 @@ class Foreground:
         self._is_stopping = True
         if not self._has_waited:
             under_way = self._progress.under_way
-            waiting = f": waits up to {took(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
+            waiting = (
+                f": waits up to {duration_text(GRACE_MS)} for {listed(under_way)} to end" if under_way else ""
+            )
             self._progress.say(f"· stopping{waiting}; {_AGAIN}")
         if self._runtime is not None:
             self._runtime.stop()
@@ -158,7 +160,7 @@ class LeaseWait:
         """Print the remaining time once; raise `UsageError` if the lease was renewed."""
         if self._first is None:
             self._first = found
-            left = took(found.wait_ms)
+            left = duration_text(found.wait_ms)
             self._progress.say(
                 f"· {process_name(found.owner)} holds the lease on this session; waiting {left} for it to expire"
             )

@@ -12,7 +12,7 @@ from tercet.cli.screen import Screen
 from tercet.core.plans import read_plan
 from tercet.planner.schedule import Schedule, schedule
 from tercet.view.revisions import Revision, revisions
-from tercet.view.terminal.text import count, listed, printable, took
+from tercet.view.terminal.text import count, duration_text, listed, printable
 
 MOST_REVISIONS = 6
 """The number of last revisions that are shown: a step-by-step agent has one for each step."""
@@ -29,8 +29,10 @@ def timing(recorded: RecordedSession) -> Schedule | None:
     if not state.plan:
         return None
     ended = {name: step.status for name, step in state.steps.items() if step.status in ("done", "skipped")}
-    took = {name: recorded.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()}
-    return schedule(read_plan(state.plan), {}, took)
+    duration_text = {
+        name: recorded.latencies.get(name, 0) if how == "done" else 0 for name, how in ended.items()
+    }
+    return schedule(read_plan(state.plan), {}, duration_text)
 
 
 def timing_json(recorded: RecordedSession) -> dict[str, Any] | None:
@@ -108,15 +110,15 @@ def time_text(schedule: Schedule) -> str:
     """Return the least duration of the plan, and its critical path."""
     path = [printable(name, 80) for name in schedule.critical_path]
     shown = path if len(path) <= LONGEST_PATH else [*path[:6], "…", *path[-5:]]
-    apart = f" ({took(schedule.sequential_ms)} one after the other)"
-    total = took(schedule.total_ms) + (apart if schedule.sequential_ms != schedule.total_ms else "")
+    apart = f" ({duration_text(schedule.sequential_ms)} one after the other)"
+    total = duration_text(schedule.total_ms) + (apart if schedule.sequential_ms != schedule.total_ms else "")
     return f"{total} along {' → '.join(shown)}"
 
 
 def slack_text(schedule: Schedule) -> str:
     """Return which steps may wait, and for how long; empty if none may."""
     waiting = {name: window.slack_ms for name, window in schedule.windows.items() if window.slack_ms}
-    return listed([f"{name} may wait {took(ms)}" for name, ms in waiting.items()], most=6)
+    return listed([f"{name} may wait {duration_text(ms)}" for name, ms in waiting.items()], most=6)
 
 
 def untimed_text(schedule: Schedule) -> str:

@@ -33,7 +33,7 @@ from tercet.view.session import answer_lines, budget_use, compensated_steps, cou
 from tercet.view.terminal.events import STYLES, Columns, line_text
 from tercet.view.terminal.gate import QUOTE, show_gate, undo_text
 from tercet.view.terminal.outputs import show_quality
-from tercet.view.terminal.text import ago, count, json_text, listed, printable, took
+from tercet.view.terminal.text import ago, count, duration_text, json_text, listed, printable
 from tercet.view.vocabulary import MARKS, STANDINGS, STEPS, Standing, login_words, standing, step_text
 
 
@@ -198,7 +198,7 @@ def show_ending(
         case "completed":
             partial = " as partial" if state.partial else ""
             shadow = ": rehearsed, no tool was called" if state.start.shadow else ""
-            work = shadow or f" in {took(state.used.wall_clock)}: {count_run(state, ()).steps_text}"
+            work = shadow or f" in {duration_text(state.used.wall_clock)}: {count_run(state, ()).steps_text}"
             screen.say(Text.assemble((f"✓ completed{partial}", style), work))
             _show_outputs(screen, state)
         case "refused":

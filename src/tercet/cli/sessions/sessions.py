@@ -40,7 +40,7 @@ from tercet.engine.rows import details_of
 from tercet.engine.session_reader import load_history, read_record
 from tercet.executor.clock import SystemClock
 from tercet.journal.protocol import Journal, Lease, SessionRow
-from tercet.view.terminal.text import ago, listed, printable, took
+from tercet.view.terminal.text import ago, duration_text, listed, printable
 from tercet.view.vocabulary import Standing, standing, standing_of
 
 POLL_S = 0.2
@@ -201,7 +201,7 @@ def _lease_text(recorded: RecordedSession, lease: Lease | None, now: int) -> str
     process = process_name(lease.owner)
     if lease.until <= now:
         return f"{process} ran it, and its lease expired {ago(now - lease.until)}: resume it"
-    return f"{process} runs it; its lease expires in {took(lease.until - now)}"
+    return f"{process} runs it; its lease expires in {duration_text(lease.until - now)}"
 
 
 def watch(

@@ -14,7 +14,7 @@ from tercet.view.text import score
 Kind: TypeAlias = Literal["measured", "foreseen"]
 
 MOST = 24
-"""How many measurements are drawn: the last ones."""
+"""The number of last measurements that are drawn."""
 WIDTH, HEIGHT = 340.0, 150.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 34.0, 18.0, 26.0, 26.0
 _ROOM = 34.0
@@ -35,7 +35,7 @@ class Dot(msgspec.Struct, frozen=True, kw_only=True):
     y: float
     kind: Kind
     text: str
-    """The number beside it, where there is room."""
+    """The number beside it, if there is room."""
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):

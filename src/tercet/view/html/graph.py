@@ -13,12 +13,12 @@ from tercet.view.text import count
 from tercet.view.vocabulary import JUDGED, Tone
 
 MOST = 60
-"""How many steps are drawn."""
+"""The number of steps that are drawn."""
 
 MARGIN = 6.0
 _SIZE = Size(width=248, height=74, gap=28, rise=46, bend=18)
 _GATE = 20.0
-"""How much higher the boxes are if a step has waited for people."""
+"""The extra height of the boxes if a step has waited for people."""
 _ARROW = 7.0
 _WIDEST = 1_450.0
 _WIDEST_ID, _WIDEST_TOOL, _WIDEST_HOW, _WIDEST_GATE = 24, 30, 34, 34
@@ -60,7 +60,7 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     """The graph in words."""
     is_wide: bool = False
-    """Whether it is too wide to be read when it is made to fit a page."""
+    """Whether it is too wide to be legible when scaled to the page."""
     left_out: str = ""
 
 
@@ -125,7 +125,7 @@ def _how(step: StepView) -> str:
 
 
 def _fit(text: str, letters: int) -> str:
-    """Return as much of a text as fits in the width of so many small letters; no font is measured, so capitals count for more."""
+    """Return a text cut to the width of a number of small letters; capitals count for more, since no font is measured."""
     line, room = " ".join(text.split()), float(letters)
     for number, letter in enumerate(line):
         room -= 1.0 if letter.islower() or letter in "_.,:; ·-" or letter.isdigit() else 1.35
@@ -152,10 +152,10 @@ def _edge(line: Line) -> Edge:
 
 
 def _summary(steps: Sequence[StepView], predecessors: Sequence[Sequence[int]], safe: SafeText) -> str:
-    """Return the graph in words: which step comes after which."""
+    """Return the graph in words: each step with the steps before it."""
     names = [safe.text(step.id, 80) for step in steps]
     listed = [
-        f"{name} ({step.progress}){f' after {both}' if (both := ' and '.join(names[each] for each in before)) else ''}"
+        f"{name} ({step.progress}){f' after {join_names}' if (join_names := ' and '.join(names[each] for each in before)) else ''}"
         for name, step, before in list(zip(names, steps, predecessors, strict=True))[:12]
     ]
     more = f"; and {count(len(steps) - 12, 'more step')}" if len(steps) > 12 else ""

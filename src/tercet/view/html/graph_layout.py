@@ -25,7 +25,7 @@ Place: TypeAlias = int
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How large the boxes are, and how far apart."""
+    """The size and the distances of the boxes."""
 
     width: float
     height: float
@@ -33,7 +33,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     rise: float
     """Between two layers."""
     bend: float
-    """How much room a line takes that passes a layer."""
+    """The width of a line that passes a layer."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """The upper left corner of every box, the lines, and how large it all is."""
+    """The upper left corner of every box, the lines, and the size of the drawing."""
 
     width: float
     height: float
@@ -85,7 +85,7 @@ def _half(place: Place, steps: int, size: Size) -> float:
 def _chains(
     predecessors: Sequence[Sequence[int]], depths: Sequence[int], back: dict[int, set[int]]
 ) -> Iterator[tuple[Place, ...]]:
-    """Every line as the places that it passes, from the step above to the one below, bends between them."""
+    """Return every line as the places that it passes: the step above, bends, and the step below."""
     following = len(predecessors)
     for step, needed in enumerate(predecessors):
         for before in dict.fromkeys(needed):
@@ -136,7 +136,7 @@ def _untangled(layers: list[list[Place]], neighbours: _Neighbours) -> list[list[
 
 
 def _swept(layers: list[list[Place]], neighbours: _Neighbours, *, is_down: bool) -> list[list[Place]]:
-    """Each layer ordered by the middle of the neighbours in the one before it."""
+    """Return the layers, each ordered by the mean position of its neighbours in the layer before."""
     near = neighbours.above if is_down else neighbours.below
     ordered = [list(layer) for layer in layers]
     numbers = range(1, len(layers)) if is_down else range(len(layers) - 2, -1, -1)
@@ -171,7 +171,7 @@ def _crossings(layers: list[list[Place]], neighbours: _Neighbours) -> int:
 def _centres(
     layers: list[list[Place]], neighbours: _Neighbours, steps: int, size: Size
 ) -> dict[Place, float]:
-    """The middle of every place: as near to its neighbours as those beside it allow."""
+    """Return the centre of every place: as near to its neighbours as the places beside it allow."""
     xs: dict[Place, float] = {}
     for layer in layers:
         _spread(layer, dict.fromkeys(layer, 0.0), xs, steps, size)
@@ -186,16 +186,18 @@ def _centres(
 def _spread(
     layer: list[Place], wish: dict[Place, float], xs: dict[Place, float], steps: int, size: Size
 ) -> None:
-    """Keep the order and the distances of a layer; what has to move moves together, around the middle of its wishes."""
+    """Move places apart that are too near, in groups around the mean of their wished positions."""
     groups: list[tuple[list[Place], float]] = []  # places, and the middle of the first
     for place in layer:
         groups.append(([place], wish[place]))
         while len(groups) > 1 and _overlap(groups[-2], groups[-1], steps, size):
             (before, _), (after, _) = groups[-2:]
-            joined = [*before, *after]
-            offsets = _offsets(joined, steps, size)
-            first = sum(wish[p] - offset for p, offset in zip(joined, offsets, strict=True)) / len(joined)
-            groups[-2:] = [(joined, first)]
+            join_parts = [*before, *after]
+            offsets = _offsets(join_parts, steps, size)
+            first = sum(wish[p] - offset for p, offset in zip(join_parts, offsets, strict=True)) / len(
+                join_parts
+            )
+            groups[-2:] = [(join_parts, first)]
     for places, first in groups:
         for place, offset in zip(places, _offsets(places, steps, size), strict=True):
             xs[place] = first + offset

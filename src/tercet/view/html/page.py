@@ -24,19 +24,19 @@ from tercet.view.html.safe_text import SafeText, Shown
 from tercet.view.html.timeline import draw_timeline
 from tercet.view.run import RunView
 from tercet.view.session import SessionView
-from tercet.view.text import as_sentence, count, elapsed, moment, score, spoken, took
+from tercet.view.text import as_sentence, as_words, count, duration_text, elapsed, score, utc_time
 
 MARKER = "<!doctype html>\n<!-- a Tercet report -->\n"
-"""How every report begins, so that it can be recognised."""
+"""The first bytes of every report, by which it is recognised."""
 _LONGEST = 1_000
-"""How much is shown of a value for which a template sets no limit."""
+"""The number of characters of a value that are shown if a template sets no limit."""
 
 
 def render(run: RunView, safe: SafeText | None = None) -> str:
     """Return the page of a run."""
     style = files("tercet.view.html").joinpath("templates", "style.css").read_text(encoding="utf-8")
     template = _environment(safe or SafeText()).get_template("report.html.j2")
-    # Our own file, without a value in it; it must reach the page as it is, since the policy names its hash.
+    # Our own file without any values; it must be unchanged, since the policy contains its hash.
     body = template.render(run=run, style=Markup(style), policy=_policy(style))  # noqa: S704
     return f"{MARKER}{body}\n"
 
@@ -65,15 +65,15 @@ def _environment(safe: SafeText) -> Environment:
         "count": count,
         "elapsed": elapsed,
         "inline": safe.inline,
-        "moment": moment,
+        "utc_time": utc_time,
         "percent": _percent,
         "plain": "{:g}".format,
         "score": score,
         "sentence": as_sentence,
         "signed": _signed,
-        "spoken": spoken,
+        "as_words": as_words,
         "text": safe.text,
-        "took": took,
+        "duration_text": duration_text,
         "two_digits": "{:.2g}".format,
         "value": safe.value,
     }
@@ -130,5 +130,5 @@ def _figures(session: SessionView) -> list[tuple[str, str, bool]]:
     return [
         (f"{counts.done} of {counts.steps}", f"steps done{f', {counts.skipped} skipped' if counts.skipped else ''}", False),
         *((f"{number:,}", noun if number == 1 else f"{noun}{'es' if noun.endswith('s') else 's'}", bad) for number, noun, bad in numbers),
-        (took(session.work_ms), "at work", False),
+        (duration_text(session.work_ms), "at work", False),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Text of plans, tools, models and people for a page: without known secrets, visible, and cut where it is long.
+"""Text of plans, tools, models and people for a page: without known secrets, visible, and shortened if it is long.
 
 Secrets are removed before a text is cut, so that no half of one is left. Three kinds are found: the secrets that the
 caller names (those of the environment), what has the shape of a known key, and the members of a value whose name says
@@ -18,9 +18,9 @@ from tercet.tools.secrets import MIN_LENGTH, REDACTED, Redaction, is_secret
 from tercet.view.text import BLANK
 
 LINE = 300
-"""How much of a text is shown within a line."""
+"""The number of characters of a text that are shown within a line."""
 BLOCK = 6_000
-"""How much of a text is shown in a block of its own."""
+"""The number of characters of a text that are shown in a block of its own."""
 DEEPEST = 40
 LEFT_OUT = "[a secret that is left out here]"
 
@@ -37,13 +37,13 @@ def secrets_of(environment: Mapping[str, str]) -> Redaction:
 
 
 class Shown(str):
-    """A text that can be printed as it is."""
+    """A text that is safe to print."""
 
     __slots__ = ()
 
 
 class SafeText:
-    """Makes text of others printable on a page."""
+    """Makes recorded text safe for a page."""
 
     def __init__(self, secrets: Redaction | None = None) -> None:
         self._secrets = secrets or Redaction(())

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from tercet.view.html.safe_text import SafeText
-from tercet.view.text import count, elapsed, joined, took
+from tercet.view.text import count, duration_text, elapsed, join_parts
 from tercet.view.timeline import Span, SpanKind, Timeline
 from tercet.view.vocabulary import Tone
 
@@ -25,7 +25,7 @@ _ROW, _TOP, _AXIS = 30.0, 8.0, 30.0
 _NARROWEST = 3.0
 _TAIL = 110.0
 _NEAREST = 92.0
-"""How near two ticks may come."""
+"""The least distance between two ticks."""
 _LETTER = 6.6
 _WIDEST_LABEL = 16
 
@@ -39,7 +39,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     tone: Tone
     title: str
     text: str = ""
-    """The text in the bar, where there is room."""
+    """The text in the bar, if there is room."""
 
 
 class TimeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ def draw_timeline(found: Timeline, safe: SafeText) -> TimeDrawing:
 
 
 def _axis(times: Sequence[int], tail: float) -> list[float]:
-    """Return the position of every event; after the last one a tail is left for what has not ended."""
+    """Return the position of every event; after the last one there is room for spans that have not ended."""
     widths = [
         0.0,
         *(1.0 + log2(1 + max(0, after - before)) for before, after in pairwise(times)),
@@ -118,7 +118,7 @@ def _axis(times: Sequence[int], tail: float) -> list[float]:
 
 
 def _ticks(xs: Sequence[float], times: Sequence[int]) -> Iterator[Tick]:
-    """The first and the last moment, and those between that come after the longest waits."""
+    """Return the first and the last moment, and those after the longest waits."""
     last = len(xs) - 1
     chosen = {0, last}
     for number in sorted(range(1, last), key=lambda n: times[n - 1] - times[n]):
@@ -145,7 +145,7 @@ def _bar(span: Span, xs: Sequence[float], safe: SafeText) -> Bar:
         width=round(width, 1),
         kind=span.kind,
         tone=span.tone,
-        title=f"{text}, {'still' if span.is_open else took(max(0, span.end_at - span.start_at))}",
+        title=f"{text}, {'still' if span.is_open else duration_text(max(0, span.end_at - span.start_at))}",
         text=name if len(name) * _LETTER + 8 < width else "",
     )
 
@@ -163,4 +163,6 @@ def _summary(spans: Sequence[Span], times: Sequence[int]) -> str:
     }
     numbers = {kind: sum(span.kind == kind for span in spans) for kind in nouns}
     listed = [count(numbers[kind], noun) for kind, noun in nouns.items() if numbers[kind]]
-    return f"A timeline of {took(times[-1] - times[0])}: {joined(listed)}.".replace("processs", "processes")
+    return f"A timeline of {duration_text(times[-1] - times[0])}: {join_parts(listed)}.".replace(
+        "processs", "processes"
+    )

@@ -11,7 +11,7 @@ from rich.text import Text
 from tercet.core import events as e
 from tercet.core.state import State
 from tercet.view.events import EventLine, attempt_text, describe
-from tercet.view.terminal.text import printable, took
+from tercet.view.terminal.text import duration_text, printable
 from tercet.view.vocabulary import Tone, step_text
 
 WIDEST_STEP = 20
@@ -21,7 +21,7 @@ STYLES: dict[Tone, str] = {"good": "green", "bad": "red", "wait": "yellow", "bus
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The steps of a plan with their tools, and how wide both are printed."""
+    """The steps of a plan with their tools, and the widths of both columns."""
 
     tools: Mapping[str, str]
     step: int
@@ -70,7 +70,7 @@ def line_of(state: State, event: e.Event) -> Text | None:
         case e.Intent():
             return columns.line("·", "dim", event.step, attempt, is_quiet=True)
         case e.Complete(error="", reconciled=False):
-            time = took(event.latency)
+            time = duration_text(event.latency)
             return columns.line("✓", "green", event.step, f"{time}, {attempt}".rstrip(", "), is_quiet=True)
         case _:
             is_quiet = line.tone in ("good", "quiet")

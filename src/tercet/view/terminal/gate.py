@@ -1,4 +1,4 @@
-"""Gates on a terminal: in a few rows where a run stops, and whole where an approver reads before answering.
+"""Gates on a terminal: in a few rows when a run stops, and in full for an approver.
 
 An approver sees every value that will be used. Text of agents and customers cannot draw on the screen: it is in
 quotes, on its own rows, and everything in it that does not print is spelt out.
@@ -30,7 +30,7 @@ from tercet.view.quality import ExitView
 from tercet.view.terminal.events import STYLES, line_text
 from tercet.view.terminal.outputs import confidence_text, phase_lines, threshold_text
 from tercet.view.terminal.screen import Screen
-from tercet.view.terminal.text import ago, ahead, json_text, listed, moment, printable
+from tercet.view.terminal.text import ago, ahead, json_text, listed, printable, utc_time
 from tercet.view.terminal.values import WHOLE, name_text, sample, strange_letters, value_text, with_reading
 from tercet.view.text import amount_text, changes_text
 from tercet.view.vocabulary import STEPS
@@ -39,9 +39,9 @@ Row: TypeAlias = tuple[str, Text | str]
 
 LABEL = 10
 BRIEF = 400
-"""How much of an output is shown where it is not shown whole."""
+"""The number of characters of an output that are shown in brief."""
 QUOTE = "│ "
-"""The beginning of each line of a quoted text, also where it is wrapped, so that it never reads as a row of the page."""
+"""The prefix of each line of a quoted text, also of wrapped lines, so that it cannot pass for a row of the page."""
 
 
 class GatePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class GatePage(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     is_open: bool
     packet: HandOff | None = None
-    """The hand-off packet, where a run escalated."""
+    """The hand-off packet, if the run was escalated."""
     recent: tuple[SimilarCall, ...] = ()
     """Recent calls of the tenant like the one of the gate."""
 
@@ -87,7 +87,7 @@ def show_rows(screen: Screen, rows: Iterable[Row]) -> None:
         shown = printable(text, WHOLE) if isinstance(text, str) else text
         first = f"  {label:<{LABEL}}"
         if _is_hash(shown) and len(first) + len(shown) > screen.width:
-            # Whole on a line of its own, to be compared and copied.
+            # In full on a line of its own, to be compared and copied.
             screen.put(Text(label), first="  ") if label else None
             first = "    "
         rest = f"{'':<{len(first)}}{QUOTE}" if str(shown).startswith(QUOTE) else None
@@ -106,7 +106,7 @@ def _labelled(label: str, texts: Iterable[Text | str]) -> Iterator[Row]:
 
 
 def _brief_rows(view: GateView, now: int) -> Iterator[Row]:
-    """Yield the least that must be known before a gate is answered."""
+    """Yield the rows that a person needs at least to answer a gate."""
     yield "gate", view.id
     for call in view.calls:
         yield from _call_rows(call)
@@ -124,7 +124,7 @@ def _brief_rows(view: GateView, now: int) -> Iterator[Row]:
 
 
 def show_page(screen: Screen, page: GatePage, *, now: int) -> None:
-    """Print a gate whole."""
+    """Print a gate in full."""
     view = page.view
     if view.is_open:
         _show_question(screen, view)
@@ -251,7 +251,7 @@ def _evidence(view: GateView) -> Iterator[Row]:
 
 
 def _who(view: GateView, now: int) -> Iterator[Row]:
-    """Yield who may answer, who has, and until when."""
+    """Yield who may answer, the answers so far, and the deadline."""
     if view.kind in ("approval", "output"):
         yield from _approval_rows(view)
     elif view.kind == "escalation":
@@ -267,7 +267,7 @@ def _who(view: GateView, now: int) -> Iterator[Row]:
             "answer",
             f"{answer.word} by {answer.who}{roles}{answer.login}{changes}, {ago(now - answer.at)}{note}",
         )
-    yield "opened", f"{ago(now - view.at)}, {moment(view.at)}"
+    yield "opened", f"{ago(now - view.at)}, {utc_time(view.at)}"
     if view.is_open:
         yield from _expiry_rows(view, now)
 
@@ -302,7 +302,7 @@ def _reconcile(view: GateView) -> Iterator[Row]:
     yield "key", view.key
     if view.result_schema is not None:
         shape = json_text(sample(view.result_schema), indent=None)
-        yield "value", f"if it happened, what it brought, in this shape: {shape}"
+        yield "value", f"if it happened, its result in this shape: {shape}"
     if view.trusted_roles is not None:
         yield "trust", _entered_trust(view.trusted_roles)
 
@@ -329,7 +329,7 @@ def _packet(packet: HandOffView) -> Iterator[Row]:
 
 
 def attempt_rows(attempts: Iterable[AttemptView]) -> Iterator[Row]:
-    """Yield one row for each thing that was tried, and one for each detail of a phase."""
+    """Yield one row for each attempt, and one for each detail of a phase."""
     yield from _labelled("tried", (line for attempt in attempts for line in _attempt_lines(attempt)))
 
 
@@ -339,7 +339,7 @@ def _attempt_lines(attempt: AttemptView) -> Iterator[Text]:
 
 
 def _bound(view: GateView) -> Iterator[Row]:
-    """Yield what an answer binds to."""
+    """Yield the digests that an answer is bound to."""
     yield "gate", view.id
     yield "digest", Text(printable(view.digest), style="dim")
     for step, digest in view.covers.items():
@@ -407,7 +407,7 @@ def _bound_to(value: Any) -> str:
 
 
 def _output_rows(outputs: Mapping[str, Any], *, is_brief: bool = False) -> Iterator[Row]:
-    """Yield every output whole, texts line by line; in brief, each on one row that may be shortened."""
+    """Yield every output in full, texts line by line; in brief, each on one row that may be shortened."""
     for number, (name, value) in enumerate(outputs.items()):
         label = "" if number else "outputs"
         if is_brief:
@@ -421,7 +421,7 @@ def _output_rows(outputs: Mapping[str, Any], *, is_brief: bool = False) -> Itera
 
 
 def _approval_rows(view: GateView) -> Iterator[Row]:
-    """Yield whom a gate asks for, who has approved so far, and who may not."""
+    """Yield the approvals that a gate needs, those that it has, and who may not approve."""
     for number, need in enumerate(view.needs):
         so_far = f"; so far {listed(need.approvers)}" if need.approvers else ""
         yield "" if number else "by", f"{need.text}{so_far}"
@@ -431,9 +431,9 @@ def _approval_rows(view: GateView) -> Iterator[Row]:
 
 
 def _expiry_rows(view: GateView, now: int) -> Iterator[Row]:
-    """Yield until when a gate may be answered."""
+    """Yield the deadline of a gate."""
     if view.expires > now:
-        yield "expires", f"{ahead(view.expires - now)}, {moment(view.expires)}"
+        yield "expires", f"{ahead(view.expires - now)}, {utc_time(view.expires)}"
     elif view.expires:
-        late = f"expired {ago(now - view.expires)}: it cannot be answered any more"
+        late = f"expired {ago(now - view.expires)}: it can no longer be answered"
         yield "expires", Text(late, style="red")

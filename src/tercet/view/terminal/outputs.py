@@ -1,4 +1,4 @@
-"""How outputs were judged and repaired, on a terminal: one line for each phase, and short lines with details below it."""
+"""The judging and repairing of outputs on a terminal: one line for each phase, and details below it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tercet.view.quality import ExitView, acceptance_text, exit_view
 from tercet.view.terminal.events import STYLES, line_text
 from tercet.view.terminal.screen import Screen
 from tercet.view.terminal.text import count, printable
-from tercet.view.text import joined, score
+from tercet.view.text import join_parts, score
 
 MOST = 12
-"""How many defects, attempts or failed tests are shown of one phase; `--json` has all of them."""
+"""The number of defects, attempts or failed tests that are shown of a phase; `--json` has all of them."""
 
 
 def show_quality(screen: Screen, events: Sequence[e.Event], state: State | None = None) -> None:
-    """Print how outputs were judged, phase by phase, and who accepted them; nothing where they were not judged."""
+    """Print how outputs were judged, phase by phase, and who accepted them; nothing if they were not judged."""
     judged = [event for event in events if isinstance(event, PhaseEvent)]
     if not judged:
         return
@@ -50,13 +50,13 @@ def _show_below(screen: Screen, lines: Iterable[Text]) -> None:
 
 
 class Phases:
-    """Prints phases one after the other; what the phase of the same kind before has shown is not repeated."""
+    """Renders phases one after the other, without repeating details of the previous phase of the same kind."""
 
     def __init__(self) -> None:
         self._before: dict[type[e.Event], list[list[Text]]] = {}
 
     def tell(self, event: PhaseEvent) -> list[Text]:
-        """Return the lines of a phase: its sentence, and the details that the phase of its kind before did not have."""
+        """Return the lines of a phase: its sentence, and the details that are new since the previous phase of its kind."""
         line = headline(event)
         untimed = msgspec.structs.replace(event, latency=0) if isinstance(event, e.TestsRun) else event
         parts = [[headline(untimed)], *_parts(phase_view(event))]
@@ -106,7 +106,7 @@ def _parts(phase: PhaseView) -> list[list[Text]]:
 
 
 def _some(lines: Iterable[Text]) -> list[Text]:
-    """Return the first lines, and how many more there are."""
+    """Return the first lines, and the number of the others."""
     known = list(lines)
     more = len(known) - MOST
     return [*known[:MOST], Text(f"… {more:,} more; --json has them", style="dim")] if more > 0 else known
@@ -114,7 +114,7 @@ def _some(lines: Iterable[Text]) -> list[Text]:
 
 def _finding(found: Finding) -> Text:
     is_labelled = found.label not in ("schema", "edge case", "unjudged", "called again")
-    text = joined((found.label if is_labelled else "", found.text), ": ")
+    text = join_parts((found.label if is_labelled else "", found.text), ": ")
     return _item(found.mark, STYLES[found.tone], text, found.location)
 
 
@@ -139,10 +139,10 @@ def _item(mark: str, style: str, text: str, location: str = "") -> Text:
 
 
 def _steered(phase: PhaseView) -> Iterator[Text]:
-    """Yield what the controller says, where there is one."""
+    """Yield the line of the controller, if there is one."""
     if (found := phase.steering) is not None:
-        expected = f"{count(found.repairs, 'repair')} foreseen for {score(found.cost)}"
-        text = printable(found.text) or "nothing to steer"
+        expected = f"{count(found.repairs, 'repair')} predicted for {score(found.cost)}"
+        text = printable(found.text) or "no repair needed"
         yield Text(f"controller: quality {score(found.quality)}, {expected}; {text}", style="dim")
 
 
@@ -169,7 +169,7 @@ def _known_by(defect: DefectView) -> str:
 
 
 def exit_text(found: ExitView) -> Text:
-    """Return how the loop ended, and why."""
+    """Return the exit of the loop, and its reason."""
     style = STYLES["wait" if found.mark == "?" else found.tone]
     return Text.assemble((f"{found.mark} ", style), f"exit {found.outcome}: {printable(found.reason)}")
 
@@ -187,7 +187,7 @@ def threshold_text(grade: Grade) -> Text:
     mark, style, sign = ("✓", "green", "≥") if grade.tone == "good" else ("✗", "red", "<")
     if grade.value is None:
         return Text.assemble((f"{mark} ", style), f"{grade.name} was not measured")
-    # Enough places to see on which side of the limit it is.
+    # Enough digits to see on which side of the limit it is.
     return Text.assemble((f"{mark} ", style), f"{grade.name} {grade.value:g} {sign} {grade.limit:g}")
 
 

@@ -1,4 +1,4 @@
-"""The console for people.
+"""The console that commands print to.
 
 Colour, width and the absence of a terminal are left to rich, which also honours NO_COLOR and FORCE_COLOR.
 A reader that goes away (`tercet verify … | head -1`) changes nothing about the verdict, so the exit code stays.
@@ -18,7 +18,7 @@ MAX_WIDTH = 110
 
 
 class Screen(Console):
-    """A console that takes text as it is: no markup, no emoji names, no highlighting."""
+    """A console that prints text unchanged: no markup, no emoji names, no highlighting."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
@@ -30,12 +30,12 @@ class Screen(Console):
         return self.options.ascii_only
 
     def on_broken_pipe(self) -> None:
-        """Go on without a reader."""
+        """Continue without a reader."""
         self.quiet = True
         let_go_of_stdout()
 
     def say(self, text: Text | str = "") -> None:
-        """Print one line; it is wrapped on a terminal only, so that a search in a log finds it whole."""
+        """Print one line, wrapped only on a terminal, so that a search in a log file finds it."""
         if self.is_terminal:
             self.put(text, rest="  ")
         else:
@@ -51,15 +51,15 @@ class Screen(Console):
             self.print(Text.assemble((prefix, "dim"), line), soft_wrap=True)
 
     def show_command(self, line: str) -> None:
-        """Print a command to be copied: it is never wrapped."""
+        """Print a command without wrapping, so that it can be copied."""
         self.print(self.escape_undecodable(f"    {printable(line, 4_000)}"), soft_wrap=True)
 
     def conclude(self, text: str, *, is_good: bool = True) -> None:
-        """Print the result of a command, behind a mark."""
+        """Print the result of a command after a mark."""
         self.say(Text.assemble(("✓ ", "bold green") if is_good else ("✗ ", "bold red"), text))
 
     def offer(self, text: str, *commands: str) -> None:
-        """Print what can be done next, and the commands for it."""
+        """Print a sentence and the commands that it suggests."""
         self.say(Text(text, style="dim"))
         for line in commands:
             self.show_command(line)
@@ -73,7 +73,7 @@ class Screen(Console):
         return Text(plain, style=shown.style, spans=shown.spans)
 
 
-# One letter for one letter, so that styles keep their places.
+# One character for one, so that styles keep their positions.
 _ASCII = str.maketrans(
     {
         "✓": "+",
@@ -98,7 +98,7 @@ _ASCII = str.maketrans(
 
 
 def let_go_of_stdout() -> None:
-    """Point stdout at nothing, so that Python does not complain about it at the end."""
+    """Redirect stdout to the null device, so that Python reports no error at exit."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

@@ -1,4 +1,4 @@
-"""Text of others on a terminal.
+"""Making recorded text safe for a terminal.
 
 Plans, packs and file names may hold anything, also codes that move the cursor, colour the screen or reorder text.
 All of it passes `printable` before it is shown as `rich.text.Text`, which reads no markup.
@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tercet.view.text import BLANK, count, moment, some, took
+from tercet.view.text import BLANK, count, duration_text, first_names, utc_time
 
-__all__ = ("ago", "ahead", "count", "json_text", "listed", "moment", "printable", "took")
+__all__ = ("ago", "ahead", "count", "duration_text", "json_text", "listed", "printable", "utc_time")
 
-# C0 and C1 controls, surrogates, and the marks that reorder or hide text. JSON escapes only the first 32 by itself.
+# C0 and C1 controls, surrogates, and characters that reorder or hide text. JSON itself escapes only the first 32.
 _UNSAFE = re.compile(
     r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -36,8 +36,8 @@ def _visible(letter: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """Return the first names of a list, printable, and how many more there are."""
-    return some([printable(name, 120) for name in names], most)
+    """Return the first names of a list, printable, and the number of the others."""
+    return first_names([printable(name, 120) for name in names], most)
 
 
 def json_text(value: Any, *, indent: int | None = 2) -> str:
@@ -51,7 +51,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def ago(ms: int) -> str:
-    """Return how long ago something was: `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 days ago`."""
+    """Return a past time relative to now: `just now`, `40 s ago`, `3 min ago`, `5 h ago`, `2 days ago`."""
     if ms < 2_000:
         return "just now"
     if ms < 120_000:
@@ -62,7 +62,7 @@ def ago(ms: int) -> str:
 
 
 def ahead(ms: int) -> str:
-    """Return how long until something is: `in 40 s`, `in 3 min`, `in 5 h`, `in 2 days`."""
+    """Return a future time relative to now: `in 40 s`, `in 3 min`, `in 5 h`, `in 2 days`."""
     if ms < 120_000:
         return f"in {ms // 1_000} s"
     if ms < 7_200_000:

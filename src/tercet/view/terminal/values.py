@@ -1,4 +1,4 @@
-"""Values of others as an approver reads them: whole, text in quotes, with amounts of money and look-alike letters named.
+"""Values as approvers see them: in full, text in quotes, with readable amounts and the names of unusual letters.
 
 Also samples of values that fit a schema.
 """
@@ -35,7 +35,7 @@ def value_text(value: Any) -> str:
 
 
 def name_text(name: str) -> str:
-    """Return a name; in quotes where it could be taken for something else."""
+    """Return a name; in quotes if it could be mistaken for something else."""
     return name if _NAME.fullmatch(name) else value_text(name)
 
 
@@ -54,7 +54,7 @@ def readable(name: str, value: Any) -> str:
 
 
 def with_reading(name: str, value: Any) -> str:
-    """Return a value whole, and its readable amount."""
+    """Return a value in full, and its readable amount."""
     amount = readable(name, value)
     return f"{value_text(value)}{f'  ({amount})' if amount else ''}"
 
@@ -78,7 +78,7 @@ _SIMPLE: dict[str, Any] = {
 
 
 def sample(schema: Any) -> Any:
-    """Return a value that fits a schema; None where none was found."""
+    """Return a value that fits a schema; None if none was found."""
     root = as_object(schema) or {}
     made = _made(root, root, 0)
     fits = not schemas.faults(canonical(root).decode(), made)
