@@ -13,7 +13,7 @@ from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
+from starlette.routing import BaseRoute
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
@@ -41,8 +41,8 @@ class Http:
     limits: Limits = field(default_factory=Limits)
     hosts: frozenset[str] | None = None
     counts: Counts = field(default_factory=Counts)
-    mcp: App | None = None
-    """What answers at /mcp."""
+    routes: Sequence[BaseRoute] = ()
+    """Further paths: MCP and A2A."""
     is_closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the service stops: streams end, and `/readyz` says so."""
 
@@ -63,8 +63,7 @@ def build_app(http: Http) -> App:
     _add_progress(app, http)
     _add_health(app, http)
     _add_errors(app)
-    if http.mcp is not None:
-        app.router.routes.append(Route("/mcp", http.mcp, include_in_schema=False))
+    app.router.routes.extend(http.routes)
     return Boundary(app, http.limits, http.hosts)
 
 

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import orjson
+from starlette.requests import Request
 
 from tercet.service.errors import ServiceError, shape
+from tercet.service.identity import Caller
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Identify: TypeAlias = Callable[[Request], Awaitable[Caller]]
+"""Returns who sends a request; raises `ServiceError` without a valid credential."""
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
@@ -68,6 +72,24 @@ class Rate:
                 remedy="wait a second, then send fewer at once",
                 status=429,
             )
+
+
+class Authenticated:
+    """An application that is reached only with a credential, and finds its caller in `scope["state"]`."""
+
+    def __init__(self, app: App, identify: Identify) -> None:
+        self._app = app
+        self._identify = identify
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            caller = await self._identify(Request(scope, receive))
+        except ServiceError as error:
+            await respond(send, error)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        await self._app(scope, receive, send)
 
 
 class Boundary:

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
-from starlette.requests import Request
 
 from tercet import __version__
-from tercet.service.boundary import App, Receive, Scope, Send, respond
+from tercet.service.boundary import App, Authenticated, Identify
 from tercet.service.calls import call
 from tercet.service.errors import ServiceError, shape
 from tercet.service.identity import Caller
@@ -34,12 +33,10 @@ TOOLS = {
 }
 """The tools by name: the method that each one calls, and its description."""
 
-Identify: TypeAlias = Callable[[Request], Awaitable[Caller]]
-
 
 @asynccontextmanager
 async def open_mcp(service: Service, identify: Identify) -> AsyncGenerator[App]:
-    """The application behind /mcp; `identify` returns who sends a request, or raises `ServiceError`."""
+    """The application behind /mcp."""
     server: Server[Any] = Server(
         "tercet",
         version=__version__,
@@ -56,25 +53,7 @@ async def open_mcp(service: Service, identify: Identify) -> AsyncGenerator[App]:
     )
 
     async with manager.run():
-        yield McpApp(manager, identify)
-
-
-class McpApp:
-    """The ASGI application: authenticates each request, and lets the SDK answer it."""
-
-    def __init__(self, manager: StreamableHTTPSessionManager, identify: Identify) -> None:
-        self._manager = manager
-        self._identify = identify
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        try:
-            caller = await self._identify(Request(scope, receive))
-        except ServiceError as error:
-            await respond(send, error)
-            return
-        scope.setdefault("state", {})["caller"] = caller
-        await self._manager.handle_request(scope, receive, send)
+        yield Authenticated(manager.handle_request, identify)
 
 
 async def _list_tools(_: Any, __: Any) -> ListToolsResult:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 import uvicorn
+from starlette.routing import Route
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
@@ -19,6 +20,7 @@ from tercet.evidence.store import EvidenceStore
 from tercet.journal.protocol import Journal
 from tercet.packs import Pack
 from tercet.runtime import RuntimeOptions
+from tercet.service.a2a import a2a_routes
 from tercet.service.app import Http, build_app, identify
 from tercet.service.boundary import App, Limits, Rate
 from tercet.service.hub import Hub
@@ -137,7 +139,7 @@ async def open_service(
             rate=Rate(settings.limits),
             limits=settings.limits,
             hosts=_hosts(settings),
-            mcp=mcp,
+            routes=(Route("/mcp", mcp), *a2a_routes(service, identify)),
         )
         yield Running(app=build_app(http), http=http, worker=worker, keys=keys, local_key=local_key)
         http.is_closing.set()
