@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -38,7 +38,7 @@ async def test_what_is_not_a_call_is_answered_with_a_typed_error(body: Any) -> N
         response = await desk.post(desk.running.local_key, body)
         assert response.status_code == 200
         sent: Any = response.json()
-        answer = sent[0] if type(sent) is list else sent
+        answer = cast("dict[str, Any]", sent[0] if type(sent) is list else sent)
         assert (answer["error"]["data"]["code"], answer["id"]) == ("malformed_call", None)
         assert answer["error"]["code"] in (-32700, -32600)
         assert answer["error"]["data"]["remedy"]

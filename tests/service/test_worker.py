@@ -1,0 +1,239 @@
+"""The worker carries on what nobody carries: within its bound, each tenant in turn, and never twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.desk import REFUND, REFUNDS, open_desk, refunds
+from tercet.contracts.decision import DecisionSpec
+from tercet.contracts.request import Actor, Request
+from tercet.journal.memory import MemoryJournal
+from tercet.journal.opening import open_journal
+from tercet.journal.protocol import Journal
+from tercet.packs.pack import Pack
+from tercet.runtime import Runtime, RuntimeOptions
+from tercet.service.hub import Hub
+from tercet.service.server import running_worker
+from tercet.service.worker import Worker
+from tercet.tools import Tool, ToolContext
+
+WORK = Request(intent="work")
+PLAN = {"steps": [{"id": "s1", "tool": "shop.work"}, {"id": "s2", "tool": "shop.work", "depends_on": ["s1"], "params": {"again": True}}]}  # fmt: skip
+FINANCE = Actor(id="user_finance_lead", roles=("finance_lead",))
+
+
+class Shop:
+    """A pack with one tool, which notes who calls it and may be held up."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, str]] = []
+        self.at_once = self.most_at_once = 0
+        self.may_work = asyncio.Event()
+        self.may_work.set()
+        self.has_begun = asyncio.Event()
+        tool = Tool.model_validate({"name": "shop.work", "mode": "local_write", "call": self._work})
+        spec = DecisionSpec.model_validate({"id": "work", "risk_tier": "low"})
+        self.pack = Pack.model_validate(
+            {"name": "shop", "version": "1.0.0", "tools": (tool,), "decisions": (spec,)}
+        )
+
+    async def _work(self, context: ToolContext, **_: Any) -> str:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.has_begun.set()
+        await self.may_work.wait()
+        await asyncio.sleep(0)
+        self.at_once -= 1
+        self.calls.append((context.tenant, context.session_id, context.step_id))
+        return "done"
+
+    async def start(self, journal: Journal, *tenants: str) -> list[str]:
+        """Start a session for each tenant, and leave it to a worker."""
+        found: list[str] = []
+        for tenant in tenants:
+            options = RuntimeOptions(is_front=True)
+            async with Runtime(
+                self.pack, journal, tenant=tenant, watchdog_ms=None, options=options
+            ) as runtime:
+                found.append((await runtime.run(WORK, plan=PLAN)).session_id)
+        return found
+
+
+@asynccontextmanager
+async def working(journal: Journal, pack: Pack, **settings: Any) -> AsyncGenerator[Worker]:
+    """A worker for one pack."""
+    hub = Hub((pack,), journal, watchdog_ms=None)
+    worker = Worker(hub, **settings)
+    async with running_worker(hub, worker, set()):
+        yield worker
+
+
+async def until_idle(journal: Journal, worker: Worker) -> None:
+    """Return once there is nothing to carry on."""
+    async with asyncio.timeout(60):
+        while worker.running or worker.waiting or await journal.resumable(now_ms=0):  # noqa: ASYNC110 - other workers
+            await asyncio.sleep(0.001)
+
+
+async def test_a_worker_carries_a_bounded_number_at_once() -> None:
+    """Ten sessions are all carried, never more than three of them at the same time."""
+    shop, journal = Shop(), MemoryJournal()
+    await shop.start(journal, *["a"] * 10)
+    async with working(journal, shop.pack, at_once=3, poll_ms=1) as worker:
+        await until_idle(journal, worker)
+    assert (len(shop.calls), shop.most_at_once) == (20, 3)
+
+
+async def test_a_tenant_that_floods_does_not_keep_others_waiting() -> None:
+    """With one slot, a tenant's only session is the second to be carried, although forty of another came before it."""
+    shop, journal = Shop(), MemoryJournal()
+    await shop.start(journal, *["flood"] * 40, "quiet")
+    async with working(journal, shop.pack, at_once=1, poll_ms=1) as worker:
+        await until_idle(journal, worker)
+    order = [tenant for tenant, _, step in shop.calls if step == "s1"]
+    assert order.index("quiet") <= 1
+    assert len(order) == 41
+
+
+async def test_two_workers_never_carry_the_same_session() -> None:
+    """Leases decide: every step of every session is called once."""
+    shop, journal = Shop(), MemoryJournal()
+    sessions = await shop.start(journal, *["a"] * 20)
+    async with (
+        working(journal, shop.pack, at_once=4, poll_ms=1) as one,
+        working(journal, shop.pack, at_once=4, poll_ms=1) as two,
+    ):
+        await until_idle(journal, one)
+        await until_idle(journal, two)
+    assert sorted(shop.calls) == sorted(("a", name, step) for name in sessions for step in ("s1", "s2"))
+
+
+async def test_a_session_that_cannot_go_on_here_is_left_alone() -> None:
+    """One of another version of the pack is neither carried nor tried again and again."""
+    shop, journal = Shop(), MemoryJournal()
+    (session,) = await shop.start(journal, "a")
+    other = shop.pack.model_copy(update={"version": "2.0.0"})
+    async with working(journal, other, poll_ms=1) as worker:
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert (worker.carried, worker.waiting, shop.calls) == (0, 0, [])
+    async with working(journal, shop.pack, poll_ms=1) as worker:
+        await until_idle(journal, worker)
+    assert shop.calls == [("a", session, "s1"), ("a", session, "s2")]
+
+
+@pytest.mark.req("R256")
+async def test_stopping_a_worker_enqueues_what_it_carried() -> None:
+    """The call under way ends, the session is not paused, and the next worker goes on after it."""
+    shop, journal = Shop(), MemoryJournal()
+    shop.may_work.clear()
+    (session,) = await shop.start(journal, "a")
+    async with working(journal, shop.pack, poll_ms=1):
+        await shop.has_begun.wait()
+        asyncio.get_running_loop().call_later(0.05, shop.may_work.set)
+    assert shop.calls == [("a", session, "s1")]
+    row = await journal.session("a", session)
+    assert row is not None
+    assert row.status == "in_progress"
+    async with working(journal, shop.pack, poll_ms=1) as worker:
+        await until_idle(journal, worker)
+    assert shop.calls == [("a", session, "s1"), ("a", session, "s2")]
+
+
+@pytest.mark.req("R256")
+async def test_lifting_an_emergency_stop_enqueues_what_it_paused() -> None:
+    """What a stop paused goes on when it is lifted; what an operator paused waits for the operator."""
+    shop, journal = Shop(), MemoryJournal()
+    async with open_desk(journal, shop.pack) as desk:
+        me = desk.running.local_key
+        asked: dict[str, Any] = {"request": {"intent": "work"}, "plan": PLAN}
+        await desk.rpc(me, "emergencyStop", kind="tool", name="shop.work", note="incident")
+        assert [each["name"] for each in (await desk.rpc(me, "listStops"))["stops"]] == ["shop.work"]
+        stopped = (await desk.rpc(me, "invokeAgent", **asked))["session"]
+        assert (stopped["status"], shop.calls) == ("paused", [])
+        lifted = await desk.rpc(me, "liftStop", kind="tool", name="shop.work")
+        assert lifted["resumed"] == [stopped["session_id"]]
+        assert (await desk.until(me, stopped["session_id"]))["session"]["status"] == "completed"
+        assert len(shop.calls) == 2
+
+
+async def test_an_operators_pause_waits_for_the_operator() -> None:
+    """A paused session is not carried on by the worker, also not when a stop is lifted; resumeSession goes on with it."""
+    shop, journal = Shop(), MemoryJournal()
+    shop.may_work.clear()
+    async with open_desk(journal, shop.pack) as desk:
+        me = desk.running.local_key
+        asked: dict[str, Any] = {"request": {"intent": "work"}, "plan": PLAN, "mode": "batch"}
+        session = (await desk.rpc(me, "invokeAgent", **asked))["session"]["session_id"]
+        await shop.has_begun.wait()
+        pausing = asyncio.ensure_future(desk.rpc(me, "pauseSession", session_id=session, note="wait"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        shop.may_work.set()
+        assert (await pausing)["session"]["status"] == "paused"
+        await desk.rpc(me, "emergencyStop", kind="tenant")
+        assert (await desk.rpc(me, "liftStop", kind="tenant"))["resumed"] == []
+        assert len(shop.calls) == 1
+        await desk.rpc(me, "resumeSession", session_id=session)
+        assert (await desk.until(me, session))["session"]["status"] == "completed"
+        assert len(shop.calls) == 2
+
+
+async def test_what_another_process_approves_goes_on(shop: Path) -> None:
+    """An approval that does not come through the service is found in the journal."""
+    journal = MemoryJournal()
+    async with (
+        open_desk(journal) as desk,
+        Runtime(Pack.load(REFUNDS), journal, watchdog_ms=None) as elsewhere,
+    ):
+        agent = await desk.key("agt_support")
+        started = await desk.rpc(agent, "invokeAgent", request=REFUND)
+        await elsewhere.approve(started["gates"][0], actor=FINANCE)
+        assert (await desk.until(agent, started["session"]["session_id"]))["session"]["status"] == "completed"
+    assert len(refunds(shop)) == 1
+
+
+async def test_looking_for_work_reads_no_waiting_session(tmp_path: Path) -> None:
+    """The query goes by the index of sessions in progress, so that waiting ones cost nothing."""
+    import sqlite3  # noqa: PLC0415 - only here
+
+    from tercet.journal.sqlite.journal import SCHEMA  # noqa: PLC0415 - only here
+
+    path = tmp_path / "runs.db"
+    async with open_journal(f"sqlite:///{path}"):
+        pass
+    db = sqlite3.connect(path)
+    plan = db.execute(f"EXPLAIN QUERY PLAN {SCHEMA.queries['list_resumable']}", (0, 10)).fetchall()
+    db.close()
+    assert any("sessions_in_progress" in str(row) for row in plan), plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("crash", range(1, 7))
+async def test_a_killed_service_loses_nothing_and_pays_once(shop: Path, crash: int) -> None:
+    """Between the approval and the end the process dies at each crash point in turn; the next service finishes."""
+    url = f"sqlite:///{shop / 'runs.db'}"
+    async with open_journal(url) as journal:
+        async with open_desk(journal) as desk:
+            started = await desk.rpc(await desk.key("agt_support"), "invokeAgent", request=REFUND)
+        async with Runtime(Pack.load(REFUNDS), journal, watchdog_ms=None) as elsewhere:
+            await elsewhere.approve(started["gates"][0], actor=FINANCE)
+    died = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "service.killed", str(REFUNDS), url, str(crash)],
+        cwd=Path(__file__).parents[1], env={**os.environ}, timeout=120, check=False,
+    )  # fmt: skip
+    assert died.returncode == 9
+    async with open_journal(url) as journal, open_desk(journal) as desk:
+        done = await desk.until(desk.running.local_key, started["session"]["session_id"])
+        assert done["session"]["status"] == "completed"
+    assert len(refunds(shop)) == 1
