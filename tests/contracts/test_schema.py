@@ -260,7 +260,6 @@ SAMPLES: list[BaseModel] = [
     rubric.CritiqueInput(task=rubric.CritiqueTask(description="d"), output={"a": 1}, evidence=(FACT,)),
     rubric.VerificationSettings(),
     rubric.CritiqueSettings(),
-    rubric.TestLevel(name="unit", scope="s", trigger="code_action", criterion="all_pass"),
     rubric.EdgeOutcome(case=rubric.EdgeCase(input={"n": 0}), error="e"),
     rubric.Probe(name="p", kind="leakage", text="t", canary="C-77"),
     quality.TestResult(passed=1, failed=1, errors=(quality.TestFailure(name="t"),)),

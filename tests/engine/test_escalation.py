@@ -280,7 +280,7 @@ def test_an_escalated_run_expires_like_any_other(workshop: Workshop) -> None:
     workshop.run(main())
 
 
-@pytest.mark.req("R142", "R145")
+@pytest.mark.req("R142", "R145", "R244")
 @pytest.mark.parametrize("answer", ["approve", "deny"])
 def test_what_a_person_must_accept_is_not_committed_before(
     workshop: Workshop, url: str, answer: Literal["approve", "deny"]
@@ -321,7 +321,7 @@ def test_what_a_person_must_accept_is_not_committed_before(
     assert workshop.calls == [("a", 1)]
 
 
-@pytest.mark.req("R145")
+@pytest.mark.req("R145", "R244")
 def test_outputs_that_a_person_wants_changed_go_into_repair(workshop: Workshop, url: str) -> None:
     """What they say is the first defect of REPAIR; what comes of it is verified and shown to them again."""
     workshop.tool("do.it", no_compensation="done is done")

@@ -1,4 +1,4 @@
-"""Tests as verification: reports of test commands as data, stack traces, and the levels of a harness."""
+"""Tests as verification: reports of test commands as data, stack traces, and what reports are held to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.outputs.quality import TestFailure, TestReport, TestResult
-from tercet.quality.verification.harness import LEVELS, due, hold_to, passes
+from tercet.quality.verification.harness import hold_to
 from tercet.quality.verification.junit import MAX_BYTES, MAX_NAMES, find_comparison, pass_rate, read_junit
 from tercet.quality.verification.traces import analyse, find_frames, find_place
 
@@ -203,40 +203,6 @@ def test_any_text_can_be_analysed(trace: str) -> None:
     assert find_frames(trace) == find_frames(trace)
     analysis = analyse(trace)
     assert analysis is None or analysis.line_number >= 0
-
-
-@pytest.mark.req("R169")
-def test_the_levels_with_their_triggers_and_criteria() -> None:
-    """Unit tests run after each action that makes code, integration after all, the other two before a commit."""
-    assert [(level.name, level.trigger, level.criterion) for level in LEVELS] == [
-        ("unit", "code_action", "all_pass"),
-        ("integration", "code_actions_complete", "all_pass"),
-        ("behavioural", "before_commit", "all_pass"),
-        ("regression", "before_commit", "no_regressions"),
-    ]
-    assert [level.name for level in due("before_commit")] == ["behavioural", "regression"]
-    assert [level.name for level in due("code_action")] == ["unit"]
-
-
-FAILED = TestResult(passed=3, failed=1, errors=(TestFailure(name="a.b"),))
-
-
-@pytest.mark.req("R169")
-@pytest.mark.parametrize(
-    ("level", "result", "known", "passed"),
-    [
-        (0, TestResult(passed=3, failed=0), (), True),
-        (0, FAILED, ("a.b",), False),
-        (1, TestResult(passed=0, failed=0), (), False),
-        (2, FAILED, (), False),
-        (3, FAILED, ("a.b",), True),
-        (3, FAILED, ("a.c",), False),
-        (3, TestResult(passed=0, failed=2, errors=(TestFailure(name="a.b"),)), ("a.b",), False),
-    ],
-)
-def test_when_a_level_passes(level: int, result: TestResult, known: tuple[str, ...], passed: bool) -> None:
-    """All must pass and some must have run; only for regressions does a failure that was there before not count."""
-    assert passes(LEVELS[level], result, known_failures=known) is passed
 
 
 def test_nothing_run_is_nothing_measured() -> None:

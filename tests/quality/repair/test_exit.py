@@ -24,26 +24,21 @@ Band = Literal["none", "auto", "review", "reject", "unmeasured"]
 CONFIDENCE: dict[Band, float | None] = {
     "none": 0.1, "auto": 0.95, "review": 0.7, "reject": 0.699999, "unmeasured": None,
 }  # fmt: skip
-Person = Literal["approve", "deny", "modify"] | None
 
-# Read from the top; the first row that fits decides. `...` fits anything. The columns: what a person said, whether every
-# threshold and floor holds, the band of confidence, whether something asks for a person, whether a repair is left.
+# Read from the top; the first row that fits decides. `...` fits anything. The columns: whether every threshold and
+# floor holds, the band of confidence, whether something asks for a person, whether a repair is left.
 TABLE: tuple[tuple[tuple[object, ...], ExitOutcome], ...] = (
-    (("deny", ..., ..., ..., ...), "FAIL"),
-    (("modify", ..., ..., ..., True), "CONTINUE_REPAIR"),
-    (("modify", ..., ..., ..., False), "ESCALATE"),
-    ((..., False, ..., ..., True), "CONTINUE_REPAIR"),
-    ((..., False, ..., ..., False), "ESCALATE"),
-    ((..., True, "reject", ..., True), "CONTINUE_REPAIR"),
-    ((..., True, "reject", ..., False), "FAIL"),
-    ((..., True, "unmeasured", ..., True), "CONTINUE_REPAIR"),
-    ((..., True, "unmeasured", ..., False), "FAIL"),
-    (("approve", True, ..., ..., ...), "COMMIT"),
-    ((None, True, "review", ..., ...), "ESCALATE"),
-    ((None, True, "auto", True, ...), "ESCALATE"),
-    ((None, True, "none", True, ...), "ESCALATE"),
-    ((None, True, "auto", False, ...), "COMMIT"),
-    ((None, True, "none", False, ...), "COMMIT"),
+    ((False, ..., ..., True), "CONTINUE_REPAIR"),
+    ((False, ..., ..., False), "ESCALATE"),
+    ((True, "reject", ..., True), "CONTINUE_REPAIR"),
+    ((True, "reject", ..., False), "FAIL"),
+    ((True, "unmeasured", ..., True), "CONTINUE_REPAIR"),
+    ((True, "unmeasured", ..., False), "FAIL"),
+    ((True, "review", ..., ...), "ESCALATE"),
+    ((True, "auto", True, ...), "ESCALATE"),
+    ((True, "none", True, ...), "ESCALATE"),
+    ((True, "auto", False, ...), "COMMIT"),
+    ((True, "none", False, ...), "COMMIT"),
 )
 
 
@@ -89,15 +84,14 @@ FLAGS = ("is_irreversible", "requires_approval", "is_novel", "is_partial")
 
 @pytest.mark.req("R240", "R243", "R244", "R246")
 def test_the_decision_is_that_of_the_truth_table() -> None:
-    """Thresholds, floors, objections, bands, budgets, what a person said and what asks for one, all with all: the table decides."""
+    """Thresholds, floors, objections, bands, budgets and what asks for a person, all with all: the table decides."""
     kinds = [dict(zip(("schema", "safety"), pair, strict=True)) for pair in product(STATES, repeat=2)]
     seen: set[ExitOutcome] = set()
     holds = ((True, ()), (False, ()), (True, ("the rubric is not met",)))
     for kind, (floors, objections), band, budget in product(kinds, holds, CONFIDENCE, (True, False)):
         enabled, scores = measured(kind)  # pyright: ignore[reportArgumentType] - two of the names
         passes = floors and not objections and all(state in ("off", "met") for state in kind.values())
-        for person, flags in product(("approve", "deny", "modify", None), product((True, False), repeat=4)):
-            irreversible, flagged, novel, partial = flags
+        for irreversible, flagged, novel, partial in product((True, False), repeat=4):
             facts = ExitFacts(
                 thresholds=enabled,
                 measured=scores,
@@ -110,11 +104,10 @@ def test_the_decision_is_that_of_the_truth_table() -> None:
                 is_irreversible=irreversible,
                 requires_approval=flagged,
                 novelty=Novelty(distance=0.9 if novel else 0.1, limit=0.5),
-                approval=person,
             )
             asks = irreversible or flagged or novel
             decided = exit_decision(facts)
-            assert decided.outcome == expected(person, passes, band, asks, budget), facts
+            assert decided.outcome == expected(passes, band, asks, budget), facts
             seen.add(decided.outcome)
     assert seen == {"COMMIT", "CONTINUE_REPAIR", "ESCALATE", "FAIL"}
 

@@ -102,18 +102,6 @@ class VerificationSettings(Authored):
 
 
 TestLevelName = Literal["unit", "integration", "behavioural", "regression"]
-TestTrigger = Literal["code_action", "code_actions_complete", "before_commit"]
-
-
-class TestLevel(Authored):
-    """A level of tests: what it covers, when it runs, and when it passes."""
-
-    __test__ = False  # keeps pytest from collecting a contract
-
-    name: TestLevelName
-    scope: str
-    trigger: TestTrigger
-    criterion: Literal["all_pass", "no_regressions"]
 
 
 class Probe(Authored):

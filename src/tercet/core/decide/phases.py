@@ -15,7 +15,7 @@ from tercet.core.fold.quality import awaits_delivery
 from tercet.core.retrieval import failed_look_ups, missing_evidence
 from tercet.core.run import Run
 from tercet.core.state import Quality, State
-from tercet.quality.verification.harness import TRIGGERS
+from tercet.quality.verification.harness import BEFORE_COMMIT
 
 _COUNTED = frozenset(Phase) - {Phase.COMMIT, Phase.FAIL, Phase.HALT}
 
@@ -88,7 +88,7 @@ def _verifying(run: Run) -> Iterator[c.Command]:
 
 def due_tests(rules: QualityRules, quality: Quality) -> tuple[TestCommand, ...]:
     """The test commands that outputs are held to now: those that run before a commit only if all before them passed."""
-    early = [each for each in rules.tests if TRIGGERS[each.level] != "before_commit"]
+    early = [each for each in rules.tests if each.level not in BEFORE_COMMIT]
     if any(said["error"] or said["result"]["failed"] for said in quality.tests[: len(early)]):
         return tuple(early)
     return rules.tests

@@ -23,7 +23,6 @@ from tercet.contracts.outputs.exit import (
     ThresholdResult,
 )
 
-Approval = Literal["approve", "deny", "modify"]
 TRIGGERS: dict[HumanTrigger, str] = {
     HumanTrigger.LOW_CONFIDENCE: "confidence is too low to commit without asking",
     HumanTrigger.IRREVERSIBLE: "it leads to something that cannot be taken back",
@@ -60,8 +59,6 @@ class ExitFacts:
     """Whether the task says that a person must accept it."""
     novelty: Novelty | None = None
     """None if no one looked."""
-    approval: Approval | None = None
-    """What a person said, if one was asked."""
 
     @property
     def scores(self) -> Mapping[str, float]:
@@ -140,16 +137,10 @@ def _decide(
     *,
     passes: bool,
 ) -> tuple[ExitOutcome, str]:
-    if facts.approval == "deny":
-        return "FAIL", "a person said no"
-    if facts.approval == "modify":
-        return _or_else(facts, "ESCALATE", "a person asked for changes")
     if not passes:
         return _or_else(facts, "ESCALATE", _missed(facts, results))
     if disposition is Disposition.REJECT:
         return _or_else(facts, "FAIL", _too_unsure(facts))
-    if facts.approval == "approve":
-        return "COMMIT", "every threshold holds, and a person said yes"
     if triggers:
         return "ESCALATE", f"a person must say yes: {', '.join(triggers)}"
     return "COMMIT", "every threshold holds"
