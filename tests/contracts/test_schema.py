@@ -221,7 +221,9 @@ SAMPLES: list[BaseModel] = [
         budget_remaining=budget.BudgetRemaining(tokens=1, tool_calls=1, cost_cents=0.5, wall_clock_ms=1),
         awaiting_gate="G",
     ),
-    sessions.SessionRules(retention_days=90),
+    record.TakenDecision(decision_id="d", after_step="s1", outcome="accept", decided_at=NOW),
+    sessions.TenantSessionRules(ttl_ms=1),
+    sessions.SessionRules(retention_days=90, tenants={"t": sessions.TenantSessionRules(ttl_ms=1)}),
     sessions.RoleLimit(timeout_ms=20_000),
     gate.Notify(command=("notify-send", "a gate waits")),
     gate.HandOff(

@@ -33,7 +33,7 @@ from .quality_desk import (
     told,
     way,
 )
-from .workshop import ADA, ASK, BOB, DAN, Workshop, events
+from .workshop import ADA, ASK, BOB, DAN, Workshop, events, step
 
 
 @pytest.mark.req("R243")
@@ -88,6 +88,25 @@ def test_each_of_what_asks_for_a_person_does_so_by_itself(workshop: Workshop, ur
     assert gate.shown["outputs"] == {"letter": GOOD if trigger == "unjudged" else LETTER}
     assert gate.shown["recommended"] == "approve"
     assert trigger in gate.shown["reason"]
+
+
+@pytest.mark.req("R143")
+def test_an_effect_that_cannot_be_undone_asks_for_a_person(workshop: Workshop) -> None:
+    """The same output is not committed by itself once the run has done something irreversible."""
+    workshop.tool("mail.it", mode="network", reversibility="irreversible", gates=("BOSS",), authority=())
+    pack = desk(workshop, {"letter": GOOD}, quality=AUTHORED, gates=(Gate(name="BOSS", roles=("boss",)),))
+    mailed = WRITE.model_copy(update={"steps": (*WRITE.steps, step("mail", "mail.it"))})
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=mailed, actor=ADA)
+            assert result.gate is not None
+            await runtime.approve(result.gate.id, actor=BOB)
+            result = await runtime.resume(result.session_id)
+            assert result.gate is not None
+            assert (result.gate.kind, result.gate.shown["exit"]["triggers"]) == ("output", ["irreversible"])
+
+    workshop.run(main())
 
 
 @pytest.mark.req("R143")

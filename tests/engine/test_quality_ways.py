@@ -30,7 +30,7 @@ from .quality_desk import (
     run_accepted,
 )
 from .test_runs import Script
-from .workshop import BOB, Workshop, plan, step
+from .workshop import ADA, ASK, BOB, Workshop, events, plan, step
 
 TONE_ONLY: dict[str, Any] = {"quality": {"rubric": TONE}, "decision": {"thresholds": THRESHOLDS}}
 
@@ -256,6 +256,34 @@ def test_what_is_left_tells_of_the_repairs(workshop: Workshop, url: str) -> None
             assert left.provenance.verification_scores["verify"] > 0
             assert left.audit.final_quality_scores["safety"] == 1.0
             assert left.audit.final_quality_scores["correctness"] >= 0.85
+
+    workshop.run(main())
+
+
+@pytest.mark.req("R207")
+@pytest.mark.parametrize(("again", "success"), [(FINE_TONE, True), (BAD_TONE, False)])
+def test_the_next_round_says_whether_a_repair_by_a_model_helped(
+    workshop: Workshop, again: dict[str, Any], success: bool
+) -> None:
+    """What no rule can judge has failed if the same defect is found again, and succeeded if it is not."""
+    pack = desk(workshop, {"letter": GOOD}, **TONE_ONLY)
+    critics, repairers = (
+        [model(BAD_TONE, *[again] * 9)],
+        [model(*[mended(GOOD + " Thanks.")] * 9)],
+    )
+
+    async def main() -> None:
+        async with workshop.runtime(pack, critics=critics, repairers=repairers) as runtime:
+            result = await runtime.run(ASK, plan=WRITE, actor=ADA)
+            log = [
+                entry["success"]
+                for event in of(e.OutputsRepaired, await events(runtime.journal, result.session_id))
+                for entry in event.log
+            ]
+            assert log[0] is None
+            left = await runtime.artifact(result.session_id)
+            assert left.provenance is not None
+            assert left.provenance.repair_history.entries[0].success is success
 
     workshop.run(main())
 

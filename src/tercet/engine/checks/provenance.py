@@ -16,7 +16,7 @@ import msgspec
 from tercet.contracts.errors import ReplayError
 from tercet.contracts.evidence import Citation
 from tercet.contracts.loop import Phase
-from tercet.contracts.outputs.quality import RepairEntry, RepairLog
+from tercet.contracts.outputs.quality import RepairLog
 from tercet.contracts.runs.record import AuditRecord, CheckpointLink, CostPhase, PhaseCost, Provenance
 from tercet.contracts.values.canonical import digest
 from tercet.contracts.verdict import CriticReport
@@ -25,6 +25,7 @@ from tercet.core.state import State, Used
 from tercet.core.transcript import moment, transcript
 from tercet.engine import checkpoint
 from tercet.engine.session_reader import History, load_history
+from tercet.engine.streams.experience import settled_logs
 from tercet.journal.protocol import Journal, StoredCheckpoint
 
 _ACCEPTING = ("approve", "grant", "accept_partial")
@@ -105,7 +106,7 @@ def provenance_of(trail: Trail) -> Provenance:
             dict.fromkeys(entry.call.idempotency_key for entry in transcript(trail.events, {}))
         ),
         repair_history=RepairLog(
-            entries=tuple(entry for log in repairs_of(trail.events) for entry in log.entries)
+            entries=tuple(entry for log in settled_logs(trail.events) for entry in log.entries)
         ),
         verification_scores=scores_of(state) | _verification_scores(state),
         model_id=models[-1] if models else None,
@@ -151,13 +152,6 @@ def _quality_scores(state: State) -> dict[str, float]:
     return {name: min(score, scores.get(name, score)) for name, score in found.items()}
 
 
-def repairs_of(events: Sequence[e.Event]) -> Iterator[RepairLog]:
-    """Yield the log of each REPAIR phase."""
-    for event in events:
-        if isinstance(event, e.OutputsRepaired):
-            yield RepairLog(entries=tuple(map(RepairEntry.model_validate, event.log)))
-
-
 # --- audit ---
 
 
@@ -170,7 +164,7 @@ def audit_of(trail: Trail) -> AuditRecord:
         all_tool_traces=transcript(trail.events, {}),
         total_cost_microcents=state.used.cost,
         total_latency_ms=state.used.wall_clock,
-        all_repair_logs=tuple(repairs_of(trail.events)),
+        all_repair_logs=tuple(settled_logs(trail.events)),
         final_quality_scores=scores_of(state) | _quality_scores(state),
         cost_by_phase=cost_by_phase(trail.states),
         checkpoint_chain=checkpoint_chain(trail),

@@ -22,7 +22,7 @@ from tercet.contracts.control import RepairObservation
 from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.outputs.exit import JudgeRecord, OutcomeRow, Weights
-from tercet.contracts.outputs.quality import Defect, RepairEntry
+from tercet.contracts.outputs.quality import Defect, RepairEntry, RepairLog
 from tercet.contracts.outputs.repair import SuccessRates
 from tercet.contracts.runs.record import FeedbackEntry
 from tercet.contracts.runs.run import Run
@@ -290,15 +290,26 @@ def _model_judgement(judgements: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _settled_repairs(events: Sequence[e.Event]) -> Iterator[dict[str, Any]]:
-    """Yield every repair attempt with whether it helped, by the next verdict of a test, a model or a person; attempts
-    without a verdict are left out."""
+    """Yield every repair attempt with whether it helped; attempts without a verdict are left out."""
+    for log in settled_logs(events):
+        for entry in log.entries:
+            if entry.success is not None:
+                yield entry.model_dump(mode="json")
+
+
+def settled_logs(events: Sequence[e.Event]) -> Iterator[RepairLog]:
+    """Yield the log of each REPAIR phase, in which attempts that no rule could judge have succeeded or failed by the next
+    verdict of a test, a model or a person."""
     for at, event in enumerate(events):
-        for entry in event.log if isinstance(event, e.OutputsRepaired) else ():
-            success = entry["success"]
-            if success is None:
-                success = _has_helped(RepairEntry.model_validate(entry), events[at + 1 :])
-            if success is not None:
-                yield {**entry, "success": success}
+        if isinstance(event, e.OutputsRepaired):
+            entries = map(RepairEntry.model_validate, event.log)
+            yield RepairLog(entries=tuple(_settled(each, events[at + 1 :]) for each in entries))
+
+
+def _settled(entry: RepairEntry, later: Sequence[e.Event]) -> RepairEntry:
+    if entry.success is not None:
+        return entry
+    return entry.model_copy(update={"success": _has_helped(entry, later)})
 
 
 def _has_helped(entry: RepairEntry, later: Sequence[e.Event]) -> bool | None:
