@@ -28,7 +28,7 @@ AVOIDED = (
 PATTERN = re.compile(rf"\b(?:{'|'.join(AVOIDED)})\b", re.IGNORECASE)
 
 NOT_YET = (
-    "locales", "observe", "quality", "replay",
+    "observe",
     "runtime",
 )  # fmt: skip
 """Packages and modules that have not been revised yet. The list only gets shorter."""
@@ -69,8 +69,18 @@ ALLOWED = {
     "planner/htn.py": ("plan anew once more is known", RECORDED),
     "planner/prompt.py": ("what the model must be told does not fit into ", RECORDED),
     "policy/expressions.py": (" is no parameter of this tool", RECORDED),
+    "quality/exit/decision.py": ("", IN_EVENTS),
+    "quality/repair/causes.py": ("", RECORDED),
+    "quality/repair/escalation.py": ("", IN_EVENTS),
+    "quality/repair/prompts.py": ("You mend one part|outputs that nobody asked for", RECORDED),
+    "quality/repair/session.py": ("taken back: it lost ", IN_EVENTS),
+    "quality/rubric/adversarial.py": ("", RECORDED),
+    "quality/rubric/critique.py": ("", RECORDED),
+    "quality/verification/harness.py": ("defects that were mended", IN_EVENTS),
+    "quality/verification/judge.py": ("", RECORDED),
+    "quality/verification/junit.py": ("this is no JUnit report: ", IN_EVENTS),
 }
-"""Messages that keep their bytes, by module: a part of the message and the reason."""
+"""Messages that keep their bytes, by module: parts of the messages, separated by `|`, and the reason."""
 
 
 def modules() -> list[Path]:
@@ -113,6 +123,11 @@ def found_in(place: str, line: int, text: str) -> Iterator[str]:
         yield f"{place}:{row}: {' '.join(text[max(0, match.start() - 30) : match.end() + 30].split())}"
 
 
+def is_allowed(parts: str, text: str) -> bool:
+    """Return whether a text has one of the parts, which `|` separates; without parts, whether it is a single line."""
+    return any(part in text for part in parts.split("|")) if parts else "\n" not in text
+
+
 def test_the_source_uses_plain_words() -> None:
     """No docstring, comment or message of a revised module has an avoided word."""
     found: list[str] = []
@@ -120,7 +135,7 @@ def test_the_source_uses_plain_words() -> None:
         name = path.relative_to(SOURCE).as_posix()
         allowed = ALLOWED.get(name)
         for line, text in texts(path):
-            if allowed is None or allowed[0] not in text or "\n" in text:
+            if allowed is None or not is_allowed(allowed[0], text):
                 found += found_in(f"src/tercet/{name}", line, text)
     assert not found, "\n".join(found)
 
@@ -168,5 +183,5 @@ def test_the_exceptions_are_needed() -> None:
     for name in PAGES_NOT_YET:
         assert (ROOT / "docs" / f"{name}.md").is_file(), name
     for name, (part, _) in ALLOWED.items():
-        messages = [text for _, text in texts(SOURCE / name) if part in text and "\n" not in text]
+        messages = [text for _, text in texts(SOURCE / name) if is_allowed(part, text)]
         assert any(PATTERN.search(text) for text in messages), name

@@ -1,4 +1,4 @@
-"""Values and texts in the languages of people: formatting, slots, and what a text says that can be looked up.
+"""Values and texts in human languages: formatting, slots, and the values that a text states.
 
 Only this package imports Babel, which comes with the extra `tercet[locales]`.
 """

@@ -220,7 +220,7 @@ def _shorter(text: str) -> Iterator[str]:
 
 
 def _unit(scan: Scan, start: int, end: int, labels: set[str]) -> _Quantity | None:
-    """Return a unit behind the number, or words of the pack's before it. A label is no unit that is only spelled like it."""
+    """Return a unit behind the number, or words of the pack's before it. A label that is only spelled like a unit does not count."""
     behind = scan.flat[end : end + 80].split("\n\n")[0]
     ranges = word_ranges(behind)[:8]
     if ranges and not behind[: ranges[0][1]].strip(" \xa0-\n°"):

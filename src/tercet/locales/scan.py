@@ -46,7 +46,7 @@ class Scan:
         return end > start and self.taken.find(1, start, end) < 0
 
     def skip(self, start: int, end: int) -> None:
-        """Take a range that is no token."""
+        """Mark a range as read without a token."""
         self.taken[start:end] = b"\1" * (end - start)
 
     def add(self, start: int, end: int, kind: TokenKind, value: str, unit: str = "") -> None:

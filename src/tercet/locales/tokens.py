@@ -1,4 +1,4 @@
-"""What in a text can be looked up: numbers, amounts, dates, identifiers, addresses, names."""
+"""Tokens of a text that can be checked: numbers, amounts, dates, identifiers, addresses, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks back: recorded runs are folded and judged again, offline. Nothing here calls a tool or a model.
+"""Replay, what-if and tuning: recorded runs are folded and judged again, offline. Nothing here calls a tool or a model.
 
 - `bundle`: one file of a whole run;
 - `recording`: a run as it was recorded, loaded whole before anything is judged;

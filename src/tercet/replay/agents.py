@@ -1,4 +1,4 @@
-"""Agents whose critics are pure, to ask them again: those that are handed in, and those that are installed.
+"""Agents with pure critics, whose verdicts a replay derives again: passed by the caller, or installed.
 
 Code comes from what is installed here, never from a journal or a bundle. A distribution names an agent under the entry
 points `tercet.agents`, by the name of its class; what stands there is an `Engine`, or a function that makes one:
@@ -45,7 +45,7 @@ class Recalls(Protocol):
 
 
 class Agents:
-    """The agents that are at hand. What is installed is loaded when a run first needs it, before it is judged."""
+    """The available agents. An installed one is loaded when a run first needs it, before it is judged."""
 
     def __init__(self, given: Iterable[Recalls] = (), *, has_installed: bool = False) -> None:
         self._known: dict[str, list[Recalls]] = {}
@@ -94,5 +94,5 @@ def _unusable(found: EntryPoint, why: str) -> UsageError:
     return UsageError(
         f"the agent {found.name} that is installed as {found.value} cannot be used: {why[:300]}",
         code="agent_unusable",
-        remedy="mend what is installed, or take it away: then what its critics said is taken as a fact",
+        remedy="fix the installed package, or uninstall it: then the critics' recorded verdicts are used",
     )

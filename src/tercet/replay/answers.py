@@ -1,4 +1,4 @@
-"""The answers that a run got, read from its recorded events: with them, `resolve` must make the same events again.
+"""Recorded answers: reads the answer to each command from the events, with which `resolve` must make the same events.
 
 `RECORDED` has an entry for each event that is derived: the command that was due, and the answer that the event records.
 An event that the table of events calls a fact is taken as it was recorded. One that is in neither is resolved together
@@ -120,7 +120,7 @@ def _at_its_time(derived: e.Event, recorded: e.Event) -> e.Event:
 
 
 def _pin_again(run: RecordedRun, event: e.SessionStarted | e.SessionMigrated) -> e.Event:
-    """The context is compiled again, under the pack that the event names, and must come to the same hash."""
+    """Compile the context again under the pack that the event names; its hash must be the same."""
     config, pack = run.pin(event).config, run.pack
     pins = {
         "pack": pack.ref,
@@ -227,7 +227,7 @@ def planning_failed_as_recorded(run: RecordedRun, event: e.PlanningFailed) -> An
 
 
 def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered:
-    """Return what was found for which step is a fact, stored with the events; the revision of the plan follows from it."""
+    """Derive the revision of a plan from the evidence found for its steps, which is a recorded fact."""
     command = _demand(run, c.Retrieve, event)
     plan = read_plan(run.state.plan)
     facts = read_facts(run.recording.blobs[event.facts]) if event.facts else ()
@@ -243,7 +243,7 @@ def _retrieved(run: RecordedRun, event: e.EvidenceRetrieved) -> Answered:
 
 
 def _reviewed(run: RecordedRun, event: e.PlanReviewed) -> Answered:
-    """That a tool's definition had changed outside is the one part of a review that no plan tells."""
+    """Derive a review; only changed tool definitions are taken as recorded."""
     command = _demand(run, c.Review, event)
     is_outside = event.verdict.get("code") == Code.TOOL_DEFINITION_CHANGED
     changes = tuple(event.verdict.get("reasons", ())) if is_outside else ()
@@ -297,7 +297,7 @@ def _intent(run: RecordedRun, event: e.Intent) -> Answered:
 
 
 def _completed(run: RecordedRun, event: e.Complete) -> Answered:
-    """A result is a fact; what it is booked with, and which outputs a large one carries, is not."""
+    """Derive a COMPLETE: its result is a fact, the amounts and the outputs in a large result are derived."""
     if event.step not in run.state.steps:
         raise NotDue
     value = run.blobs[event.blob] if event.blob else event.value
@@ -310,7 +310,7 @@ def _completed(run: RecordedRun, event: e.Complete) -> Answered:
 
 
 def _repeats_checked(run: RecordedRun, event: e.RepeatsChecked) -> Answered:
-    """Return what a search for earlier calls found is a fact, and so is what turned up just before the call."""
+    """Derive the check for earlier calls; what it found is a fact."""
     if (search := run.due(c.CheckRepeats, at=event.at, step=event.step)) is not None:
         return Answered(search, RepeatsFound(at=event.at, found=event.found), _REPEATS)
     command = _demand(run, c.Dispatch, event, event.step)
@@ -377,7 +377,7 @@ def _accepted(run: RecordedRun, event: e.OutputsAccepted) -> Answered:
 
 
 def _lapsed(run: RecordedRun, event: e.AcceptanceLapsed) -> Answered:
-    """That a person lost a role is a fact; that they had accepted the outputs, which are not committed yet, is not."""
+    """Derive a lapsed acceptance; that a person lost a role is a fact."""
     if (accepting := run.due(c.AcceptOutputs, at=event.at)) is not None and acceptances(run.state):
         return Answered(accepting, Ready(at=event.at, role_lost=event.reason), _ROLES)
     if not acceptances(run.state):

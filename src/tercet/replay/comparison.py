@@ -1,4 +1,4 @@
-"""Where two events differ: the first field, and what each of them has there."""
+"""Comparison of two events: the first field that differs, with both values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def differing(
 def brief(value: Any) -> Any:
     """Return a value as a report shows it: whole, or the beginning of its JSON where it is large or deeply nested.
 
-    What was recorded may be anything, and whoever prints the report has to be able to.
+    Recorded values may be anything, and the report must be printable.
     """
     text = msgspec.json.encode(value)
     if len(text) <= LONGEST and text.count(b"{") + text.count(b"[") <= MOST_NESTED:

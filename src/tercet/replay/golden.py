@@ -57,7 +57,7 @@ class Expected(Published):
 
 
 class GoldenReport(Published):
-    """What became of the whole set."""
+    """The result of checking the whole set."""
 
     folder: str
     pack: Absent[str] = None
@@ -71,7 +71,7 @@ class GoldenReport(Published):
 
     @property
     def is_same(self) -> bool:
-        """Whether every run came out as it was kept, or as somebody has corrected it."""
+        """Whether every run gave its recorded result, or the result that a person corrected it to."""
         return self.changed == self.still_wrong == self.unreadable == 0
 
 

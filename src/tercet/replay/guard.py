@@ -5,7 +5,7 @@ it is there, so this one is put in place when it is first needed and looks at no
 A section belongs to its thread: what other threads do meanwhile is their own business, and a guarded one starts none.
 Python tells of new threads from 3.12 on. Before, the functions that start them are replaced, as lastingly as the hook is
 there, by ones that look where they are called and else do what they did. Unseen are threads that C code starts by itself,
-in every version, and before 3.12 whoever has kept such a function from before the first section.
+in every version, and before 3.12 also code that kept a reference to such a function from before the first section.
 
 One thing is let through. Libraries load parts of themselves when they are first used: an import is allowed if its package
 has been imported before, and then only code files of the interpreter and of what is installed with it are opened. A pack's

@@ -1,4 +1,4 @@
-"""Lanes of a recorded run: each is judged again, and must have come to what its parent was told."""
+"""Replay of a run's lanes: each is judged again, and its result must be the one that its parent recorded."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _find_other_envelope(parent: Recording, lane: Recording) -> Difference | Non
         expected = dump_envelope(envelope_of(state))
         events = [codec.decode(data) for data in parent.events]
     except (CodecError, IllegalEvent):
-        return None  # told by the replay of the run that has it
+        return None  # the replay of that run reports it
     large = _Large(parent.blobs)
     for envelope in lane_results(events, large):
         if envelope.get("session_id") != lane.session:

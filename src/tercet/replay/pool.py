@@ -1,4 +1,4 @@
-"""Many recorded runs: one process for each core, a batch of runs for each, and never many more than that in memory.
+"""Processing of many recorded runs in one process per core, with few runs in memory at a time.
 
 Judging again is pure computing, which Python's threads cannot share. Processes are started again and not forked: a journal
 has threads of its own, which a forked process would be left without. Runs are taken as they are needed and passed on in
@@ -143,7 +143,7 @@ def _there(pool: ProcessPoolExecutor, runs: Iterator[Recording], *, ahead: int) 
 
 @contextmanager
 def _uninterrupted() -> Generator[None]:
-    """Return a terminal sends Ctrl-C to every process. Those that are started here never hear it: this one tells them to stop.
+    """Ignore Ctrl-C in the started processes: a terminal sends it to all of them, and this process stops them itself.
 
     They inherit what is held back; here it comes a moment later.
     """

@@ -1,4 +1,4 @@
-"""A run as it was recorded: everything that replay may know, loaded before anything is judged."""
+"""A recorded run: everything that a replay reads, loaded before anything is judged."""
 
 from __future__ import annotations
 

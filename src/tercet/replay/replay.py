@@ -81,7 +81,7 @@ def replay_each(
 
 
 class _Job:
-    """Judges runs again; it can be handed to another process, which makes its own rulebook."""
+    """Judges runs again; it can be sent to another process, which makes its own `RuleSource`."""
 
     def __init__(self, contents: tuple[bytes, ...]) -> None:
         self._contents = contents

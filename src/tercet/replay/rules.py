@@ -1,4 +1,4 @@
-"""The rules that runs are judged by again: packs as data, and the settings that come of them."""
+"""The rules for judging recorded runs: packs as data, and the run configurations made from them."""
 
 from __future__ import annotations
 

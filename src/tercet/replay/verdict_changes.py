@@ -1,4 +1,4 @@
-"""The verdicts of a run under another configuration: the recorded one, and the one that `resolve` comes to now.
+"""The verdicts of a run under another configuration: the recorded one, and the one that `resolve` derives now.
 
 Only what the critic says is compared, not the bytes: another pack has another hash, and so have its gates. Facts stay as
 they were recorded: plans, results, answers, and the evidence that the session has kept.
@@ -204,7 +204,7 @@ def _call(run: RecordedRun, event: _Call) -> BothVerdicts | None:
     answer = Ready(at=event.at) if isinstance(command, c.Dispatch) else Now(at=event.at)
     now = resolve(run.run, command, answer).events[0]
     if isinstance(command, c.Ask):
-        names = ", ".join(name for name in command.names if name) or "nobody in particular"
+        names = ", ".join(name for name in command.names if name) or "any person"
         asked = replace(_describe(now), reasons=(f"it would wait for {names}",))
         return BothVerdicts(old=_describe(event), new=asked, event=now)
     is_called = isinstance(command, c.Dispatch | c.Note)

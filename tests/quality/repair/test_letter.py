@@ -10,7 +10,7 @@ from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSe
 from tercet.contracts.outputs.repair import Escalation
 from tercet.quality.repair.causes import classify
 from tercet.quality.repair.escalation import Resources
-from tercet.quality.repair.mending import mend
+from tercet.quality.repair.phase import repair_output
 from tercet.quality.repair.regions import headings
 
 from .letter import KEY, LETTER, OUTPUT, case, diagnose, drive, is_clean, is_gone
@@ -35,7 +35,7 @@ def test_each_defect_has_its_class() -> None:
 @pytest.mark.req("R203", "R207")
 def test_the_letter_is_mended_without_a_model() -> None:
     """The worst defect first, each by the rule for it, three attempts and no token; what VERIFY then sees is clean."""
-    result, asked = drive(mend(case(), is_gone))
+    result, asked = drive(repair_output(case(), is_gone))
     assert result.outcome == "repaired"
     assert asked == []
     assert (result.attempts, result.tokens) == (3, 0)
@@ -67,8 +67,8 @@ def test_the_letter_is_mended_without_a_model() -> None:
 
 def test_mending_again_changes_nothing() -> None:
     """A letter without defects is handed back as it is, without an attempt."""
-    mended, _ = drive(mend(case(), is_gone))
-    again, _ = drive(mend(case(mended.output), is_gone))
+    mended, _ = drive(repair_output(case(), is_gone))
+    again, _ = drive(repair_output(case(mended.output), is_gone))
     assert (again.outcome, again.output, again.attempts) == ("repaired", mended.output, 0)
 
 
@@ -92,7 +92,7 @@ def test_an_unfixable_defect_escalates_with_a_diagnosis() -> None:
         return defect.dimension != "coherence" and is_gone(output, defect)
 
     shorter = '{"replacement": "as before"}'
-    result, asked = drive(mend(given, stays), [shorter, "no JSON"])
+    result, asked = drive(repair_output(given, stays), [shorter, "no JSON"])
     assert len(asked) == 2
     assert result.outcome == "escalated"
     assert result.escalation is not None

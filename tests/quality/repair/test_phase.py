@@ -42,7 +42,7 @@ from tercet.quality.repair.case import (
 from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.mending import command_bound, mend, with_feedback
+from tercet.quality.repair.phase import command_bound, repair_output, with_feedback
 from tercet.quality.repair.rates import record
 from tercet.quality.repair.session import begin, decide, fold_event
 
@@ -103,7 +103,7 @@ def test_a_window_is_mended_and_nothing_else() -> None:
         seen.append(question)
         return answer("        result += line\n")
 
-    result, _ = drive(mend(case(BUG, rules=RepairRules(window_radius=0)), works), [fix])
+    result, _ = drive(repair_output(case(BUG, rules=RepairRules(window_radius=0)), works), [fix])
     assert result.outcome == "repaired"
     assert result.output == {**OUTPUT, "code": CODE.replace("result = line", "result += line")}
     (entry,) = result.log.entries
@@ -157,7 +157,7 @@ def test_the_worst_defect_comes_first_and_each_is_looked_at_by_itself() -> None:
         checked.append(defect.description)
         return True
 
-    result, _ = drive(mend(case(*defects), gone), [answer("better")])
+    result, _ = drive(repair_output(case(*defects), gone), [answer("better")])
     # The first repair touched the place of all of them: they are looked at again, and are gone.
     assert checked == ["bug high", "bug other", "bug medium", "bug low"]
     assert result.attempts == 1
@@ -167,7 +167,7 @@ def test_the_worst_defect_comes_first_and_each_is_looked_at_by_itself() -> None:
 def test_what_one_strategy_did_not_mend_another_may() -> None:
     """Edit, section, all anew: each is tried once, and what did not help leaves no trace in the output."""
     answers = [answer("    nothing\n"), answer("def total(): pass\n"), answer({"code": "result += line"})]
-    result, asked = drive(mend(case(BUG), works), answers)
+    result, asked = drive(repair_output(case(BUG), works), answers)
     assert [(entry.strategy, entry.success) for entry in result.log.entries] == [
         ("MINIMAL_EDIT", False),
         ("SECTION_REWRITE", False),
@@ -182,7 +182,7 @@ def test_making_everything_anew_clears_the_list() -> None:
     """All defects are told to the model, and none is left afterwards, whether it helped or not: VERIFY looks."""
     other = Defect(dimension="style", severity=S.LOW, description="ugly names", scope="GLOBAL")
     whole = BUG.model_copy(update={"scope": "GLOBAL"})
-    result, asked = drive(mend(case(whole, other), never), [answer({"code": "x"})])
+    result, asked = drive(repair_output(case(whole, other), never), [answer({"code": "x"})])
     assert "ugly names" in asked[0].messages[0].text
     assert (result.outcome, result.output, result.attempts) == ("repaired", {"code": "x"}, 1)
     assert [entry.success for entry in result.log.entries] == [False]
@@ -199,7 +199,7 @@ def test_making_everything_anew_clears_the_list() -> None:
 )
 def test_each_bound_ends_the_phase(rules: RepairRules, reason: str) -> None:
     """Attempts, tokens and time: what is not left is said, and the output is handed back as it was."""
-    result, asked = drive(mend(case(BUG, rules=rules), works))
+    result, asked = drive(repair_output(case(BUG, rules=rules), works))
     assert asked == []
     assert result.outcome == "escalated"
     assert result.escalation is not None
@@ -212,7 +212,7 @@ def test_a_dear_repair_gives_way_to_one_that_can_be_paid() -> None:
     long = {**OUTPUT, "note": "words " * 4_000}
     rules = RepairRules(max_tokens=5_000, answer_tokens=500)
     given = case(BUG, output=long, rules=rules, resources=Resources())
-    result, asked = drive(mend(given, never), [answer("a\n"), answer("b\n")])
+    result, asked = drive(repair_output(given, never), [answer("a\n"), answer("b\n")])
     assert len(asked) == 2
     assert result.escalation is not None
     assert result.escalation.reason.endswith("no tokens are left for it")
@@ -233,7 +233,7 @@ def test_rules_go_on_when_no_token_is_left() -> None:
 
 def test_a_fault_and_a_bad_answer_are_failed_attempts() -> None:
     """No answer, no JSON, another kind of value: each counts, is recorded with its reason, and changes nothing."""
-    inquiry = mend(case(BUG), works)
+    inquiry = repair_output(case(BUG), works)
     next(inquiry)
     inquiry.throw(ModelFault("the model is down"))
     inquiry.send(Reply(text="Sure! Here it is", model="m"))
@@ -251,17 +251,17 @@ def test_a_fault_and_a_bad_answer_are_failed_attempts() -> None:
 def test_an_answer_in_a_code_fence_is_an_answer() -> None:
     """Some models put one around JSON; other lines around it make it none."""
     fenced = f"```json\n{answer('        result += line')}\n```"
-    result, _ = drive(mend(case(BUG, rules=RepairRules(window_radius=0)), works), [fenced])
+    result, _ = drive(repair_output(case(BUG, rules=RepairRules(window_radius=0)), works), [fenced])
     assert result.outcome == "repaired"
     result, _ = drive(
-        mend(case(BUG, rules=RepairRules(max_attempts=1)), works), [f"Here:\n{answer('x')}\nBye"]
+        repair_output(case(BUG, rules=RepairRules(max_attempts=1)), works), [f"Here:\n{answer('x')}\nBye"]
     )
     assert result.log.entries[0].note == "the answer is not JSON"
 
 
 def test_an_overdrawn_budget_stops_the_phase() -> None:
     """A model that took more than was kept for it is the last that was asked."""
-    inquiry = mend(case(BUG, rules=RepairRules(max_tokens=5_000)), works)
+    inquiry = repair_output(case(BUG, rules=RepairRules(max_tokens=5_000)), works)
     next(inquiry)
     with pytest.raises(StopIteration) as end:
         inquiry.send(Reply(text=answer("x"), model="m", tokens_in=9_999))
@@ -284,7 +284,7 @@ def test_a_gap_in_the_evidence_is_filled_before_anything_is_written() -> None:
         return (new, FACT)
 
     given = case(gap, resources=Resources(can_fetch=True))
-    result, asked = drive(mend(given, always, fetch=fetch), [answer({"note": "anew"})])
+    result, asked = drive(repair_output(given, always, fetch=fetch), [answer({"note": "anew"})])
     assert [each.defect for each in wanted] == [gap]
     assert "lines are numbers" in asked[0].messages[0].text
     assert (result.log.entries[0].strategy, result.output) == ("FULL_REGENERATION", {"note": "anew"})
@@ -292,7 +292,7 @@ def test_a_gap_in_the_evidence_is_filled_before_anything_is_written() -> None:
     tool = replace(given, diagnosis=CritiqueDiagnosis(scores={}, defects=(failed,)))
     assert decide(begin(tool)) == Fetch(defect=failed)
     # A result is among the evidence from the beginning, and is news all the same.
-    result, _ = drive(mend(tool, always, fetch=lambda _: (FACT,)), [answer({"note": "anew"})])
+    result, _ = drive(repair_output(tool, always, fetch=lambda _: (FACT,)), [answer({"note": "anew"})])
     assert result.output == {"note": "anew"}
 
 
@@ -300,7 +300,7 @@ def test_a_tool_that_brings_nothing_new_is_nothing_to_write_about() -> None:
     """No model is asked to write what a failed tool should have brought."""
     failed = Defect(dimension="tool", severity=S.LOW, description="shop.prices failed", location="/note")
     for resources in (Resources(), Resources(can_fetch=True)):
-        result, asked = drive(mend(case(failed, resources=resources), always))
+        result, asked = drive(repair_output(case(failed, resources=resources), always))
         assert asked == []
         assert result.escalation is not None
         assert result.escalation.reason.endswith("nothing fits it")
@@ -335,7 +335,7 @@ def test_what_a_person_asks_for_becomes_a_defect() -> None:
     assert isinstance(command, Ask)
     assert "name the currency" in command.question.messages[0].text
     result, _ = drive(
-        mend(case(diagnosis=diagnosis, resources=Resources(has_model=False, has_human=True)), works)
+        repair_output(case(diagnosis=diagnosis, resources=Resources(has_model=False, has_human=True)), works)
     )
     assert result.escalation is not None
     assert result.escalation.kind is Escalation.HUMAN_REVIEW
@@ -451,7 +451,7 @@ def test_verify_and_repair_end_in_a_terminal_phase(verdicts: list[bool], most: i
             continue
         repairs += 1
         result, _ = drive(
-            mend(case(BUG, output=output, memory=memory), never),
+            repair_output(case(BUG, output=output, memory=memory), never),
             [answer("a\n"), answer("b\n"), "?"],
         )
         output, memory = result.output, result.memory

@@ -8,7 +8,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import tercet.quality
-from tercet.quality.repair.mending import mend
+from tercet.quality.repair.phase import repair_output
 
 from .letter import OUTPUT, case, drive, is_gone
 
@@ -41,7 +41,7 @@ def test_the_room_imports_nothing_that_reaches_outside() -> None:
 def test_a_repair_leaves_its_inputs_as_they_were() -> None:
     """The output that was handed in is not the one that is changed, and the same case gives the same bytes again."""
     before = deepcopy(OUTPUT)
-    first, _ = drive(mend(case(), is_gone))
-    second, _ = drive(mend(case(), is_gone))
+    first, _ = drive(repair_output(case(), is_gone))
+    second, _ = drive(repair_output(case(), is_gone))
     assert before == OUTPUT
     assert first.model_dump_json() == second.model_dump_json()

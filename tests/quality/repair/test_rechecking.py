@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tercet.contracts.outputs.quality import CritiqueDiagnosis, Defect, DefectSeverity
-from tercet.quality.repair.mending import mend
+from tercet.quality.repair.phase import repair_output
 from tercet.quality.repair.rechecking import gone_by, is_same
 
 from .letter import case, diagnose, drive, is_clean
@@ -43,7 +43,7 @@ def test_when_two_defects_are_one(one: Defect, other: Defect, *, same: bool) -> 
 @pytest.mark.req("R203")
 def test_the_letter_is_mended_with_a_whole_diagnosis_for_each_look() -> None:
     """A critic that can only judge everything does for looking at one defect."""
-    result, _ = drive(mend(case(), gone_by(diagnose)))
+    result, _ = drive(repair_output(case(), gone_by(diagnose)))
     assert (result.outcome, result.attempts) == ("repaired", 3)
     assert is_clean(result.output)
 

@@ -17,8 +17,8 @@ from tercet.contracts.shape import JsonObject
 from tercet.quality.repair.case import RepairCase
 from tercet.quality.repair.escalation import Resources
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.mending import mend
-from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_mended
+from tercet.quality.repair.phase import repair_output
+from tercet.quality.repair.rechecking import diagnose_form, form_of, is_form_fixed
 from tercet.quality.repair.regions import Region, locate, splice_all
 from tercet.quality.repair.rules import propose
 from tercet.quality.repair.rules.redaction import REDACTED, redact, secrets_in
@@ -280,7 +280,7 @@ def test_a_broken_schema_is_mended_fault_by_fault() -> None:
         materials=Materials(schema=schema, evidence=(fact({"count": 2}),)),
         resources=Resources(has_model=False),
     )
-    result, _ = drive(mend(case, lambda made, defect: is_form_mended(schema, made, defect)))
+    result, _ = drive(repair_output(case, lambda made, defect: is_form_fixed(schema, made, defect)))
     assert result.outcome == "repaired"
     assert result.output == {"price": 12.5, "status": "done", "currency": "EUR", "count": 2}
     assert not diagnose_form(schema, result.output).defects

@@ -33,8 +33,8 @@ from tercet.quality.repair.causes import Circumstances
 from tercet.quality.repair.escalation import FEEDBACK, Resources
 from tercet.quality.repair.losses import Stated
 from tercet.quality.repair.materials import Materials
-from tercet.quality.repair.mending import IsGone, mend, with_feedback
-from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_mended
+from tercet.quality.repair.phase import IsGone, repair_output, with_feedback
+from tercet.quality.repair.rechecking import SCHEMA, diagnose_form, form_of, gone_by, is_form_fixed
 from tercet.quality.repair.regions import Edit, Region, headings, splice
 from tercet.quality.rubric.adversarial import EDGE_CASES
 from tercet.quality.rubric.critique import critique
@@ -51,7 +51,7 @@ def repair(review: OutputReview, models: Sequence[str], now: int) -> Inquiry[e.O
     if review.state.used.repairs >= review.config.ctx.run_budget.max_repairs:
         case = replace(case, rules=case.rules.model_copy(update={"max_attempts": 0}))
     fresh = tuple(fact for fact in review.evidence if fact.id in review.state.quality.fresh)
-    result = yield from mend(
+    result = yield from repair_output(
         case, _is_gone(review), fetch=lambda _: fresh, vote=partial(_vote_on_answers, review)
     )
     if review.is_close and result.output != review.outputs:
@@ -289,7 +289,7 @@ def _is_gone(review: OutputReview) -> IsGone:
 
     def is_gone(outputs: JsonObject, defect: Defect) -> bool:
         if defect.dimension == SCHEMA:
-            return is_form_mended(form, outputs, defect)
+            return is_form_fixed(form, outputs, defect)
         if defect.dimension in unseen:
             return outputs != review.outputs
         return by_rubric(outputs, defect)

@@ -42,7 +42,7 @@ from tercet.journal.errors import JournalError
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
 from tercet.planner.sources import PlanningError
-from tercet.quality.repair.mending import OTHER_MODEL
+from tercet.quality.repair.phase import OTHER_MODEL
 
 ResultT = TypeVar("ResultT")
 AskingRole: TypeAlias = Literal["planner", "critic"]

@@ -108,7 +108,7 @@ def kp_bound(spec: ControlSpec) -> float:
 
 
 def character_of(spec: ControlSpec) -> Character:
-    """Return how the error moves, as far as can be told before anything was measured.
+    """Return how the error will move, as far as that is known before a measurement.
 
     With Kp alone it goes to and fro above 1/G. With an integral term every loop passes the setpoint once, so there it
     is called oscillating only if it comes back and passes again.
@@ -241,7 +241,7 @@ def _reason_to_stop(spec: ControlSpec, state: ControlState, error: float, change
 
 
 def _is_lost_in_noise(spec: ControlSpec, error: float) -> bool:
-    """Return whether the error is no larger than noise alone would make it."""
+    """Return whether noise alone could make an error of this size."""
     if spec.sigma == 0.0:
         return False
     floor = mean_square_floor(spec)

@@ -1,7 +1,7 @@
-"""One measurement in a loop that somebody else carries on: what to remember of it, as plain data.
+"""One step of a controlled loop: what to remember of a measurement, as plain data.
 
-At the first measurement it is foreseen how many repairs there will be and what they will cost. Where that is too much, the
-loop goes on as the pack says: with less to reach, more gently, or not at all.
+At the first measurement the number and cost of repairs are predicted. If they are too high, the loop continues as the pack
+configures: with a lower target, more gently, or not at all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Whether a loop ends, and how: commit, repair once more, pass on, or fail.
+"""The exit decision of a quality loop: commit, repair again, escalate, or fail.
 
 A commit needs the floors of `score`, every threshold that the decision enables, and that nothing else speaks against it: a
 broken schema, a rubric that is not met, a test that fails. A threshold that was not measured is missed.
-Confidence decides where the output goes after that, and only where the decision names bands. A person is asked where one
-of seven conditions holds, and not because somebody feels like it. What a person has said counts before all else, except that
-a yes does not make a missed threshold good.
+Confidence decides where the output goes after that, if the decision names bands. A person is asked only under one of seven
+conditions. A person's answer takes precedence, except that an approval does not override a missed threshold.
 """
 
 from __future__ import annotations

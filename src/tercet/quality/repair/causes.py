@@ -1,4 +1,4 @@
-"""Why an output is defective, and what is usually done about that.
+"""Root causes of defects, and the typical repair of each.
 
 A defect says in which dimension it is and describes itself in words. The dimension decides where it can; the words decide
 the rest, by the first row of a table that has one of them; what else is known about the run comes before both.
@@ -131,7 +131,7 @@ class TypicalRepair:
     needs_evidence: bool = False
     """Whether more evidence is fetched first."""
     instruction: str
-    """What a model is told to do."""
+    """The instruction to a model."""
 
 
 TYPICAL: dict[RootCauseClass, TypicalRepair] = {

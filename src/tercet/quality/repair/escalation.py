@@ -27,7 +27,7 @@ from tercet.contracts.shape import JsonObject
 from tercet.contracts.values.canonical import canonical, hash_bytes
 
 FEEDBACK = "feedback"
-"""The dimension of what a person asked to be changed: if it cannot be, that person is told."""
+"""The dimension of what a person asked to be changed: if it cannot be, the person is informed."""
 EXHAUSTED = "every fitting repair was tried"
 """Why a defect was abandoned that a stronger model may repair."""
 LOOPED = "it goes round in circles"
@@ -45,7 +45,7 @@ class Resources:
     has_human: bool = False
     may_replan: bool = False
     is_partial_useful: bool = False
-    """Whether a result with some defects left is of use to whoever asked."""
+    """Whether a result with some defects is still useful to the caller."""
     may_substitute: bool = False
     """Whether a planner may be asked for a plan that does without a tool that failed."""
     can_fetch: bool = False

@@ -1,6 +1,6 @@
-"""What a repair took away that it must not: items, rows, required sections, and values that were right.
+"""Losses of a repair: items, rows, required sections and correct values that it removed.
 
-A repair that lost something is compensated, whoever made it. People see what is left of a change as a unified diff.
+A repair with a loss is undone. People see the remaining changes as a unified diff.
 """
 
 from __future__ import annotations

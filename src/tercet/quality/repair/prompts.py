@@ -1,4 +1,4 @@
-"""What a language model is told when it shall repair something, and what of its answer is used: the replacement, no more."""
+"""The question to a language model that repairs an output, and the replacement in its answer."""
 
 from __future__ import annotations
 
@@ -138,8 +138,7 @@ def _answer_schema(errand: Errand) -> JsonObject:
 
 
 def demand_same_outputs(before: JsonObject, after: JsonObject, schema: JsonObject | None) -> None:
-    """Whoever makes everything again makes the same outputs, and those that the schema knows: a document that brings
-    others, or leaves one out, is no replacement. Raises `NoReplacement`."""
+    """Raise `NoReplacement` if a regenerated document has other outputs than the original and the schema, or lacks one."""
     form = schema or {}
     known = {*(as_object(form.get("properties")) or ()), *(as_list(form.get("required")) or ())}
     if new := sorted(set(after) - set(before) - known):

@@ -1,12 +1,12 @@
-"""How likely a way of repairing helps: what was recorded, and before that what one would expect.
+"""Success rates of repair strategies, from records and a prior.
 
 The chance is the mean of a Beta distribution. Its prior is worth four repairs, so a handful of records outweighs it.
 
-How unlike a run is to those before it.
+Also here: the novelty of a run compared with earlier ones.
 
 A run is a bag of features with weights: the words of its intent, the tools that it used, the classes of its evidence, the
 fields of its request. The distance of two runs is what they do not share of all that they have together. Runs of another
-tenant, or of another kind of task, do not come in here: whoever asks chooses what to compare with.
+tenant or task class are not compared; the caller chooses the runs.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def _overlaps(one: Region, other: Region) -> bool:
 
 SCHEMA = "schema"
 MOST = 100
-"""More faults than this are not told of at once."""
+"""The most faults that are reported at once."""
 
 
 def form_of(spec: DecisionSpec) -> JsonObject:
@@ -80,7 +80,7 @@ def _defect(fault: Fault) -> Defect:
     )
 
 
-def is_form_mended(schema: JsonObject, output: JsonObject, defect: Defect) -> bool:
+def is_form_fixed(schema: JsonObject, output: JsonObject, defect: Defect) -> bool:
     """Return whether a fault of the schema is gone, whatever others there are."""
     return all(
         (other.location, other.description) != (defect.location, defect.description)

@@ -5,7 +5,7 @@
         state = fold_event(state, <what came of the command>)
 
 `decide` says what to do next: ask a model, look whether a defect is gone, fetch evidence, or end. `fold_event` takes in what
-came of it. Both are pure, and the same facts lead to the same commands; `repair` in `repairing` drives them.
+came of it. Both are pure, and the same facts lead to the same commands; `repair_output` in `phase` drives them.
 
 A repair that did not repair its defect is abandoned: the output stays as it was. Only when everything is made again the new
 output counts in any case, and nothing is left to repair: VERIFY looks at it. Every attempt counts against `max_attempts`;
@@ -216,7 +216,7 @@ def fold_event(state: RepairState, fact: Fact) -> RepairState:
             raise UsageError(
                 f"{type(fact).__name__} does not answer {type(command).__name__}",
                 code="unexpected_fact",
-                remedy="hand over what came of the command that decide gave last",
+                remedy="pass the outcome of the command that decide returned last",
             )
 
 

@@ -1,4 +1,4 @@
-"""The adversarial critic: what happened when somebody tried to break an output.
+"""The adversarial critic: turns the outcomes of attacks on an output into defects.
 
 The cases come in as data: made from schemas (`tercet.core.outputs.edge_cases`), written by hand, or thought up by a model.
 Running them is a tool's, through the gateway. Here their outcomes become defects.

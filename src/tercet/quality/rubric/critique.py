@@ -1,7 +1,7 @@
-"""Critique: an output judged by a rubric, by somebody who knows the task, the output and the evidence, and nothing else.
+"""Critique: judges an output by a rubric, given only the task, the output and the evidence.
 
 What the critic is given is a type (`CritiqueInput`) that has no place for the generator's reasoning, its plan or its
-intermediate state. So no one can hand them in, neither to the scorers nor to a model that is asked.
+intermediate state. So neither the scorers nor a model can receive them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an output must not hold: secrets, numbers of cards and people, instructions to whoever reads it."""
+"""What an output must not contain: secrets, card numbers, personal numbers, instructions to its reader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 class Danger(NamedTuple):
-    """Something in a text that should not leave the house."""
+    """Something in a text that must not be sent."""
 
     kind: str
     start: int
@@ -36,12 +36,12 @@ class Danger(NamedTuple):
 
 
 def find_dangers(text: str) -> list[Danger]:
-    """Return what should not leave the house, in its order."""
+    """Return what must not be sent, in its order."""
     return sorted(_find(text), key=lambda danger: (danger.start, danger.end, danger.kind))
 
 
 def mask(text: str) -> str:
-    """Return a text without what should not leave the house, for messages that quote it."""
+    """Return a text with dangerous parts masked, for messages that quote it."""
     for danger in reversed(find_dangers(text)):
         text = f"{text[: danger.start]}[{danger.kind}]{text[danger.end :]}"
     return text

@@ -68,7 +68,7 @@ def token_faults(tokens: Iterable[TokenVerdict]) -> Iterator[Fault]:
                 f"{shown} does not match what is stated here: the value is known, but in another role{where}"
             )
         hint = f"write {{{{ {each.slot} }}}}" if each.slot else "state a known value, or leave it out"
-        # The name of a member may be what must not be told.
+        # The name of a member may itself be confidential.
         place = "" if find_dangers(each.location) else each.location
         yield Fault(told, place, hint=hint, least=DefectSeverity.HIGH)
 
@@ -169,7 +169,7 @@ def _dangers(output: JsonObject) -> Iterator[tuple[Danger, str]]:
             yield danger, str(Location(where, danger.start, danger.end) if is_string else Location(where))
     for name in names(output):
         for danger in find_dangers(name.value):
-            # The place itself would tell what must not be told: it is that of what holds the member.
+            # The place itself would reveal the secret, so the place of the parent is used.
             yield danger, pointer.join(name.place[:-1])
 
 

@@ -1,4 +1,4 @@
-"""Words of the pack's author in a text that somebody else wrote: sections that a repair has added as they are declared."""
+"""Text of the pack's author in generated texts: declared sections that a repair has added."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _print(sample: Json) -> str:
 
 
 def _bounded(value: float) -> float:
-    """Return a similarity from outside, kept within its range; one that is no number is none."""
+    """Return a similarity from outside, kept within its range; 0 for one that is not a number."""
     return 0.0 if isnan(value) else min(1.0, max(0.0, value))
 
 

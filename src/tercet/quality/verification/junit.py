@@ -4,7 +4,7 @@ The report is other people's text. ElementTree does no I/O when it parses bytes;
 its own, is refused; size, depth and the number of elements are bounded. junitparser would still need all of this, and the
 check of the totals below: it would only replace two loops over the tree.
 
-Totals that a suite states must be those of its test cases: a file that was cut off or edited is no report.
+Totals that a suite states must be those of its test cases: a file that was truncated or edited is refused.
 """
 
 from __future__ import annotations

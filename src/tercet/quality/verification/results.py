@@ -39,7 +39,7 @@ class StepResult(NamedTuple):
 
 
 class _Texts:
-    """The texts of an output. Most of what tools bring back is told from them by its words, without searching them."""
+    """The texts of an output. Most results of tools are distinguished from them by their words, without a search."""
 
     def __init__(self, texts: Collection[str], *, is_close: bool) -> None:
         self._texts, self._is_close = texts, is_close

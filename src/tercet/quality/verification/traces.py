@@ -46,7 +46,7 @@ _ELSEWHERE = (
     "node:internal",
     "java.base",
 )
-"""Frames in these places belong to somebody else's code."""
+"""Frames in these places belong to libraries."""
 
 
 class Frame(NamedTuple):

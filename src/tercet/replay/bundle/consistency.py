@@ -1,4 +1,4 @@
-"""Whether the records of a bundle fit together: what no hash can say.
+"""Checks that the records of a bundle fit together, which hashes alone do not show.
 
 The kinds stand in their order, the events of each stream are numbered without a gap and come to the chain that the
 manifest names, and nothing stands there twice. It remembers a few values of the record before, and no more.
@@ -120,7 +120,7 @@ class Consistency:
 
 def _fault(manifest: Manifest | None) -> str:
     if manifest is None:
-        return "it is no manifest that this version reads"
+        return "it is not a manifest that this version reads"
     names = [entry.name for entry in manifest.streams]
     is_sound = names[:1] == [manifest.session] and len(set(names)) == len(names) and bool(manifest.packs)
     return "" if is_sound else "it names no session, or no pack, or a stream twice"

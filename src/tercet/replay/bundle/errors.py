@@ -42,4 +42,4 @@ class BundleForged(BundleDamaged):
     def __init__(self, reason: str, *, record: int) -> None:
         super().__init__(record=record, name="the signature", damage="changed", reason=reason)
         self.message = f"the signature of the bundle does not hold: {reason}"
-        self.remedy = "do not rely on it: ask whoever should have signed it for another copy"
+        self.remedy = "do not rely on it: ask the expected signer for another copy"

@@ -1,7 +1,7 @@
 """A bundle as a read-only journal: a run is read from it as from its journal.
 
-It holds one session. Folds are not handed out as the newest of their kind: whoever looks back folds the events, and a fold
-in a file from elsewhere is compressed bytes that no one should have to trust. Claims and leases stay with the store.
+It holds one session. `newest` never returns a fold: a replay folds the events, and a fold in a file from elsewhere is
+compressed data that should not be trusted. Claims and leases are not part of a bundle.
 """
 
 from __future__ import annotations

@@ -138,9 +138,9 @@ def _read(path: Path, name: str) -> bytes:
 def _demand_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name[:80]!r} is no name for a key",
+            f"invalid key name {name[:80]!r}",
             code="wrong_name",
-            remedy="use small letters, digits, '-' and '_', for example release",
+            remedy="use lowercase letters, digits, '-' and '_', for example release",
         )
 
 
@@ -154,5 +154,7 @@ def _taken(name: str) -> UsageError:
 
 def _unusable(path: Path, reason: str) -> UsageError:
     return UsageError(
-        f"{path} is no signing key: {reason}", code="key_unreadable", remedy="restore it, or make another key"
+        f"{path} is not a signing key: {reason}",
+        code="key_unreadable",
+        remedy="restore it, or make another key",
     )

@@ -1,7 +1,7 @@
 """Opening a bundle: checked from the first byte to the last, and then read as a journal is.
 
-What is kept in memory is where each record stands; payloads are read when somebody asks, and checked again, since the file
-may have been changed meanwhile. Nothing is unpacked, nothing is written, and no code comes out of it.
+Only the places of records are kept in memory; payloads are read on demand and checked again, since the file may have
+changed meanwhile. Nothing is unpacked or written, and no code is loaded from it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MOST_BYTES = 2**30
 
 
 def open_bundle(path: str | Path) -> Bundle:
-    """The bundle in a file, once every byte of it has been checked; close it, or use it in a `with`.
+    """Open the bundle in a file after checking every byte; close it, or use it in a `with`.
 
-    Raises `UsageError` for what is no bundle, `BundleDamaged` that names the first damaged record, and `BundleForged` for
+    Raises `UsageError` for a file that is not a bundle, `BundleDamaged` that names the first damaged record, and `BundleForged` for
     a signature that does not hold.
     """
     file = open_file(Path(path))
@@ -102,7 +102,7 @@ class Bundle:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     @property

@@ -50,7 +50,7 @@ class Scan:
         return manifest, self._seal
 
     def records(self) -> Iterator[Record]:
-        """Yield every record but the end. Raises `BundleDamaged`, or `UsageError` for what is no bundle."""
+        """Yield every record but the end. Raises `BundleDamaged`, or `UsageError` for a file that is not a bundle."""
         self._begin()
         while (record := self._next()).header.kind != "end":
             yield record
@@ -155,7 +155,7 @@ def _refuse(name: str, first: bytes) -> NoReturn:
             remedy="upgrade Tercet, or ask for a bundle of format 1",
         )
     raise UsageError(
-        f"{name} is no bundle: its first line is not {FIRST_LINE.decode().strip()!r}",
+        f"{name} is not a bundle: its first line is not {FIRST_LINE.decode().strip()!r}",
         code="not_a_bundle",
         remedy="name a file that tercet export has made",
     )

@@ -60,7 +60,7 @@ def parse_key(text: str) -> str:
     digits = text.strip().removeprefix(PREFIX).lower()
     if not is_hex(digits):
         raise UsageError(
-            f"{text[:80]!r} is no public key",
+            f"{text[:80]!r} is not a public key",
             code="wrong_key",
             remedy=f"a public key reads {PREFIX} and 64 hexadecimal digits: tercet signing-keys show NAME prints it",
         )

@@ -1,4 +1,4 @@
-"""Whether a bundle is what was exported, and by whom it was signed: one pass, however large the file is."""
+"""Verification of bundles: their contents and signature, in one pass over the file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Finding:
 def verify_bundle(path: Path, key: str | None = None) -> Finding:
     """Look at every byte of a bundle; `key` is the public key that it should be signed with.
 
-    Raises `UsageError` for a file that is no bundle, and for a signed one where no signature can be checked.
+    Raises `UsageError` for a file that is not a bundle, and for a signed one where no signature can be checked.
     """
     with open_file(path) as file, refuse_unreadable(path):
         return verify_stream(file, str(path), key)

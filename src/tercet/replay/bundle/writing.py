@@ -114,9 +114,9 @@ def demand_free(path: Path, *, is_forced: bool) -> None:
     if path.is_dir():
         raise UsageError(f"{path} is a folder", code="not_a_file", remedy="name the file that is to be made")
     if path.exists() and not path.is_file():
-        # Whoever may write there would put a file in the place of a device that others need.
+        # With enough rights this would replace a device that others need.
         raise UsageError(
-            f"{path} is no file, but a device or a pipe",
+            f"{path} is a device or a pipe, not a file",
             code="not_a_file",
             remedy="name the file that is to be made",
         )

@@ -1,10 +1,10 @@
 """Tuning: named surfaces of a pack, searched within bounds, scored by replay alone, proposed to a person.
 
-- `measuring`: what one recorded run tells about a pack;
-- `scoring`: what many of them come to, and how sure that is;
-- `frozen`: everything that is no surface is as it was;
-- `guardrails`: the floors, and what may not get worse, surface by surface;
-- `search`: optuna proposes values, replay says what they are worth;
-- `proposal`, `edits`: what a person is shown: a diff, expected transcripts, records, scores;
-- `acceptance`: a person applies it. Nothing else does.
+- `measuring`: the outcome of one recorded run under a pack;
+- `scoring`: the results of many runs, with confidence intervals;
+- `frozen`: the check that only surfaces have changed;
+- `guardrails`: the floors, and the measurements that may not get worse, by surface;
+- `search`: optuna proposes values, and replay evaluates them;
+- `proposal`, `edits`: the diff, expected transcripts, records and scores that a person sees;
+- `acceptance`: applying a proposal, which only a person can do.
 """

@@ -121,7 +121,7 @@ def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Take back what an attempt that was cut off has done; one that came as far as the log is done."""
+    """Undo an interrupted attempt; one that reached the log is complete."""
     if not _kept(folder):
         _clear(folder)
         return
@@ -170,7 +170,7 @@ def _demand_result(folder: Path, proposal: Proposal) -> None:
         raise UsageError(
             f"{folder} does not come to what {proposal.id} shows",
             code="pack_changed",
-            remedy="look at the folder: somebody has changed it at the same moment",
+            remedy="check the folder: it was changed at the same moment",
         )
 
 

@@ -1,4 +1,4 @@
-"""Candidates: typed values put into a pack, and the proof that nothing else of it has changed.
+"""Candidates: typed values applied to a pack, and the check that nothing else has changed.
 
 The proof does not ask what a candidate meant to do. It makes the pack that the typed values come to, and whatever else is
 offered as the candidate must be that pack, to the last declaration.
@@ -60,7 +60,7 @@ def apply(pack: Pack, candidate: Candidate, *, version: str | None = None) -> Pa
     unknown = [name for name in candidate.values if name not in surfaces]
     if unknown:
         raise CandidateRefused(
-            f"{unknown[0]} is no surface of {pack.ref}",
+            f"{unknown[0]} is not a surface of {pack.ref}",
             remedy="only what tuning.toml names can be changed",
         )
     changed = pack if version is None else pack.model_copy(update={"version": version})
@@ -101,7 +101,7 @@ def demand_same(original: Pack, candidate: Candidate, offered: Pack, *, version:
     if different:
         place, was, would_be = different[0]
         raise CandidateRefused(
-            f"{place} is no surface, and would become {_short(would_be)} from {_short(was)}",
+            f"{place} is not a surface, and would become {_short(would_be)} from {_short(was)}",
             remedy="tuning changes the values of surfaces and nothing else; a person may change the pack",
         )
     if offered != wanted or offered.tuning != wanted.tuning:

@@ -112,9 +112,7 @@ def _replans(evidence: Evidence) -> Iterator[Guardrail]:
         for old, new in compared.pairs
         if old.is_escalated and not (new.is_escalated or new.is_accepted)
     ]
-    yield _rule(
-        "no_needless_escalation", "replan_budgets", needless, "would be handed over and did not have to be"
-    )
+    yield _rule("no_needless_escalation", "replan_budgets", needless, "would be escalated without need")
     yield _rule("no_missed_escalation", "replan_budgets", missed, "would fail without anybody being asked")
 
 

@@ -1,9 +1,8 @@
 """The outcome and the cost of one recorded run under another pack.
 
-The facts stay as they were recorded, and the verdicts are those of the pack. Up to the first verdict that is another one
-the record tells everything. Behind it, it tells how the run ends if that follows by itself (refused, failed, committed,
-escalated to a person), and nothing if somebody would have to call, plan or answer something. Then the run is not told, and
-counts for nothing.
+The facts stay as recorded, and the verdicts are those of the pack. Up to the first changed verdict the record is complete.
+After it, the end of the run is known only if it follows by itself (refused, failed, committed, escalated). If a call, a
+plan or an answer would be needed, the outcome is unknown and the run does not count.
 """
 
 from __future__ import annotations

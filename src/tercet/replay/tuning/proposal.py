@@ -1,4 +1,4 @@
-"""A proposal: all that a person needs to say yes or no to a candidate, in one folder.
+"""A proposal: everything that a person needs to decide about a candidate, in one folder.
 
 The same search makes the same proposal, byte for byte: nothing in it tells the time or the machine.
 """
@@ -167,7 +167,7 @@ def demand_folder(folder: Path, *, is_forced: bool) -> None:
     """Raise `UsageError` if a proposal may not be put here: into a file, or in the place of another one."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(
-            f"{folder} is no folder", code="not_a_folder", remedy="name a folder with --out FOLDER"
+            f"{folder} is not a folder", code="not_a_folder", remedy="name a folder with --out FOLDER"
         )
     if not is_forced and any((folder / name).exists() for name in (FILE, DIFF)):
         raise UsageError(
@@ -211,7 +211,7 @@ def read_proposal(path: Path) -> Proposal:
         first: Any = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{file} is no proposal: {place or 'it'}: {first['msg']}",
+            f"{file} is not a proposal: {place or 'it'}: {first['msg']}",
             code="proposal_unreadable",
             remedy="make it again: tercet tune PACK --all",
         ) from error

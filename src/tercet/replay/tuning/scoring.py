@@ -1,8 +1,8 @@
 """The results of many recorded runs under two packs, and their certainty.
 
-Runs of one request make one case. Cases that both packs tell are compared. Where the record tells the end under the one and
-not under the other, since there somebody would have to do something else, the worst is assumed: nothing is gained by ends
-that no one knows. Intervals come of drawing cases again and again, with lots that are always the same.
+Runs of one request form one case. Cases with a known outcome under both packs are compared. If the outcome is known under
+one pack only, the worst is assumed for the other, so that unknown outcomes never count as gains. Intervals are made by
+bootstrapping cases with a fixed seed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The search: optuna says which values to try, replay says what they are worth. It ends in a candidate, and applies none.
+"""The search for better values: optuna chooses candidates, and replay evaluates them. Nothing is applied.
 
 The same pack, runs, trials and seed give the same candidate. Where there are no more candidates than trials, all of them
 are tried.

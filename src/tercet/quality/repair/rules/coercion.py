@@ -38,7 +38,7 @@ def coerce(output: JsonObject, place: Region | None, materials: Materials) -> tu
         found = [fault for fault in faults(text, output) if _concerns(fault, place)]
         if not found:
             return tuple(edits)
-        new = list(_mends(output, found, materials))
+        new = list(_find_edits(output, found, materials))
         if not new:
             return ()
         for edit in new:
@@ -58,17 +58,17 @@ def _concerns(fault: Fault, place: Region | None) -> bool:
     return at == holder and fault.keyword in ("required", "additionalProperties") and name in fault.message
 
 
-def _mends(output: JsonObject, found: list[Fault], materials: Materials) -> Iterator[Edit]:
+def _find_edits(output: JsonObject, found: list[Fault], materials: Materials) -> Iterator[Edit]:
     seen: set[str] = set()
     for fault in found:
-        for edit in _mend(output, fault, materials):
+        for edit in _find_fault_edits(output, fault, materials):
             # One change of a place at a time: the next round sees what is left.
             if edit.region.pointer not in seen:
                 seen.add(edit.region.pointer)
                 yield edit
 
 
-def _mend(output: JsonObject, fault: Fault, materials: Materials) -> Iterator[Edit]:
+def _find_fault_edits(output: JsonObject, fault: Fault, materials: Materials) -> Iterator[Edit]:
     at = pointer.join(fault.place)
     schema = _part(materials.schema or {}, fault.place)
     value = value_at(output, at)

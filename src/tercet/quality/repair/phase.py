@@ -41,7 +41,7 @@ Vote = Callable[[Sequence[JsonObject | None]], Consensus]
 """What several documents agree on, and which stands for them; None is an answer that holds none."""
 
 
-def mend(
+def repair_output(
     case: RepairCase, is_gone: IsGone, *, fetch: FetchMore = _nothing, vote: Vote | None = None
 ) -> Inquiry[RepairResult]:
     """Repair an output as far as its bounds allow. Only models take time, and their answers say how much.
@@ -61,12 +61,16 @@ def mend(
                 fact = Fetched(evidence=tuple(fetch(command)), elapsed_ms=elapsed)
             case Ask():
                 is_voted = vote is not None and command.draws > 1
-                fact = yield from _drawn(command, elapsed, vote) if is_voted else _asked(command, elapsed)
+                fact = (
+                    yield from _ask_repeatedly(command, elapsed, vote)
+                    if is_voted
+                    else _ask_model(command, elapsed)
+                )
                 elapsed = fact.elapsed_ms
         state = fold_event(state, fact)
 
 
-def _asked(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:
+def _ask_model(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:
     question = command.question
     if command.wants_other:
         question = question.model_copy(update={"purpose": OTHER_MODEL})
@@ -78,12 +82,12 @@ def _asked(command: Ask, elapsed: int) -> Inquiry[Answered | Faulted]:
     return Answered(text=reply.text, tokens=taken, elapsed_ms=elapsed + reply.latency_ms)
 
 
-def _drawn(command: Ask, elapsed: int, vote: Vote) -> Inquiry[Answered | Faulted]:
+def _ask_repeatedly(command: Ask, elapsed: int, vote: Vote) -> Inquiry[Answered | Faulted]:
     """The answer that most agree on, of a model that is asked the same several times and is free to vary."""
     facts: list[Answered | Faulted] = []
     for seed in range(command.draws):
         question = command.question.model_copy(update={"seed": seed, "temperature": WARM})
-        fact = yield from _asked(replace(command, question=question), elapsed)
+        fact = yield from _ask_model(replace(command, question=question), elapsed)
         elapsed = fact.elapsed_ms
         facts.append(fact)
     tokens = sum(fact.tokens for fact in facts)
