@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from tercet.contracts.errors import UsageError
+from tercet.contracts.evidence import Evidence
 from tercet.contracts.plan import Plan
 from tercet.core.config import RunConfig
+from tercet.core.transcript import timestamp
 from tercet.engine.checkpoint import read_point
 from tercet.journal.errors import JournalFull
 from tercet.journal.protocol import Append, Journal, Position
 
+from .test_limits import taking
 from .test_runs import Script
 from .workshop import ADA, ASK, Workshop, events, names, plan, step
 
@@ -30,7 +35,7 @@ class Signals:
         return [fields for seen, fields in self.seen if seen == name]
 
 
-@pytest.mark.req("R120", "R147", "R149", "R162")
+@pytest.mark.req("R120", "R149", "R162")
 async def test_checkpoints_and_dispatches_are_signalled(workshop: Workshop, url: str) -> None:
     """Each phase and verdict leaves a small checkpoint with budgets and the next step, and each is measured."""
     workshop.tool("do.it")
@@ -50,6 +55,8 @@ async def test_checkpoints_and_dispatches_are_signalled(workshop: Workshop, url:
         assert next(point for point in points if point.verdict == "step").next == ("b",)
         assert points[-1].used.tool_calls == 2
         state = await runtime.state(result.session_id)
+        assert points[-1].results.hex() in (await runtime.state(result.session_id)).head
+        assert points[-1].results
         assert points[-1].plan.hex() in state.plan_hash
         assert points[-1].results.hex() in state.head
         assert points[-1].results
@@ -71,6 +78,56 @@ class Learner:
         first = step("p1", "poll.it", params={"id": 1})
         later = [step(f"p{n}", "poll.it", params={"id": 1}, depends_on=(f"p{n - 1}",)) for n in (2, 3)]
         return plan(first, *later)
+
+
+@pytest.mark.req("R39", "R162")
+async def test_a_checkpoint_is_shown_with_all_that_was_known_there(workshop: Workshop, url: str) -> None:
+    """After the first of two steps: one completed, one pending, no scores; at the end both completed and scored."""
+    workshop.tool("do.it")
+    fact = {"id": "kg:rule:r1#snapshot_may", "content": {"limit": 5}, "trust": "trusted"}
+    pack = workshop.pack(evidence=(Evidence.model_validate(fact),))
+    work = plan(
+        step("a", evidence_refs=(fact["id"],)), step("b", depends_on=("a",)), outputs={"x": {"$from": "b#/n"}}
+    )
+    async with workshop.journal(url) as journal, workshop.runtime(pack, journal) as runtime:
+        session = (await runtime.run(ASK, plan=work)).session_id
+        listed = (await runtime.session(session)).checkpoints
+        early = await runtime.checkpoint(
+            session, next(each.checkpoint_id for each in listed if each.after_step == "a")
+        )
+        late = await runtime.checkpoint(session)
+        with pytest.raises(UsageError, match="has no checkpoint sha256:0"):
+            await runtime.checkpoint(session, "sha256:0")
+        found = await events(journal, session)
+    assert (early.phase, early.plan_id, early.next_step) == ("ACT", "plan_1", "b")
+    assert (early.completed_actions, early.pending_actions) == (("a",), ("b",))
+    assert early.plan_state["a"] == "done"
+    assert early.outputs_so_far == {"a": {"n": "a"}}
+    assert (early.evidence_refs, early.step_scores) == ((fact["id"],), ())
+    assert early.tool_transcript == tuple(workshop.keys[:1])
+    assert early.timestamp == timestamp(found[early.k - 1].at)
+    assert late.k == len(found)
+    assert late.loop_id == early.loop_id != ""
+    assert (late.phase, late.completed_actions, late.pending_actions) == ("COMMIT", ("a", "b"), ())
+    assert (late.outputs_so_far, late.used.tool_calls, late.tool_transcript) == (
+        {"x": "b"},
+        2,
+        tuple(workshop.keys),
+    )
+    assert [score.step_id for score in late.step_scores] == ["a", "b"]
+
+
+@pytest.mark.req("R147")
+async def test_a_new_phase_leaves_a_checkpoint_without_a_verdict(workshop: Workshop) -> None:
+    """A run that an operator pauses is halted, which nobody judged; its last checkpoint says so."""
+    workshop.tool("do.it", taking(1_000))
+    async with workshop.runtime(workshop.pack()) as runtime:
+        running = asyncio.ensure_future(runtime.run(ASK, plan=plan(step("a"), step("b", depends_on=("a",)))))
+        await workshop.clock.sleep(500)
+        runtime.stop()
+        session = (await running).session_id
+        newest = await runtime.checkpoint(session)
+        assert (newest.phase, newest.k) == ("HALT", (await runtime.state(session)).position)
 
 
 @pytest.mark.req("R232")
@@ -169,4 +226,11 @@ async def test_a_checkpoint_that_cannot_be_written_takes_its_verdict_with_it(wor
         assert [fields["code"] for fields in signals.of("failed")] == ["journal_full"]
         async with workshop.runtime(pack, journal, signal=signals) as runtime:
             assert (await runtime.resume(row.session_id)).status == "completed"
-        assert [f["inflight_actions_recovered"] for f in signals.of("loop_resumed")] == [1]
+        found = await events(journal, row.session_id)
+        [resumed] = signals.of("loop_resumed")
+        assert resumed == {
+            "loop_id": (await runtime.state(row.session_id)).start.run,
+            "resumed_from_iteration": names(found).index("session_resumed"),
+            "phase": "ACT",
+            "inflight_actions_recovered": 1,
+        }

@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
+from tercet.contracts.errors import UsageError
 from tercet.contracts.loop import Phase
 from tercet.contracts.runs.budget import MICROCENTS_PER_CENT, BudgetRemaining
-from tercet.contracts.runs.session import BackgroundSession, Heartbeat, ProgressEnvelope, SessionCheckpoint
+from tercet.contracts.runs.session import (
+    BackgroundSession,
+    Heartbeat,
+    LoopCheckpoint,
+    ProgressEnvelope,
+    SessionCheckpoint,
+)
+from tercet.contracts.verdict import StepScore
 from tercet.core import budget
 from tercet.core import events as e
 from tercet.core.state import State
-from tercet.core.transcript import timestamp
+from tercet.core.transcript import timestamp, transcript
+from tercet.engine.checkpoint import compare
 from tercet.engine.session_reader import load_history, load_state, restore
 from tercet.engine.subscription import Receive
 from tercet.executor.clock import Clock
@@ -23,6 +32,7 @@ from tercet.journal.protocol import Journal, NewCheckpoint, StoredCheckpoint
 POLL_MS = 250
 _JUDGING = (Phase.VERIFY, Phase.CRITIQUE, Phase.REPAIR)
 """The phases that judge and repair outputs: no step is running, so the phase is shown instead."""
+_PENDING = ("pending", "gated", "in_flight", "unknown")
 _VERDICTS = (e.PlanReviewed, e.StepJudged, e.RunReported)
 
 
@@ -129,6 +139,46 @@ def _checkpoints(
                 critic_verdict=verdict,
                 saved_at=timestamp(events[point.seq - 1].at),
             )
+
+
+async def read_checkpoint(
+    journal: Journal, tenant: str, session: str, checkpoint_id: str | None = None
+) -> LoopCheckpoint:
+    """Return a session at one of its checkpoints, by default the newest; raises `UsageError` if it has none such."""
+    history = await load_history(journal, tenant, session, has_checkpoints=True)
+    points = [each for each in history.checkpoints if each.kind == "point"]
+    stored = next((each for each in reversed(points) if checkpoint_id in (None, each.hash)), None)
+    if stored is None:
+        raise UsageError(
+            f"session {session} has no checkpoint {checkpoint_id}"
+            if points
+            else f"session {session} has none yet",
+            code="unknown_checkpoint",
+            remedy="runtime.session() lists the checkpoints of a session",
+        )
+    events, state = history.events[: stored.seq], history.states[stored.seq]
+    compare(state, stored)
+    pinned = [event.evidence for event in events if isinstance(event, e.EvidenceRetrieved)]
+    statuses = {name: str(step.status) for name, step in state.steps.items()}
+    calls = transcript(events, {})
+    return LoopCheckpoint(
+        checkpoint_id=stored.hash,
+        loop_id=state.start.run,
+        k=stored.seq,
+        phase=str(state.phase),
+        plan_id=str(state.plan.get("plan_id", "")),
+        plan_state=statuses,
+        completed_actions=tuple(state.done),
+        pending_actions=tuple(name for name, status in statuses.items() if status in _PENDING),
+        next_step=state.frontier[0] if state.frontier and not state.is_over else None,
+        outputs_so_far=state.outputs or {each.call.step_id: each.result.value for each in calls},
+        used=budget.budget_use(state.used),
+        token_consumption=state.used.tokens,
+        tool_transcript=tuple(dict.fromkeys(each.call.idempotency_key for each in calls)),
+        evidence_refs=tuple(pinned[-1]) if pinned else (),
+        step_scores=tuple(map(StepScore.model_validate, state.envelope.get("step_scores", ()))),
+        timestamp=timestamp(state.at),
+    )
 
 
 def _verdict(event: e.Event) -> str:

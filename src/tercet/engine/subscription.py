@@ -160,14 +160,16 @@ class Subscription:
         for written in checkpoints:
             size = len(written.data)
             self.signal("checkpoint_written", {"loop_id": run, "iteration": written.seq, "size_bytes": size})
-        for event in events:
+        first = state.position - len(events)
+        for number, event in enumerate(events):
             match event:
                 case e.Intent():
                     fields = {"action": event.step, "tool": event.tool}
                     self.signal("action_dispatched", {"loop_id": run, **fields})
                 case e.SessionResumed():
-                    recovered = len(event.in_flight)
-                    self.signal("loop_resumed", {"loop_id": run, "inflight_actions_recovered": recovered})
+                    fields = {"resumed_from_iteration": first + number, "phase": str(state.phase)}
+                    recovered = {"inflight_actions_recovered": len(event.in_flight)}
+                    self.signal("loop_resumed", {"loop_id": run, **fields, **recovered})
                 case e.StepSkipped() if compensated_step(event.step):
                     fields = {"action": event.step, "error": state.steps[event.step].error}
                     self.signal("compensation_failed", {"loop_id": run, **fields})

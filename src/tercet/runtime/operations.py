@@ -10,6 +10,7 @@ from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.runs.saga import RollbackResult
 from tercet.contracts.runs.session import (
     BackgroundSession,
+    LoopCheckpoint,
     ProgressEnvelope,
 )
 from tercet.contracts.values.plain import storable
@@ -125,6 +126,10 @@ class Operations(OpenRuntime):
     async def session(self, session_id: str) -> BackgroundSession:
         """Return a session in its published shape, with its heartbeat and its checkpoints."""
         return await progress.session_row(self.journal, self.tenant, session_id)
+
+    async def checkpoint(self, session_id: str, checkpoint_id: str | None = None) -> LoopCheckpoint:
+        """Return a session as it was at one of its checkpoints, by default the newest."""
+        return await progress.read_checkpoint(self.journal, self.tenant, session_id, checkpoint_id)
 
     def watch(self, session_id: str) -> AsyncIterator[ProgressEnvelope]:
         """Yield the progress of a session, now and after each change until it has ended, in whichever process it runs."""

@@ -7,8 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tercet.contracts.runs.budget import BudgetRemaining
-from tercet.contracts.shape import TEN_YEARS_MS, Authored, Shape, Timestamp
+from tercet.contracts.runs.budget import BudgetRemaining, BudgetUse
+from tercet.contracts.shape import TEN_YEARS_MS, Authored, JsonObject, Shape, Timestamp
+from tercet.contracts.verdict import StepScore
 
 SessionStatus = Literal[
     "in_progress", "awaiting_gate", "paused", "completed", "failed", "expired", "rejected", "cancelled"
@@ -74,6 +75,34 @@ class SessionCheckpoint(Shape):
     after_step: str
     critic_verdict: str
     saved_at: Timestamp
+
+
+class LoopCheckpoint(Shape):
+    """A run at one of its checkpoints, derived from the events before it."""
+
+    checkpoint_id: str
+    loop_id: str
+    """The id of the run."""
+    k: int
+    """How many events there were."""
+    phase: str
+    plan_id: str
+    plan_state: dict[str, str]
+    """The status of each step."""
+    completed_actions: tuple[str, ...]
+    pending_actions: tuple[str, ...]
+    next_step: str | None
+    outputs_so_far: JsonObject
+    """The results of calls by step, large ones by their digest; or the outputs, once there are any."""
+    used: BudgetUse
+    token_consumption: int
+    tool_transcript: tuple[str, ...]
+    """The idempotency keys of the calls."""
+    evidence_refs: tuple[str, ...]
+    """The evidence that the plan was pinned to."""
+    step_scores: tuple[StepScore, ...]
+    """The scores of the steps; empty before the run was scored."""
+    timestamp: Timestamp
 
 
 class BackgroundSession(Shape):
