@@ -27,9 +27,7 @@ AVOIDED = (
 )
 PATTERN = re.compile(rf"\b(?:{'|'.join(AVOIDED)})\b", re.IGNORECASE)
 
-NOT_YET = (
-    "observe",
-    "runtime",
+NOT_YET: tuple[str, ...] = (
 )  # fmt: skip
 """Packages and modules that have not been revised yet. The list only gets shorter."""
 

@@ -192,7 +192,7 @@ def test_an_answer_reaches_a_session_that_is_being_driven(workshop: Workshop, ur
             [late] = [answer for answer in both if isinstance(answer, UsageError)]
             assert (heard.session_id, late.code) == (row.session_id, "gate_not_open")
             assert "gate_answered" in names(await events(journal, row.session_id))
-            with pytest.raises(UsageError, match="being carried on here"):
+            with pytest.raises(UsageError, match="already running in this process"):
                 await runtime.resume(row.session_id)
             assert (await running).status == "completed"
 

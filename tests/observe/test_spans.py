@@ -11,7 +11,7 @@ from tercet.core import events as e
 from tercet.core.fold.apply import fold_event
 from tercet.core.state import State
 from tercet.engine.subscription import ReleasedSession
-from tercet.observe.spans import Span, weave
+from tercet.observe.spans import Span, build_spans
 
 HISTORIES = 500
 
@@ -32,7 +32,7 @@ def fold(events: list[e.Event]) -> State:
 
 def everything(events: list[e.Event]) -> list[Span]:
     """The spans of a history that one process carried."""
-    return weave(ReleasedSession(state=fold(events), events=events))
+    return build_spans(ReleasedSession(state=fold(events), events=events))
 
 
 @pytest.mark.req("R319")
@@ -82,7 +82,7 @@ def test_processes_that_share_a_run_tell_each_span_once() -> None:
     shared = 0
     for history in histories():
         parts = tenures(history)
-        told = [span.span_id for tenure in parts for span in weave(tenure)]
+        told = [span.span_id for tenure in parts for span in build_spans(tenure)]
         assert sorted(told) == sorted(span.span_id for span in everything(history))
         shared += len(parts) > 1
     assert shared > 20
@@ -94,7 +94,7 @@ def test_what_was_not_traced_at_the_first_rest_is_told_at_the_next() -> None:
     for history in histories():
         parts = tenures(history)
         if len(parts) > 1 and parts[-1].state.ending:
-            last = weave(parts[-1], lambda state: bool(state.ending) and state.is_over)
+            last = build_spans(parts[-1], lambda state: bool(state.ending) and state.is_over)
             rested = [part for part in parts[:-1] if part.state.ending and part.state.is_over]
             assert not rested
             assert {span.span_id for span in last} == {span.span_id for span in everything(history)}

@@ -1,8 +1,8 @@
 """Telemetry: spans, metrics and logs of runs.
 
-Everything here is made of the journal's events and their recorded times. The pure part (`spans`, `tally`, `figures`,
-`sampling`, `lines`) reads no clock; the rest hands its results to a collector, a Prometheus server or a file, from a thread of
-its own. It subscribes to a runtime and never steers one: a run that nobody watches is the same run.
+Telemetry is computed from the journal's events and their recorded times. `spans`, `tally` and `figures` are pure; the
+other modules send the results to a collector, a Prometheus server or a file, from a thread of their own. Telemetry
+observes a runtime and never changes what a run does.
 
 `Telemetry` needs `pip install 'tercet[telemetry]'`; `figures` and the log need nothing.
 """

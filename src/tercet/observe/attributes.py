@@ -1,8 +1,7 @@
-"""The attributes of events in spans and logs: names, counts, sizes and code words, and never a value.
+"""The attributes of events in spans and logs: names, counts, sizes and codes, but no values.
 
-Parameters, results, outputs, reasons, notes, prompts, answers and people's names stay in the journal; `tercet.seq` is the
-position at which whoever may read it finds them. Hashes of parameters are left out too: that of an account number is
-the account number, for anybody with an afternoon.
+Parameters, results, outputs, reasons, notes, prompts, answers and people's names stay in the journal, at the position
+`tercet.seq`. Hashes of parameters are left out too: the account number behind a hash is found by trying all of them.
 Names for calls of models and tools are those of OpenTelemetry's conventions for generative AI.
 """
 
@@ -29,21 +28,21 @@ _TOLD = frozenset(
     {"attempt", "how", "code", "outcome", "kind", "answer", "action", "turn", "count", "iterations", "step",
      "gate", "epoch", "steps", "policy", "reconciled", "latency", "tokens", "cost"}
 )  # fmt: skip
-"""The fields of events that are exported as they are: numbers, and words of the runtime or of the pack."""
+"""The fields of events that are exported unchanged: numbers, and names of the runtime or the pack."""
 
 
 def short(name: str) -> str:
-    """A name that a plan or a tool gives, not longer than names are."""
+    """Return a name of a plan or a tool, cut to the longest allowed name."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def word(code: str) -> str:
-    """Return a code word, which may come from a tool; anything else is left out."""
+    """Return a code, which may come from a tool; empty for other text."""
     return code if _WORD.fullmatch(code) else "other"
 
 
 def action_of(event: e.Event) -> str:
-    """The action word of an event."""
+    """Return the action of an event."""
     return str(type(event).__struct_config__.tag).lower()
 
 
@@ -101,7 +100,7 @@ def of_phase_end(event: e.PlanReviewed | e.RunReported | e.EvidenceRetrieved | e
 
 
 def of_intent(event: e.Intent, position: int) -> Attributes:
-    """A call before it is made."""
+    """Return the attributes of a call at its start."""
     names = tuple(short(name) for name in sorted(event.params)[:_MOST_NAMES])
     attrs: Attributes = {
         "gen_ai.operation.name": "execute_tool",
@@ -115,7 +114,7 @@ def of_intent(event: e.Intent, position: int) -> Attributes:
 
 
 def of_complete(event: e.Complete) -> Attributes:
-    """A call that happened."""
+    """Return the attributes of a completed call."""
     attrs: Attributes = {"tercet.outcome": "done"}
     if event.cost:
         attrs["tercet.cost_microcents"] = event.cost
@@ -131,7 +130,7 @@ def of_abort(event: e.Abort) -> Attributes:
 
 
 def of_gate(event: e.GateOpened) -> Attributes:
-    """A question to people."""
+    """Return the attributes of a gate."""
     attrs: Attributes = {
         "tercet.gate": event.gate,
         "tercet.gate.kind": event.kind,
@@ -143,7 +142,7 @@ def of_gate(event: e.GateOpened) -> Attributes:
 
 
 def of_question(event: e.ModelAsked) -> Attributes:
-    """A question to a model. Of a server of one's own, the address stays here."""
+    """Return the attributes of a request to a model, without the address of a private server."""
     provider, colon, name = event.model.partition(":")
     return {
         "gen_ai.operation.name": "chat",
@@ -156,7 +155,7 @@ def of_question(event: e.ModelAsked) -> Attributes:
 
 
 def of_answer(event: e.ModelAnswered) -> Attributes:
-    """A model's answer, by its length."""
+    """Return the attributes of a model's answer."""
     attrs: Attributes = {
         "gen_ai.usage.input_tokens": event.tokens_in,
         "gen_ai.usage.output_tokens": event.tokens_out,
@@ -170,14 +169,14 @@ def of_answer(event: e.ModelAnswered) -> Attributes:
 
 
 def of_moment(event: e.Event) -> Attributes:
-    """Whatever else happened: its numbers, and the words that are the runtime's own."""
+    """Return the attributes of any other event."""
     return {f"tercet.{name}": value for name, value in facts_of(event).items()}
 
 
 def facts_of(event: e.Event) -> dict[str, str | int | float]:
     """Return the exported fields of any event by name."""
     found: dict[str, str | int | float] = {}
-    for name in _told_fields(type(event)):
+    for name in _exported_fields(type(event)):
         value = getattr(event, name)
         if not value:
             continue
@@ -190,7 +189,7 @@ def facts_of(event: e.Event) -> dict[str, str | int | float]:
 
 
 @cache
-def _told_fields(kind: type[e.Event]) -> tuple[str, ...]:
+def _exported_fields(kind: type[e.Event]) -> tuple[str, ...]:
     return tuple(name for name in kind.__struct_fields__ if name in _TOLD)
 
 

@@ -1,6 +1,6 @@
-"""The figures of many runs: how often plans pass, steps complete, retries help, people are asked, and what it cost.
+"""Statistics over many runs: pass rates, retries, escalations, durations and costs.
 
-`figures` is pure: recorded runs in, numbers out. `tercet stats` prints them; the live metrics are the same tally.
+`figures` is pure. `tercet stats` prints its result; the live metrics use the same tally.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tercet.observe.tally import About, Tally
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """One session as a journal holds it: its events, and kind and size of each checkpoint."""
+    """A recorded session: its events, and kind and size of each checkpoint."""
 
     events: Sequence[e.Event]
     checkpoints: Sequence[tuple[str, int]] = ()
@@ -25,7 +25,7 @@ class Recorded:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of many runs. A rate is None where there is nothing to divide by."""
+    """Statistics over runs. A rate is None if there is nothing to divide by."""
 
     runs: int
     ended: dict[str, int]
@@ -39,7 +39,7 @@ class Figures:
     plans_refused: dict[str, int]
     """By kind."""
     replans: int
-    """Times that a planner was asked for another plan; a template knows none."""
+    """How often a planner was asked for another plan; templates are not."""
     steps: dict[str, int]
     """Those that ended: completed, failed, skipped."""
     step_completion_rate: float | None
@@ -68,7 +68,7 @@ class Figures:
     checkpoints_written: int
     checkpoint_bytes: int
     loops_resumed: int
-    """Times that a process went on with a run: after an answer or a pause, or because the one before had died."""
+    """How often a process resumed a run: after an answer, a pause or the death of its process."""
     actions_recovered: int
     """Calls that were in flight then: their process had died, or was asked to stop."""
     cost_microcents: dict[str, int]
@@ -76,19 +76,19 @@ class Figures:
     tokens: dict[str, int]
     """By phase."""
     lanes: dict[str, int]
-    """Runs inside of runs that ended: completed or failed."""
+    """Lanes that ended: completed or failed."""
     lane_success_rate: float | None
     """The share of these that completed."""
     parent_replan_rate: float | None
-    """Re-plans of the runs that are not inside of others, a run."""
+    """Re-plans per run, lanes not counted."""
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the figures as JSON."""
         return asdict(self)
 
 
 def figures(runs: Iterable[Recorded]) -> Figures:
-    """The figures of recorded runs."""
+    """Return the figures of recorded runs."""
     tally = Tally()
     for run in runs:
         count_run(tally, run)
@@ -98,7 +98,7 @@ def figures(runs: Iterable[Recorded]) -> Figures:
 def count_run(tally: Tally, run: Recorded) -> None:
     """Count one recorded run."""
     if not run.events or not isinstance(run.events[0], e.SessionStarted):
-        return  # another stream does not hold a run
+        return  # not the stream of a run
     about = About.of(run.events[0])
     tally.add(about, run.events)
     for kind, size in run.checkpoints:
@@ -106,7 +106,7 @@ def count_run(tally: Tally, run: Recorded) -> None:
 
 
 def figures_of(tally: Tally) -> Figures:
-    """The figures of what was counted."""
+    """Return the figures of a tally."""
     read = _Reader(tally)
     runs = read.total(i.RUN_STARTED)
     reviewed, steps = read.by(i.PLAN_REVIEWED, "outcome"), read.by(i.STEP_ENDED, "outcome")
@@ -167,11 +167,11 @@ class _Reader:
         self._counts = dict(tally.counts)
 
     def total(self, instrument: i.Instrument) -> int:
-        """The sum over all labels."""
+        """Return the sum over all labels."""
         return sum(number for (name, _), number in self._counts.items() if name == instrument.name)
 
     def by(self, instrument: i.Instrument, label: str) -> dict[str, int]:
-        """The sums by one label, in its order."""
+        """Return the sums by one label, sorted."""
         place, found = instrument.labels.index(label), Counter[str]()
         for (name, labels), number in self._counts.items():
             if name == instrument.name:

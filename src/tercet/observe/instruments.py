@@ -1,8 +1,7 @@
 """The metrics by name, with their meaning and labels.
 
-One name serves both worlds: `tercet.action_dispatched` at an OTLP collector is `tercet_action_dispatched_total` at a Prometheus
-server. No label holds anything that a plan, a person or a tool's result says: their values come from the pack and from
-the runtime's own words.
+`tercet.action_dispatched` at an OTLP collector is `tercet_action_dispatched_total` at a Prometheus server. Label values
+come from the pack and the runtime, never from a plan, a person or a tool's result.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Instrument:
-    """A number that only grows."""
+    """A counter."""
 
     name: str
     text: str
@@ -34,40 +33,38 @@ def _counter(name: str, text: str, *labels: str, unit: str = "1") -> Instrument:
     return Instrument(name=name, text=text, labels=labels, unit=unit)
 
 
-RUN_STARTED = _counter("run_started", "Runs that began.", "intent", "risk_tier")
-RUN_ENDED = _counter("run_ended", "Runs that ended, by how.", "intent", "risk_tier", "status")
+RUN_STARTED = _counter("run_started", "Runs that were started.", "intent", "risk_tier")
+RUN_ENDED = _counter("run_ended", "Runs that ended, by status.", "intent", "risk_tier", "status")
 COMMIT = _counter("commit", "Runs that were committed.", "intent", "risk_tier")
 PLAN_REVIEWED = _counter("plan_reviewed", "Plans that the critic reviewed, by verdict.", "intent", "outcome")
 PLAN_REFUSED = _counter("plan_refused", "Plans that the critic refused, by kind.", "intent", "kind")
 REPLAN = _counter("replan", "Times that a planner was asked for another plan.", "intent")
 STEP_ENDED = _counter("step_ended", "Steps that ended: completed, failed or skipped.", "intent", "outcome")
-ACTION_DISPATCHED = _counter("action_dispatched", "Calls of tools that began.", "intent", "tool")
-RETRY = _counter("retry", "Calls that were a second attempt or a later one.", "intent", "tool")
+ACTION_DISPATCHED = _counter("action_dispatched", "Tool calls that were started.", "intent", "tool")
+RETRY = _counter("retry", "Calls that were a second or later attempt.", "intent", "tool")
 STEP_RETRIED = _counter("step_retried", "Retried steps that ended: recovered or lost.", "intent", "outcome")
-COMPENSATION = _counter("compensation", "Effects taken back: completed or failed.", "intent", "outcome")
-ESCALATION = _counter("escalation", "Times that a run was handed to a person.", "intent", "risk_tier")
+COMPENSATION = _counter("compensation", "Compensations: completed or failed.", "intent", "outcome")
+ESCALATION = _counter("escalation", "Escalations to a person.", "intent", "risk_tier")
 LOOP_GUARD_TRIP = _counter("loop_guard_trip", "Times that the loop guard stopped a run.", "intent")
-GATE_OPENED = _counter("gate_opened", "Questions to people, by kind.", "intent", "kind")
+GATE_OPENED = _counter("gate_opened", "Gates that were opened, by kind.", "intent", "kind")
 GATE_FAILURE = _counter("gate_failure", "Gates not passed: quality, denied or expired.", "intent", "reason")
 CHECKPOINT_WRITTEN = _counter("checkpoint_written", "Checkpoints, by kind.", "intent", "kind")
 CHECKPOINT_BYTES = _counter("checkpoint_bytes", "Bytes of checkpoints.", "intent", "kind", unit="By")
-LOOP_RESUMED = _counter("loop_resumed", "Times that a process went on with a run.", "intent")
-ACTION_RECOVERED = _counter(
-    "action_recovered", "Calls in flight when a process went on with a run.", "intent"
-)
+LOOP_RESUMED = _counter("loop_resumed", "Resumptions of runs.", "intent")
+ACTION_RECOVERED = _counter("action_recovered", "Calls in flight when a run was resumed.", "intent")
 COST = _counter("cost_microcents", "Money spent, in micro-cents, by phase.", "intent", "phase")
 TOKENS = _counter("tokens", "Tokens used, by phase.", "intent", "phase", unit="{token}")
-LANE_ENDED = _counter("lane_ended", "Runs inside of runs that ended: completed or not.", "intent", "outcome")
+LANE_ENDED = _counter("lane_ended", "Lanes that ended: completed or not.", "intent", "outcome")
 
 COUNTED = (
     RUN_STARTED, RUN_ENDED, COMMIT, PLAN_REVIEWED, PLAN_REFUSED, REPLAN, STEP_ENDED, ACTION_DISPATCHED, RETRY,
     STEP_RETRIED, COMPENSATION, ESCALATION, LOOP_GUARD_TRIP, GATE_OPENED, GATE_FAILURE, CHECKPOINT_WRITTEN,
     CHECKPOINT_BYTES, LOOP_RESUMED, ACTION_RECOVERED, COST, TOKENS, LANE_ENDED,
 )  # fmt: skip
-"""Everything that is counted of events."""
+"""The instruments that count events."""
 
-RUN_SAMPLED = _counter("telemetry_run", "Runs that came to rest, by whether they are traced.", "is_traced")
-DROPPED = _counter("telemetry_dropped", "What was dropped since nobody took it in time.", "what")
+RUN_SAMPLED = _counter("telemetry_run", "Runs that were released, by whether they are traced.", "is_traced")
+DROPPED = _counter("telemetry_dropped", "Telemetry that was dropped because it was not sent in time.", "what")
 OWN = (RUN_SAMPLED, DROPPED)
 """The metrics of telemetry itself."""
 

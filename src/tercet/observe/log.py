@@ -1,4 +1,4 @@
-"""The log: one line of JSON for each event of interest, with a sentence for people and an action word for machines."""
+"""The log: one line of JSON for each event of interest, with an action and a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tercet.view.events import TITLES
 
 
 class Entry(NamedTuple):
-    """Events that were written together, the first of them at a position."""
+    """Events that were appended together, and the position of the first."""
 
     start: e.SessionStarted
     first: int
@@ -44,25 +44,25 @@ class Log:
             raise UsageError(
                 f"the log cannot be written to {path}: {error.strerror or error}",
                 code="log_unwritable",
-                remedy="name a file in a folder that is there and that you may write to",
+                remedy="name a file in an existing folder that you may write to",
             ) from error
 
     def take(self, item: Entry) -> None:
-        """Make the lines of an entry, to be written with those of the entries that wait behind it."""
+        """Format the lines of an entry; they are written together with those of the next entries."""
         self._lines += format_lines(item)
 
     def due(self) -> float | None:
-        """Lines are written as soon as no more entries wait."""
+        """Return 0 if there are lines to write."""
         return 0 if self._lines else None
 
     def send(self, *, is_last: bool) -> None:
-        """Write the lines, and close the file in the end."""
+        """Write the lines, and close the file after the last ones."""
         lines, self._lines = self._lines, []
         try:
             if lines:
                 self._file.write(b"\n".join((*lines, b"")).decode())
                 self._file.flush()
-        except (OSError, ValueError):  # the disk is full, or the reader has gone
+        except (OSError, ValueError):  # the disk is full, or the reader is gone
             self._own.count(i.DROPPED, "log lines", by=len(lines))
         if is_last:
             self.abort()

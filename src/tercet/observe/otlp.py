@@ -1,8 +1,8 @@
 """Spans and metrics to a collector, as OTLP over HTTP. Needs the extra `telemetry`.
 
-The exporters are those of OpenTelemetry, and read its variables; retries and time limits are theirs. Its tracer and meter
-are not used: they draw ids and read the clock, and both are known already. So there is one thread, and no hook that keeps
-a process from ending.
+The exporters are those of OpenTelemetry, with its environment variables, retries and timeouts. Its tracer and meter are
+not used, since they generate ids and read the clock, and both are already recorded. So there is one thread, and nothing
+that keeps a process from ending.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from tercet.core.state import State
 from tercet.engine.subscription import ReleasedSession
 from tercet.observe import instruments as i
 from tercet.observe.outbox import Timer
-from tercet.observe.spans import CALL, MODEL, RUN, Span, weave
+from tercet.observe.spans import CALL, MODEL, RUN, Span, build_spans
 from tercet.observe.tally import Tally
 
 BATCH = 512
 _NS = 1_000_000
 SCOPE = "tercet"
 _MAX_ANSWER = 4096
-"""An answer of OTLP has a few bytes; one that is longer, or does not say how long it is, is not read."""
+"""The largest answer that is read; an OTLP answer has a few bytes."""
 _REFUSED = 400
-"""The status that a redirect counts as: it is not tried again."""
+"""The status that a redirect counts as, so that it is not retried."""
 _PROVIDER = "CREDENTIAL_PROVIDER"
 
 
 class Collector:
-    """Sends the spans of runs that came to rest, and the metrics from time to time, to a collector."""
+    """Sends the spans of released runs, and periodically the metrics, to a collector."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Collector:
         self._wants = wants
         self._waiting: list[Span] = []
         self._in_hand = 0
-        """How many spans are being sent."""
+        """The number of spans that are being sent."""
         self._is_over = False
         self._soon, self._later = Timer(delay_ms / 1000), Timer(interval_ms / 1000)
         self._later.start()
@@ -77,18 +77,18 @@ class Collector:
         self._metrics: Any = OTLPMetricExporter(session=_open_session())  # its types are not complete
 
     def take(self, item: ReleasedSession) -> None:
-        """Weave the spans of a session that came to rest."""
-        self._waiting += weave(item, self._wants)
+        """Build the spans of a released session."""
+        self._waiting += build_spans(item, self._wants)
         self._soon.start()
         if len(self._waiting) >= BATCH:
             self._send_spans()
 
     def due(self) -> float | None:
-        """In how many seconds something is to be sent."""
+        """Return the seconds until the next sending; None if nothing waits."""
         return min((left for left in (self._soon.left, self._later.left) if left is not None), default=None)
 
     def send(self, *, is_last: bool) -> None:
-        """Send the spans that have waited long enough, and the metrics if it is their time."""
+        """Send the spans and metrics that are due."""
         if is_last or self._soon.is_due:
             self._send_spans()
         if is_last or self._later.is_due:
@@ -97,7 +97,7 @@ class Collector:
             self.abort()
 
     def abort(self) -> None:
-        """Wait for no answer any more: what has had none is dropped."""
+        """Stop waiting for answers; what was not acknowledged is dropped."""
         self._is_over = True
         if left := self._in_hand + len(self._waiting):
             self._own.count(i.DROPPED, "spans", by=left)
@@ -126,7 +126,7 @@ class Collector:
 
 
 class _Making:
-    """Makes what OpenTelemetry sends of what is known here."""
+    """Converts spans and counters into the types of OpenTelemetry."""
 
     def __init__(self) -> None:
         named = Resource.create({})
@@ -136,7 +136,7 @@ class _Making:
         self._since = time_ns()
 
     def span(self, span: Span) -> ReadableSpan:
-        """A span that has ended."""
+        """Return an ended span."""
         is_remote = span.kind == RUN and bool(span.parent_id)
         outward = SpanKind.CLIENT if span.kind in (CALL, MODEL) else SpanKind.INTERNAL
         error = {"error.type": span.error} if span.error else {}
@@ -155,7 +155,7 @@ class _Making:
         )
 
     def metrics(self, tally: Tally, own: Tally) -> MetricsData:
-        """Everything that was counted until now."""
+        """Return all counters."""
         now = time_ns()
         found = [
             *(self._sum(each, tally, now) for each in i.COUNTED),
@@ -205,10 +205,10 @@ def _labelled(names: tuple[str, ...], values: tuple[str, ...]) -> Mapping[str, s
 
 
 class _CollectorSession(Session):
-    """Asks a collector for its status and trusts it no further.
+    """An HTTP session that reads only the status of a collector's answer.
 
     A long answer could fill the memory, and a redirect would send everything, with the keys in its headers, to another
-    address: so a long answer is not read, and a redirect counts as a refusal.
+    address. So a long answer is not read, and a redirect counts as a refusal.
     """
 
     def send(self, request: PreparedRequest, **kwargs: Any) -> Response:
@@ -216,7 +216,7 @@ class _CollectorSession(Session):
         length = answer.headers.get("Content-Length", "")
         is_short = length.isdecimal() and int(length) <= _MAX_ANSWER
         cut = Response()
-        is_redirect = 300 <= answer.status_code < 400  # which the exporters would take for a success
+        is_redirect = 300 <= answer.status_code < 400  # the exporters would count it as a success
         cut.status_code, cut.reason = _REFUSED if is_redirect else answer.status_code, answer.reason
         cut.headers, cut.url, cut.request = answer.headers, answer.url, answer.request
         cut.raw = BytesIO(answer.content if is_short else b"")
@@ -225,7 +225,7 @@ class _CollectorSession(Session):
 
 
 def _open_session() -> Session | None:
-    """Return a session for an exporter; None where a variable of OpenTelemetry names the user's own."""
+    """Return a session for an exporter; None if a variable of OpenTelemetry names the user's own."""
     if any(name.startswith("OTEL_PYTHON_") and name.endswith(_PROVIDER) for name in os.environ):
         return None
     return _CollectorSession()

@@ -1,6 +1,6 @@
-"""A bounded queue out of the event loop: a thread carries away what is put here, and what does not fit is dropped.
+"""A bounded queue whose thread sends the items; items that do not fit are dropped.
 
-Putting never waits. The thread is a daemon: a collector that hangs keeps no process alive.
+`put` never waits. The thread is a daemon, so that a hanging collector keeps no process alive.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ _T = TypeVar("_T")
 _T_contra = TypeVar("_T_contra", contravariant=True)
 
 _PAUSE_S = 0.02
-"""How long the thread lets things gather: one that wakes for every single thing takes more CPU than its work."""
+"""How long the thread collects items before it handles them: waking for each one would cost more than the work."""
 
 
-class Carrier(Protocol[_T_contra]):
-    """Where things are carried to. Everything but `abort` is called in the thread of the outbox, and may take its time."""
+class Sender(Protocol[_T_contra]):
+    """Sends the items of an outbox. All methods but `abort` are called in its thread, and may block."""
 
     def take(self, item: _T_contra, /) -> None:
-        """Take one thing, to be sent now or with others."""
+        """Accept one item, to be sent now or with others."""
         ...
 
     def due(self) -> float | None:
-        """Return in how many seconds `send` is to be called; None if nothing waits."""
+        """Return the seconds until `send` is to be called; None if nothing waits."""
         ...
 
     def send(self, *, is_last: bool) -> None:
-        """Send what is due; everything, if it is the last time."""
+        """Send what is due; with `is_last`, everything."""
         ...
 
     def abort(self) -> None:
@@ -41,20 +41,20 @@ class Carrier(Protocol[_T_contra]):
 class Outbox(Generic[_T]):
     """A queue and its thread."""
 
-    def __init__(self, carrier: Carrier[_T], *, name: str, most: int, dropped: Callable[[int], None]) -> None:
-        self._carrier = carrier
+    def __init__(self, sender: Sender[_T], *, name: str, most: int, dropped: Callable[[int], None]) -> None:
+        self._carrier = sender
         self._dropped = dropped
         self._most = most
         self._waiting: deque[_T] = deque()
         self._stirred = threading.Event()
-        """Set once something waits, or the end has come."""
+        """Set when an item waits, or when the outbox is closed."""
         self._closing = threading.Event()
         self._is_aborted = False
         self._thread = threading.Thread(target=self._work, name=f"tercet-{name}", daemon=True)
         self._thread.start()
 
     def put(self, item: _T) -> None:
-        """Queue something, or drop it if too much waits already."""
+        """Queue an item, or drop it if the queue is full."""
         if len(self._waiting) >= self._most:
             self._dropped(1)
             return
@@ -63,7 +63,7 @@ class Outbox(Generic[_T]):
             self._stirred.set()
 
     def close(self, within_s: float) -> None:
-        """Send what waits, for no longer than this; what is left then is dropped."""
+        """Send the queued items within a time limit; the rest is dropped."""
         self._closing.set()
         self._stirred.set()
         self._thread.join(within_s)
@@ -86,9 +86,7 @@ class Outbox(Generic[_T]):
                 self._dropped(1)
 
     def _work_once(self) -> None:
-        for _ in range(
-            len(self._waiting)
-        ):  # and not until it is empty: what was taken is to be sent in between
+        for _ in range(len(self._waiting)):  # bounded, so that items are sent in between
             self._carrier.take(self._waiting.popleft())
         due = self._carrier.due()
         if due is not None and due <= 0:
@@ -100,14 +98,14 @@ class Outbox(Generic[_T]):
 
 
 class Timer:
-    """When something is due next, in seconds of this process."""
+    """A timer on the monotonic clock."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._at: float | None = None
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start it, unless it is running."""
         if self._at is None:
             self._at = monotonic() + self._seconds
 
@@ -117,10 +115,10 @@ class Timer:
 
     @property
     def left(self) -> float | None:
-        """How many seconds are left; None if it does not run."""
+        """Return the remaining seconds; None if it is not running."""
         return None if self._at is None else self._at - monotonic()
 
     @property
     def is_due(self) -> bool:
-        """Whether its time has come."""
+        """Return whether it has expired."""
         return self._at is not None and self._at <= monotonic()

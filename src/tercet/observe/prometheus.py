@@ -16,7 +16,7 @@ from tercet.observe import instruments as i
 from tercet.observe.tally import Tally
 
 _POLL_S = 0.05
-"""How long the end may wait for the server to notice it."""
+"""The poll interval of the server, and so the longest delay at its end."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -28,7 +28,7 @@ class _ServerV6(_Server):
 
 
 class Endpoint:
-    """A small HTTP server that answers with what was counted until then."""
+    """A small HTTP server for the metrics."""
 
     def __init__(self, tally: Tally, own: Tally, *, host: str, port: int) -> None:
         registry = CollectorRegistry(auto_describe=False)
@@ -49,21 +49,21 @@ class Endpoint:
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
 class _Collected:
-    """Return the metrics."""
+    """The collector that a Prometheus registry asks for the metrics."""
 
     def __init__(self, tally: Tally, own: Tally) -> None:
         self._tally = tally
         self._own = own
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
-        """Every metric, in its order."""
+        """Yield every metric, in its order."""
         for instrument in i.COUNTED:
             yield _family(instrument, self._tally)
         for instrument in i.OWN:

@@ -25,7 +25,7 @@ _SCALE = 2**64
 class Sampling:
     """A share of the runs between 0 and 1, and every failed, gated or escalated one.
 
-    The same run is chosen by every process that asks, also by the one that carries it on.
+    Every process makes the same choice for a run.
     """
 
     rate: float = DEFAULT_RATE
@@ -33,9 +33,9 @@ class Sampling:
     def __post_init__(self) -> None:
         if not 0 <= self.rate <= 1:
             raise UsageError(
-                f"{self.rate} is no share of the runs",
+                f"the sample rate {self.rate} is not between 0 and 1",
                 code="wrong_sampling",
-                remedy="give a number from 0 (only failed, gated and escalated runs) to 1 (all runs)",
+                remedy="pass a number from 0 (only failed, gated and escalated runs) to 1 (all runs)",
             )
 
     def picks(self, run: str) -> bool:
@@ -60,25 +60,25 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class TelemetrySettings:
-    """Which of the three outlets are on, and their bounds. The collector's address and options are read from the
+    """Where telemetry goes, and its limits. The collector's address and options are read from the
     variables of OpenTelemetry, such as OTEL_EXPORTER_OTLP_ENDPOINT."""
 
     otlp: bool = False
     """Spans and metrics to a collector."""
     prometheus_port: int | None = None
-    """Metrics on this port; 0 takes any that is free, None is off."""
+    """The port for metrics; 0 for any free port, None for no metrics."""
     prometheus_host: str = LOOPBACK
     log: Path | None = None
     """A file that lines of JSON are appended to; `-` is stderr."""
     sampling: Sampling = field(default_factory=Sampling)
     most_waiting: int = 2_000
-    """How many runs and log entries wait for a slow collector or disk before the next ones are dropped and counted."""
+    """The number of runs and log entries that are queued before further ones are dropped and counted."""
     delay_ms: int = 1_000
-    """How long spans wait for others to be sent together."""
+    """How long spans are collected before they are sent."""
     interval_ms: int = 60_000
     """How often metrics are sent."""
     flush_ms: int = 2_000
-    """How long the end waits for what has not been sent yet."""
+    """How long closing waits for unsent telemetry."""
 
     def __post_init__(self) -> None:
         if self.prometheus_port is not None and not 0 <= self.prometheus_port <= 65_535:
@@ -86,17 +86,17 @@ class TelemetrySettings:
 
     @property
     def is_on(self) -> bool:
-        """Whether any outlet is on."""
+        """Whether telemetry goes anywhere."""
         return self.otlp or self.prometheus_port is not None or self.log is not None
 
     @property
     def needs_library(self) -> bool:
-        """Whether that takes an optional library."""
+        """Whether an optional library is needed."""
         return self.otlp or self.prometheus_port is not None
 
 
 def read_settings(words: Iterable[str], sampling: Sampling | None = None) -> TelemetrySettings:
-    """Settings as people type them: `otlp`, `prometheus[:[HOST:]PORT]`, `log[:FILE]`; raises `UsageError`."""
+    """Read settings as users type them: `otlp`, `prometheus[:[HOST:]PORT]`, `log[:FILE]`; raise `UsageError` for others."""
     found = TelemetrySettings(sampling=sampling or Sampling())
     for said in words:
         name, _, rest = said.partition(":")
@@ -131,21 +131,21 @@ _READERS: dict[str, Callable[[TelemetrySettings, str], TelemetrySettings]] = {
 
 def _wrong(said: str) -> UsageError:
     return UsageError(
-        f"{said!r} is no telemetry",
+        f"unknown telemetry setting '{said}'",
         code="wrong_telemetry",
-        remedy="say otlp, prometheus, prometheus:PORT, log or log:FILE; where the collector is, OTEL_EXPORTER_OTLP_ENDPOINT says",
+        remedy="write otlp, prometheus, prometheus:PORT, log or log:FILE; OTEL_EXPORTER_OTLP_ENDPOINT is the collector's address",
     )
 
 
 def demand_library() -> None:
-    """Raises `UsageError` where the libraries for telemetry are not installed."""
+    """Raise `UsageError` if the libraries for telemetry are not installed."""
     for name in ("opentelemetry", "prometheus_client"):
         if find_spec(name) is None:
             raise extra_missing("telemetry", name, "telemetry")
 
 
 def collector_address(environment: Mapping[str, str]) -> str:
-    """Return where spans are sent, without credentials; raises `UsageError` for a malformed address."""
+    """Return the collector's address without credentials; raise `UsageError` if it is malformed."""
     said = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or environment.get(
         "OTEL_EXPORTER_OTLP_ENDPOINT"
     )
@@ -159,9 +159,9 @@ def collector_address(environment: Mapping[str, str]) -> str:
 
 
 def _no_address() -> UsageError:
-    # The words are not repeated: there may be a password in them.
+    # The value is not repeated, since it may contain a password.
     return UsageError(
-        "OTEL_EXPORTER_OTLP_ENDPOINT is no address of a collector",
+        "OTEL_EXPORTER_OTLP_ENDPOINT is not a valid URL",
         code="wrong_telemetry",
         remedy="set it to an address such as http://localhost:4318",
     )

@@ -7,9 +7,8 @@
          │                   └─ execute_tool TOOL
          └─ VERIFY, CRITIQUE, REPAIR, COMMIT, FAIL, HALT
 
-Pure: times are those that were recorded, and ids come from the run and the position of the event with which a span
-begins. So the result does not depend on the process. No span outlives its parent: an exporter of the end of a run exports
-every ancestor of what is new.
+Pure: times are the recorded ones, and ids are computed from the run and the position of the span's first event, so the
+result does not depend on the process. No span outlives its parent.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """Something that happened within a span."""
+    """An event within a span."""
 
     name: str
     at: int
@@ -40,7 +39,7 @@ class Moment:
 
 @dataclass(kw_only=True)
 class Span:
-    """A stretch of a run. Times are milliseconds since 1970; `first` and `last` are positions in the journal."""
+    """A part of a run. Times are milliseconds since 1970; `first` and `last` are positions in the journal."""
 
     name: str
     kind: str
@@ -53,35 +52,39 @@ class Span:
     end: int = 0
     last: int = 0
     error: str = ""
-    """The code word of what went wrong."""
+    """The error code."""
     moments: list[Moment] = field(default_factory=list[Moment])
 
 
-def weave(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
-    """Return the spans that ended while this process had a session, and earlier ones that were not exported.
+def build_spans(tenure: ReleasedSession, wants: Callable[[State], bool] = lambda _: True) -> list[Span]:
+    """Return the spans that ended while this process held a session, and earlier ones that were not exported.
 
-    `wants` returns whether a session that came to rest in a state is traced: if it was not, or if its process died, the
-    earlier spans are exported now.
+    `wants` returns whether a session that was released in a state is traced. If it was not traced before, or its process
+    died, the earlier spans are exported now.
     """
-    loom, known = _Loom(tenure.state), 0
+    loom, known = _SpanBuilder(tenure.state), 0
     state, resting = State(), (0, State())
     for position, event in enumerate(tenure.events, start=1):
-        if isinstance(event, e.SessionResumed) and resting[0] < tenure.first and _is_told(resting[1], wants):
+        if (
+            isinstance(event, e.SessionResumed)
+            and resting[0] < tenure.first
+            and _is_exported(resting[1], wants)
+        ):
             known = resting[0]
         before, state = state, fold_event(state, event)
-        loom.weave(position, event, before, state)
+        loom.build_spans(position, event, before, state)
         if not getattr(event, "outside", False):
             resting = (position, state)
     return [span for span in loom.woven if span.last > known]
 
 
-def _is_told(state: State, wants: Callable[[State], bool]) -> bool:
+def _is_exported(state: State, wants: Callable[[State], bool]) -> bool:
     """Return whether a process that left a session in this state has exported its spans."""
     return state.status in ("paused", "awaiting_gate") and wants(state)
 
 
-class _Loom:
-    """The spans that are open, each under its kind and name, and those that have ended."""
+class _SpanBuilder:
+    """Builds spans: the open ones by kind and name, and those that have ended."""
 
     def __init__(self, about: State) -> None:
         start = about.start
@@ -92,8 +95,8 @@ class _Loom:
         self._at = self._position = 0
         self.woven: list[Span] = []
 
-    def weave(self, position: int, event: e.Event, before: State, after: State) -> None:
-        """Take one event in."""
+    def build_spans(self, position: int, event: e.Event, before: State, after: State) -> None:
+        """Add one event."""
         self._at, self._position = max(after.at, event.at), position
         if not before.is_started:
             parent = read_traceparent(self._asked).span_id if self._asked else ""
@@ -132,7 +135,7 @@ class _Loom:
                     self._end(kind, name, INTERRUPTED)  # its process has died
                 self._open[RUN, ""].moments.append(self._moment(event))
             case e.SessionStarted() | e.SessionEnded() | e.OutputsProduced() | e.PlanProposed():
-                pass  # what they say is in the span of the run, or of the phase that they end
+                pass  # they are attributes of the run's span, or of the phase that they end
             case _:
                 self._open[RUN, ""].moments.append(self._moment(event))
 
@@ -150,14 +153,14 @@ class _Loom:
             case e.Abort() if (CALL, event.step) in self._open:
                 self._end(CALL, event.step, a.word(event.code or event.outcome), a.of_abort(event))
             case e.Complete() | e.Abort():
-                step.moments.append(self._moment(event))  # found out later, or after its phase was left
+                step.moments.append(self._moment(event))  # reconciled later, or after its phase ended
 
     def _step_ended(self, event: e.StepJudged | e.StepSkipped) -> None:
         span = self._step(event.step)
         if isinstance(event, e.StepJudged):
             span.attributes |= {"tercet.verdict": event.outcome, "tercet.attempts": event.attempt}
             if event.outcome == "retry" or (event.outcome == "accept" and event.reason):
-                return  # it goes on, or is skipped next
+                return  # it continues, or is skipped next
         else:
             span.attributes["tercet.skipped"] = event.reason
         self._end_children(span)
@@ -185,7 +188,7 @@ class _Loom:
             span.moments.append(self._moment(event))
 
     def _step(self, name: str) -> Span:
-        """The span of a step, which begins with the first that is heard of it in this phase."""
+        """Return the span of a step, which starts with its first event in this phase."""
         if (STEP, name) not in self._open:
             called = f"step {a.short(name)}"
             self._begin(STEP, name, called, self._open[PHASE, ""].span_id, {})
@@ -197,7 +200,7 @@ class _Loom:
         phase = str(state.phase)
         attrs: Attributes = {"tercet.seq": self._position}
         self._begin(PHASE, "", phase, self._open[RUN, ""].span_id, attrs)
-        for gate in state.gates.values():  # what was asked before the phase began still waits
+        for gate in state.gates.values():  # gates that were opened before the phase are still open
             attrs = {"tercet.gate": gate.id, "tercet.gate.kind": gate.kind}
             self._begin(GATE, gate.id, f"gate {gate.kind}", self._open[PHASE, ""].span_id, attrs)
 

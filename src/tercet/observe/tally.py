@@ -1,8 +1,7 @@
-"""The tally: events in, numbers out. Live metrics and `tercet stats` count with this and nothing else, so they agree.
+"""Counting events. Live metrics and `tercet stats` use the same counters, so they agree.
 
-What an event counts for depends on the event and on how its session started, never on other events of the session; the
-one exception is the purpose of a model's answer, which stands in the question. So it makes no difference which process
-counts which part of a run.
+What an event counts for depends only on the event and the start of its session, so each process can count its part of a
+run. The one exception is the purpose of a model's answer, which is recorded with the question.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tercet.core.messages import TEMPLATE
 from tercet.observe import instruments as i
 
 PHASES = {"plan": Phase.PLAN, "critique": Phase.CRITIQUE, "repair": Phase.REPAIR}
-"""In which phase a model is asked, by the purpose of the question; all others are asked to verify."""
+"""The phase of a model request by its purpose; all others belong to VERIFY."""
 
 _SCORED = "quality"
 _FAILED_ANSWERS = {"deny": "denied", "abandon": "denied"}
@@ -28,7 +27,7 @@ _FAILED_ANSWERS = {"deny": "denied", "abandon": "denied"}
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """The fields of a session's start that its events are counted by."""
+    """The labels of a session's events."""
 
     run: str
     intent: str
@@ -37,11 +36,11 @@ class About:
     is_shadow: bool = False
     is_lane: bool = False
     is_fixed: bool = False
-    """Whether its plan is a template of the pack, so that nothing is planned again."""
+    """Whether its plan is a template of the pack, which is never re-planned."""
 
     @classmethod
     def of(cls, start: e.SessionStarted) -> About:
-        """The same, of the first event's fields."""
+        """Return the labels from the start event of a session."""
         return cls(
             run=start.run,
             intent=start.request["intent"],
@@ -55,16 +54,16 @@ class About:
 
 @dataclass
 class Durations:
-    """How many took how long."""
+    """A histogram of durations."""
 
     within: list[int] = field(default_factory=lambda: [0] * (len(i.BOUNDS_S) + 1))
-    """How many ended within each bound and not the one before; the last are those beyond all bounds."""
+    """The number of durations in each bucket; the last bucket has no upper bound."""
     total_ms: int = 0
     least_ms: int = 0
     most_ms: int = 0
 
     def add(self, took_ms: int) -> None:
-        """Count one more."""
+        """Count one duration."""
         self.least_ms = min(self.least_ms, took_ms) if any(self.within) else took_ms
         self.most_ms = max(self.most_ms, took_ms)
         self.total_ms += took_ms
@@ -72,16 +71,16 @@ class Durations:
 
 
 class Tally:
-    """Numbers that only grow, by instrument and labels. A rehearsal counts for nothing."""
+    """Counters by instrument and labels. Rehearsals are not counted."""
 
     def __init__(self) -> None:
         self.counts: dict[tuple[str, tuple[str, ...]], int] = {}
         self.durations: dict[tuple[str, str], Durations] = {}
-        """How long it took to complete, by intent and tier."""
+        """The durations of completed runs, by intent and tier."""
         self.parents = self.parent_replans = 0
-        """Runs that are not inside of others, and how often another plan was asked for in them."""
+        """The number of runs that are not lanes, and of their re-plans."""
         self._purposes: dict[tuple[str, int], str] = {}
-        """Why a model is being asked, by run and call."""
+        """The purpose of each open model request, by run and call."""
 
     def add(self, about: About, events: Iterable[e.Event]) -> None:
         """Count events of one session."""
@@ -99,7 +98,7 @@ class Tally:
             self.count(i.CHECKPOINT_BYTES, about.intent, kind, by=size)
 
     def count(self, instrument: i.Instrument, *labels: str, by: int = 1) -> None:
-        """Let a number grow."""
+        """Increment a counter."""
         key = (instrument.name, labels)
         self.counts[key] = self.counts.get(key, 0) + by
 
@@ -159,7 +158,7 @@ class Tally:
                 self.count(i.RETRY, about.intent, event.tool)
 
     def complete(self, about: About, event: e.Complete) -> None:
-        if (event.cost or event.tokens) and not event.lane:  # a lane counts what it spends itself
+        if (event.cost or event.tokens) and not event.lane:  # a lane counts its own costs
             self._spent(about, _acting(event.step), event.cost, event.tokens)
 
     def step_judged(self, about: About, event: e.StepJudged) -> None:
@@ -174,7 +173,7 @@ class Tally:
             self.count(i.STEP_RETRIED, about.intent, "recovered" if is_done else "lost")
         if is_done:
             self.count(i.STEP_ENDED, about.intent, "completed")
-        elif event.outcome != "accept":  # one that is accepted although it failed is skipped next
+        elif event.outcome != "accept":  # an optional step that failed is skipped next
             self.count(i.STEP_ENDED, about.intent, "failed")
             self._replanned(about, event.outcome)
 
@@ -223,14 +222,14 @@ class Tally:
 
 
 class SharedTally(Tally):
-    """One that several threads count in."""
+    """A tally for several threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = Lock()
 
     def count(self, instrument: i.Instrument, *labels: str, by: int = 1) -> None:
-        """Let a number grow, one thread at a time."""
+        """Increment a counter under a lock."""
         with self._lock:
             super().count(instrument, *labels, by=by)
 

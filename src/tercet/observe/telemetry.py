@@ -1,10 +1,10 @@
-"""The observer behind telemetry: it counts events as they come, and leaves everything else to other threads.
+"""`Telemetry`, an observer of runtimes that exports spans, metrics and logs.
 
     async with Telemetry(TelemetrySettings(otlp=True)) as telemetry, Runtime(pack, observers=[telemetry]) as runtime:
         ...
 
-Between two steps of a run it does no more than count what was written. Spans are woven when a process lets go of a
-session, and only of the sessions that are traced.
+While a run makes progress, it only counts events; everything else happens in other threads. Spans are built when a
+process releases a session, and only for traced sessions.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from tercet.observe.prometheus import Endpoint
 
 _MOST_KEPT = 10_000
-"""How many sessions are remembered that are being carried."""
+"""The number of running sessions whose labels are kept in memory."""
 
 
 class Telemetry:
     """Spans, metrics and logs of every run that it observes; an `Observer` of any number of runtimes.
 
-    A collector that is slow or dead delays no run and fails none: what it does not take in time is dropped, and counted.
+    A slow or dead collector never delays or fails a run: what it does not accept in time is dropped, and counted.
     """
 
     def __init__(self, settings: TelemetrySettings | None = None) -> None:
-        """Raises `UsageError` where a library that the settings need is not installed."""
+        """Raise `UsageError` if a library that the settings need is not installed."""
         self.settings = TelemetrySettings() if settings is None else settings
         if self.settings.needs_library:
             demand_library()
         self._tally, self._own = Tally(), SharedTally()
         self._abouts: dict[str, About] = {}
-        """Of the sessions that are being carried."""
+        """The labels of running sessions."""
         self._spans: Outbox[ReleasedSession] | None = None
         self._log: Outbox[Entry] | None = None
         self._endpoint: Endpoint | None = None
@@ -81,9 +81,9 @@ class Telemetry:
             )
             self._spans = self._outbox(collector, "otlp", "runs")
 
-    def _outbox(self, carrier: Any, name: str, what: str) -> Outbox[Any]:
+    def _outbox(self, sender: Any, name: str, what: str) -> Outbox[Any]:
         dropped: Callable[[int], None] = partial(self._drop, what)
-        return Outbox(carrier, name=name, most=self.settings.most_waiting, dropped=dropped)
+        return Outbox(sender, name=name, most=self.settings.most_waiting, dropped=dropped)
 
     def _drop(self, what: str, number: int) -> None:
         self._own.count(i.DROPPED, what, by=number)
@@ -94,7 +94,7 @@ class Telemetry:
         await self._close()
 
     async def _close(self) -> None:
-        """Close everything that is open at once; errors are raised when the rest is closed."""
+        """Close everything at the same time, then raise the first error."""
         within_s = self.settings.flush_ms / 1000
         closing = [asyncio.to_thread(each.close, within_s) for each in (self._spans, self._log) if each]
         if self._endpoint is not None:
@@ -103,42 +103,42 @@ class Telemetry:
             if isinstance(fault, BaseException):
                 raise fault
 
-    # --- numbers of its own ---
+    # --- figures about telemetry ---
 
     @property
     def figures(self) -> Figures:
-        """The figures of what the runs of this process did."""
+        """Return the figures of the runs of this process."""
         return figures_of(self._tally)
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Return how much was dropped: runs, spans, metrics, log entries and log lines."""
+        """Return the number of dropped runs, spans, metrics, log entries and log lines."""
         return {labels[0]: n for (name, labels), n in self._own.counts.items() if name == i.DROPPED.name}
 
     @property
     def traced(self) -> tuple[int, int]:
-        """How many sessions came to rest and were traced, and how many were not."""
+        """Return the number of released sessions that were traced, and of those that were not."""
         count = self._own.counts.get
         return count((i.RUN_SAMPLED.name, ("true",)), 0), count((i.RUN_SAMPLED.name, ("false",)), 0)
 
     @property
     def metrics_address(self) -> str:
-        """Where a Prometheus server finds the metrics; empty where they are not served."""
+        """The URL of the metrics; empty if they are not served."""
         return "" if self._endpoint is None else self._endpoint.address
 
-    # --- what an observer hears ---
+    # --- the interface of observers ---
 
     def samples(self, run: str) -> bool:
-        """Whether a run is traced whatever becomes of it."""
+        """Return whether a run is traced regardless of its outcome."""
         return self.settings.otlp and self.settings.sampling.picks(run)
 
     def wrote(self, state: State, events: Sequence[e.Event], checkpoints: Sequence[NewCheckpoint], /) -> None:
-        """Count what became durable."""
+        """Count events that have become durable."""
         session = str(state.start.session)
         about = self._abouts.get(session)
         if about is None:
             if len(self._abouts) >= _MOST_KEPT:
-                self._abouts.clear()  # runs that ended with an error are never reported as released
+                self._abouts.clear()  # runs that fail with an error are never released
             about = self._abouts[session] = About.of(state.start)
         self._tally.add(about, events)
         for written in checkpoints:
@@ -148,9 +148,9 @@ class Telemetry:
             self._log.put(Entry(start=state.start, first=first, events=events, checkpoints=checkpoints))
 
     def rested(self, tenure: ReleasedSession, /) -> None:
-        """Send a traced session to the collector; messages that arrived while no process had it are counted now."""
+        """Send a traced session to the collector, and count the messages that arrived while no process ran it."""
         self._abouts.pop(str(tenure.state.start.session), None)
-        if said := _said_between(tenure):
+        if said := _events_before(tenure):
             self._tally.add(About.of(tenure.state.start), said)
             if self._log is not None:
                 first = tenure.first - len(said)
@@ -161,8 +161,8 @@ class Telemetry:
             self._spans.put(tenure)
 
 
-def _said_between(tenure: ReleasedSession) -> list[e.Event]:
-    """The events just before this process took over that no process which carries sessions wrote."""
+def _events_before(tenure: ReleasedSession) -> list[e.Event]:
+    """Return the events just before this process took over, which were appended without a lease."""
     said: list[e.Event] = []
     for event in reversed(tenure.events[: tenure.first - 1]):
         if not (getattr(event, "outside", False) or isinstance(event, e.MessageDropped)):

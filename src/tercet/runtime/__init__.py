@@ -1,4 +1,4 @@
-"""The entry point of the library: a `Runtime` holds a pack, a journal and a clock; all that a run is, is in the journal."""
+"""The entry point of the library: a `Runtime` runs requests with a pack and a journal."""
 
 from tercet.engine.result import RunResult as RunResult
 from tercet.runtime.options import RuntimeOptions as RuntimeOptions

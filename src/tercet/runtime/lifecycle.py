@@ -1,4 +1,4 @@
-"""The lifecycle of a runtime: what it is made of, and how that is opened and closed."""
+"""Opening and closing a runtime and its services."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.runtime.options import RuntimeOptions, demand_period
+from tercet.runtime.options import RuntimeOptions, require_watchdog_period
 from tercet.tools.tool import Lines
 
 _WHILE_OPEN = frozenset(
     ("journal", "_leases", "_gateway", "_breakers", "_stops", "_pool", "_subscription", "_watchdog")
 )
-"""What a runtime has only once it is open."""
+"""The attributes that a runtime has only while it is open."""
 
 
 async def _end(task: asyncio.Future[None]) -> None:
-    """End a task of our own, however it ends."""
+    """Cancel a task and wait for its end."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 class OpenRuntime(People):
-    """A pack on a journal, with everything that works on it; it is closed in reverse order."""
+    """A pack on a journal, with the services that run its sessions."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class OpenRuntime(People):
         trusts_caller: bool = False,
         options: RuntimeOptions | None = None,
     ) -> None:
-        """`packs` are older versions whose sessions may go on; `evidence` is a store, or its address, where plans may look for
-        facts beside the pack's own. `critics` and `repairers` are language models of your own that judge and repair outputs,
-        instead of those that the pack names. `observers` receive what became of every run, `progress` how far each session
-        of this process is, and `tell` every event once it is durable. `watchdog_ms` is how often sessions are looked after
-        that no process carries; None leaves that to other processes. Where the pack lists people, a person who is not among
-        them holds no role, whatever the caller says, unless `trusts_caller` is set."""
+        """`packs` are older versions whose sessions can be continued. `evidence` is a store, or its URL, that plans may
+        search besides the pack's own evidence. `critics` and `repairers` are language models that judge and repair outputs
+        instead of those that the pack names. `observers` receive the events of every run, `progress` the progress of each
+        session of this process, and `tell` every event once it is durable. `watchdog_ms` is the interval at which sessions
+        without a process are checked; None leaves that to other processes. If the pack lists people, anyone else holds no
+        role, whatever the caller says, unless `trusts_caller` is set."""
         options = options or RuntimeOptions()
         self.pack = as_pack(pack)
         demand_journal(journal)
@@ -93,7 +93,7 @@ class OpenRuntime(People):
         self._progress = progress
         self._evidence = evidence
         self._library: Library | None = None
-        self._watchdog_ms = demand_period(watchdog_ms)
+        self._watchdog_ms = require_watchdog_period(watchdog_ms)
         self._shared = SharedWork()
         self._lines = Lines()
         self._tools = self._lines.bind(pack.tools)
@@ -106,12 +106,12 @@ class OpenRuntime(People):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Asked only for what is not there: most of a runtime is there once it is open."""
+            """Called for a missing attribute: raise `UsageError` if the runtime is not open."""
             if name in _WHILE_OPEN:
                 raise UsageError(
                     "this runtime is not open",
                     code="not_open",
-                    remedy="use it inside of: async with Runtime(pack) as runtime",
+                    remedy="open it with: async with Runtime(pack) as runtime",
                 )
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
@@ -139,7 +139,7 @@ class OpenRuntime(People):
         await self._stack.aclose()
 
     def _start_services(self, stack: AsyncExitStack) -> None:
-        """All that works on the journal. It is closed in reverse order, each whatever becomes of the others."""
+        """Start the services that work on the journal; each is closed even if closing another one fails."""
         stack.push_async_callback(self._lines.aclose)
         self._subscribe(stack)
         stack.push_async_callback(self._models.aclose)
@@ -169,7 +169,7 @@ class OpenRuntime(People):
         stack.callback(self._pool.close)
 
     def _subscribe(self, stack: AsyncExitStack) -> None:
-        """Subscribe whatever the caller and the packs want to hear of runs."""
+        """Subscribe the observers and hooks of the caller and of the packs."""
         self._subscription = subscription = Subscription(
             self.journal, self.tenant, observers=self._observers, signal=self._options.signal
         )
@@ -185,7 +185,7 @@ class OpenRuntime(People):
             stack.push_async_callback(notifier.close)
 
     def _host(self) -> WatchdogHost:
-        """What the watchdog looks after, and what it may do."""
+        """Return what the watchdog needs: the rules of packs, and how to resume a session."""
         return WatchdogHost(
             leases=self._leases,
             rules=self._rules_of,
@@ -193,36 +193,36 @@ class OpenRuntime(People):
             is_queued=self._options.is_queued,
             resume=self.carry_on,
             is_stopped=self._is_stopped,
-            stop=self._let_go,
+            stop=self._pause,
             signal=self._subscription.signal,
         )
 
     def _rules_of(self, pack_hash: str) -> SessionRules | None:
-        """The rules of a pack that is here, by its hash."""
+        """Return the rules of a loaded pack by its hash."""
         found = self.pack if pack_hash == self.pack.hash else self._packs.get(pack_hash)
         return found.session if found is not None else None
 
     @abstractmethod
     async def carry_on(self, session_id: str) -> RunResult:
-        """Carry on a session that no process has."""
+        """Resume a session that no process runs."""
 
     async def _is_stopped(self) -> bool:
-        """Whether an emergency stop keeps every tool of this runtime from being called."""
+        """Return whether an emergency stop applies to every tool of this runtime."""
         await self._stops.refresh()
         return self._stops.stopped("") is not None
 
-    def _let_go(self, session_id: str) -> None:
-        """Let a session come to a halt."""
+    def _pause(self, session_id: str) -> None:
+        """Pause a session."""
         if (driver := self._pool.get(session_id)) is not None:
             driver.control.stop()
 
     def stop(self) -> None:
-        """Let every session of this process come to a halt from which it can be resumed."""
+        """Pause every session of this process, so that it can be resumed."""
         for driver in self._pool:
             driver.control.stop()
 
     def hand_over(self) -> None:
-        """Let every session of this process come to rest, and leave them to the next worker."""
+        """Release every session of this process, and leave them to the next worker."""
         for driver in self._pool:
             driver.control.hand_over()
 
@@ -231,5 +231,5 @@ class OpenRuntime(People):
         return self._roster.roles(actor_id)
 
     def known(self, actor: Actor) -> Actor:
-        """Return an actor with the roles that count: those of the pack's list, or the given ones where callers are trusted."""
+        """Return an actor with their roles by the pack's list, or with the given ones if callers are trusted."""
         return self._roster.known(as_actor(actor))

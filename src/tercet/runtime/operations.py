@@ -1,4 +1,4 @@
-"""What people and operators ask of a runtime: messages to sessions, emergency stops, upkeep, and views."""
+"""Messages to sessions, emergency stops, maintenance, and reading sessions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tercet.runtime.lifecycle import OpenRuntime
 
 
 class Operations(OpenRuntime):
-    """The part of a runtime that people and operators use."""
+    """The methods of a runtime for approvers and operators."""
 
     async def _result(self, state: State, record: DecisionRecord | None = None) -> RunResult:
         return await RunResult.load(self.journal, self.tenant, state, record)
@@ -41,13 +41,15 @@ class Operations(OpenRuntime):
         """Send a message to a session, in whichever process it runs, and return the result once it is recorded."""
         driver = self._pool.get(said.session)
         if driver is not None:
-            messages.event_of(said, driver.state, driver.now())  # raises at once for what is already wrong
+            messages.event_of(
+                said, driver.state, driver.now()
+            )  # raises at once if the message cannot be accepted
             position = await inbox.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
                 return await self._result(
                     await inbox.check_received(self.journal, self.tenant, state, position)
                 )
-            # It was let go of before it had read that; it is not said twice.
+            # The session was released before it had read the message, which is not sent twice.
             return await self._result(
                 await inbox.wait_until_read(self._leases, said.session, position, self._options.held)
             )

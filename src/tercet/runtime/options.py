@@ -1,4 +1,4 @@
-"""What a runtime may be configured with besides its pack and its journal."""
+"""Further options of a runtime."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def _new_id() -> str:
     return os.urandom(8).hex()
 
 
-def _wait_on(_: LeaseHeld) -> None:
-    """Go on waiting for a session that another process has."""
+def _keep_waiting(_: LeaseHeld) -> None:
+    """Keep waiting for a session that another process runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,44 +33,44 @@ class RuntimeOptions:
     """Options that most runtimes leave at their defaults."""
 
     lease_ms: int = LEASE_MS
-    """How long a process may be silent before another one may take its sessions over."""
+    """How long a process may be silent before another one may resume its sessions."""
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     """When a tool that keeps failing is no longer called."""
-    held: Held = _wait_on
-    """Called at every look while another process has a session; it may raise to wait no longer."""
+    held: Held = _keep_waiting
+    """Called repeatedly while another process holds a session; it may raise to stop waiting."""
     signal: Signal | None = None
     """Receives named measurements, such as `checkpoint_written` and `lease_wait`."""
     retriever: Retriever | None = None
-    """Searches the evidence store; by words where none is given."""
+    """Searches the evidence store; by default a search by words."""
     open_model: OpenModel = open_model
-    """Opens language models by their names."""
+    """Opens language models by name."""
     is_front: bool = False
     """Whether runs that callers start, resume or migrate are only recorded here, and left to a worker."""
     is_queued: Callable[[SessionRow], bool] = lambda _: False
     """Whether a worker of this process will carry a session on, so that the watchdog leaves it alone."""
     clock: Clock | None = None
     ids: Callable[[], str] = _new_id
-    """Makes the ids of sessions and runs."""
+    """Generates the ids of sessions and runs."""
     draw: Callable[[], float] = random.random
-    """Draws from [0, 1): the jitter of retries."""
+    """Draws from [0, 1), for the jitter of retries."""
     crash: Callable[[str], Awaitable[None] | None] = lambda _: None
     """Called at every named crash point; does nothing outside of tests."""
 
 
-def demand_period(watchdog_ms: int | None) -> int | None:
+def require_watchdog_period(watchdog_ms: int | None) -> int | None:
     if watchdog_ms is not None and watchdog_ms < 1:
         raise UsageError(
-            f"a watchdog cannot look every {watchdog_ms} ms",
+            f"watchdog_ms cannot be {watchdog_ms}",
             code="wrong_period",
-            remedy="give how many milliseconds lie between two looks, or None for no watchdog",
+            remedy="pass the interval in milliseconds, or None for no watchdog",
         )
     return watchdog_ms
 
 
-def demand_life(ttl_ms: int | None) -> None:
+def require_ttl(ttl_ms: int | None) -> None:
     if ttl_ms is not None and not 1 <= ttl_ms <= TEN_YEARS_MS:
         raise UsageError(
-            f"a session cannot live for {ttl_ms:,} ms",
+            f"a session cannot have a time to live of {ttl_ms:,} ms",
             code="wrong_ttl",
-            remedy="give how many milliseconds it may live, at most ten years, or None for what its pack says",
+            remedy="pass a time in milliseconds, at most ten years, or None for the pack's",
         )

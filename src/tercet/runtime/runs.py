@@ -1,4 +1,4 @@
-"""The runs of a runtime: started, continued, migrated, and judged again."""
+"""`Runtime`: starting, resuming, migrating and replaying runs."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ from tercet.replay.recording import load_run
 from tercet.replay.replay import replay_recording
 from tercet.replay.rules import RuleSource
 from tercet.runtime.operations import Operations
-from tercet.runtime.options import demand_life
+from tercet.runtime.options import require_ttl
 from tercet.tools import Tool, ToolContext
 from tercet.view.replay import ReplayReport
 
 LONG_MS = 3_600_000
-"""The least time to live of a session that is meant to run for long."""
+"""The least time to live of a long-running session."""
 
 
 def _limits(pack: Pack, config: RunConfig) -> Callable[[RoleName], RoleLimit]:
-    """The limits of each role in a run for this decision, each worked out once."""
+    """Return the function that looks up the limits of a model role for a decision, with a cache."""
     return cache(partial(pack.limit_for, decision=config.spec))
 
 
-def _refuse(found: LeaseHeld) -> None:
+def _raise_if_held(found: LeaseHeld) -> None:
     """Raise at once if another process holds the session."""
     raise found
 
@@ -81,7 +81,7 @@ class _Move:
     """A session's move to another pack, snapshot or set of rules."""
 
     by: str = ""
-    """The operator; empty where outdated rules are the reason."""
+    """The operator; empty if outdated rules are the reason."""
     library_evidence: LibraryEvidence
 
 
@@ -106,19 +106,18 @@ class Runtime(Operations):
         folder: str = "",
         _lane: LaneStart | None = None,
     ) -> RunResult:
-        """Start a session and carry it as far as it goes. Request, plan and actor may be dicts of their fields.
+        """Start a session and run it until it is over or waits. Request, plan and actor may be dicts of their fields.
 
-        A request with a `request_key` that the same actor used before for this pack is the session that it began. That
-        session is continued, unless it is over, waits for a person, was paused by one, or another process carries it; so
-        it is safe to send a request again that may not have arrived. `shadow` only rehearses: the plan is reviewed, nothing is
-        called, and no key is used up. `planner` is one of the pack's by its name, or one of your own; `models` are the names of the
-        language models that the planner "model" asks, the second one when the first does not answer. A tool that starts
-        a run hands in its own context as `parent`, so that recursion ends somewhere; without `actor`, the owner of that
-        run owns the nested one too. `traceparent` is the W3C header of
-        the caller: the run becomes part of that trace. `dev` starts a development session, in which one person may act as
-        any actor of the pack, recorded as simulated. `folder` is the pack's, as next commands shall name it.
+        `request_key` makes a request idempotent: sent again by the same actor for this pack, it returns the session that it
+        started, and continues it unless it is over, waits for a person, was paused by one, or runs in another process.
+        `shadow` only rehearses: the plan is reviewed, no tool is called, and no key is claimed. `planner` is the name of a
+        planner of the pack, or your own planner; `models` are the language models that the planner "model" asks, the
+        second one if the first does not answer. A tool that starts a run passes its own context as `parent`, which limits
+        the depth; without `actor`, the owner of that run owns the nested one too. `traceparent` is the caller's W3C
+        header: the run becomes part of that trace. `dev` starts a development session, in which one person may act as any
+        actor of the pack, recorded as simulated. `folder` is the pack's folder, which suggested commands name.
         """
-        demand_life(ttl_ms)
+        require_ttl(ttl_ms)
         sessions.demand_explained_replans(self.pack)
         request, plan = as_request(request), None if plan is None else as_plan(plan)
         above = () if parent is None else nesting.owners_above(parent)
@@ -128,9 +127,9 @@ class Runtime(Operations):
         caller = traceparent or ("" if parent is None else parent.traceparent)
         asking_span = str(read_traceparent(caller)) if caller else ""
         body = sessions.body_of(request, plan)
-        # A rehearsal claims no key: the run itself can still be sent with it.
+        # A rehearsal claims no key, so that the real run can use it.
         claims = () if shadow else sessions.claims_of(request, self.pack, owner)
-        if claims and (known := await self._submitted(request, body, owner, planner)) is not None:
+        if claims and (known := await self._find_submitted(request, body, owner, planner)) is not None:
             return known
         clock = AnchoredClock(self._clock)
         now = clock.now()
@@ -140,12 +139,12 @@ class Runtime(Operations):
             if parent is not None:
                 budget = self.pack.budget if _lane is None else _lane.budget
                 place = await nesting.reserve(self.journal, self.tenant, parent, session, budget)
-                owed.push_async_callback(self._give_back, place, session)
+                owed.push_async_callback(self._return_iterations, place, session)
             ctx = self._frame(now, owner, safety_mode, place)
             if _lane is not None:
                 ctx = _lane.frame(ctx)
             library_evidence = await self._library_evidence(request, now)
-            # A planner of the caller's own might change the context that it is handed.
+            # The caller's own planner might change its context.
             is_shared = planner is None or isinstance(planner, str)
             config = sessions.build_run_config(
                 self.pack, ctx, request, snapshot, library_evidence, is_shared=is_shared
@@ -155,9 +154,9 @@ class Runtime(Operations):
             frozen = sessions.freeze(self.pack, config.compiled.snapshot, library_evidence)
             proposing = None if plan is not None else self._planner(planner, request.intent, models)
             if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
-                await proposing.propose(config, ())  # a request that cannot be planned starts no session
+                await proposing.propose(config, ())  # a request without a plan starts no session
             asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
-            open_all(asking)  # nor does one whose models cannot be asked
+            open_all(asking)  # nor does one whose models cannot be opened
             planning = Planning(proposing, plan, limit_for=_limits(self.pack, config))
             started = sessions.make_start_event(
                 self.pack,
@@ -187,30 +186,30 @@ class Runtime(Operations):
             driver = self._driver(self.pack, config, State(), held_lease, planning, clock)
             driver.begin(started, claims=claims, blobs=sessions.start_blobs(self.pack, frozen))
             if (given := planning.known_plan(driver.state, now)) is not None:
-                # In one append with the start: only the caller knows it, so a session without it could not go on.
+                # In one append with the start: without the caller's plan a session could not continue.
                 driver.record(c.Propose(), given)
             if self._options.is_front and parent is None:
                 driver.control.hand_over()
-            return await self._carry_new(driver, owed, request, body, owner)
-        raise AssertionError  # nothing that is owed swallows an exception
+            return await self._run_new(driver, owed, request, body, owner)
+        raise AssertionError  # no callback suppresses exceptions
 
-    async def _carry_new(
+    async def _run_new(
         self, driver: Driver, owed: AsyncExitStack, request: Request, body: str, owner: Actor
     ) -> RunResult:
-        """Carry a session that is not in the journal yet; what is owed stays so only if it surely never came there."""
+        """Run a new session; its reservations are undone only if it is certain that the journal does not have it."""
         is_absent = False
         try:
-            return await self._carry(driver)
+            return await self._drive(driver)
         except JournalError as error:
             is_absent = not driver.ledger.log and not isinstance(error, AppendUnknown)
             known = (
-                await self._submitted(request, body, owner)
+                await self._find_submitted(request, body, owner)
                 if is_absent and isinstance(error, ClaimHeld)
                 else None
             )
             if known is None:
                 raise
-            return known  # the same request was sent twice at the same moment
+            return known  # the same request was sent twice at the same time
         finally:
             if not is_absent:
                 owed.pop_all()
@@ -218,7 +217,7 @@ class Runtime(Operations):
     async def invoke(
         self, envelope: InvokeRequest | Fields, *, plan: Plan | Fields | None = None
     ) -> RunResult:
-        """Start what an envelope asks for. A long-running one must be meant to: its session may live for an hour or more.
+        """Start the run of an envelope; a long-running one needs a time to live of an hour or more.
 
         Raises `UsageError` for another tenant's envelope, and for a long-running one with less time.
         """
@@ -232,7 +231,7 @@ class Runtime(Operations):
             )
         if envelope.mode == "long_running" and duration < LONG_MS:
             raise UsageError(
-                f"a long-running session lives for at least {LONG_MS:,} ms, not {duration:,}",
+                f"a long-running session needs a time to live of at least {LONG_MS:,} ms, not {duration:,}",
                 code="too_short",
                 remedy="raise runtime.max_session_duration_ms, or ask for mode inline",
             )
@@ -241,13 +240,13 @@ class Runtime(Operations):
     def _planner(
         self, given: AnyPlanner | PlannerName | None, intent: str, models: Sequence[str]
     ) -> AnyPlanner:
-        """The planner that was handed in, or the pack's own by its name."""
+        """Return the caller's planner, or the pack's planner by name."""
         if given is None or isinstance(given, str):
             return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
     def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
-        """The frame of a new run, with its share of the iterations where it stands among others."""
+        """Return the context of a new run, with its share of the iterations if it is a nested run."""
         ctx = self.pack.run_context(
             run_id=f"run_{self._options.ids()}",
             trace_id=f"trace_{self._options.ids()}",
@@ -261,12 +260,12 @@ class Runtime(Operations):
         budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
         return ctx.model_copy(update={"run_budget": budget, "depth": place.depth})
 
-    async def _give_back(self, place: Place, session: str) -> None:
-        """Give back the iterations of a run that was never begun."""
-        with suppress(JournalError):  # the reason of the refusal must be reported
+    async def _return_iterations(self, place: Place, session: str) -> None:
+        """Return the reserved iterations of a run that was never started."""
+        with suppress(JournalError):  # the first error is the one to report
             await nesting.give_back(self.journal, self.tenant, place, session)
 
-    async def _carry(self, driver: Driver) -> RunResult:
+    async def _drive(self, driver: Driver) -> RunResult:
         state = await self._pool.drive(driver)
         self._subscription.publish_release(state, driver.ledger.log)
         if state.is_over:
@@ -276,7 +275,7 @@ class Runtime(Operations):
         return await self._result(state, driver.run.record)
 
     async def _library_evidence(self, request: Request, now: int) -> LibraryEvidence:
-        """What of the library a run begins with."""
+        """Return the evidence of the library that a run starts with."""
         if self._library is None:
             return NO_LIBRARY_EVIDENCE
         return await self._library.select_evidence(
@@ -284,7 +283,7 @@ class Runtime(Operations):
         )
 
     async def _pin(self, session: str, before: str, after: str) -> None:
-        """Keep the snapshot that a session is pinned to, and give up the one that it was pinned to before."""
+        """Pin a session's snapshot in the store, and unpin the previous one."""
         if self._library is None or before == after:
             return
         if after:
@@ -293,20 +292,18 @@ class Runtime(Operations):
             await self._library.store.unpin(self.tenant, before, session)
 
     async def _unpin(self, session: str, pinned: str) -> None:
-        """Give up the snapshot that a session was pinned to, if there is one."""
-        with suppress(
-            StoreError
-        ):  # the run has ended or never began; a pin that stays costs room, and nothing else
+        """Unpin a session's snapshot in the store, if it has one."""
+        with suppress(StoreError):  # a pin that stays only costs disk space
             await self._pin(session, pinned, "")
 
-    async def _submitted(
+    async def _find_submitted(
         self,
         request: Request,
         body: str,
         owner: Actor,
         planner: AnyPlanner | PlannerName | None = None,
     ) -> RunResult | None:
-        """Return the session that this request began, continued if it can be; None if there is none."""
+        """Return the session that this request started, continued if possible; None if there is none."""
         session = await sessions.find_session(self.journal, self.tenant, request, self.pack, owner)
         if session is None:
             return None
@@ -316,12 +313,12 @@ class Runtime(Operations):
             return await self._result(state)
         try:
             given = None if isinstance(planner, str) else planner
-            return await self._resume(session, given, held=_refuse, is_left=self._options.is_front)
-        except (UsageError, LeaseHeld):  # another process has it, or it needs another pack or planner
+            return await self._resume(session, given, held=_raise_if_held, is_left=self._options.is_front)
+        except (UsageError, LeaseHeld):  # another process runs it, or it needs another pack or planner
             return await self._result(await self.state(session))
 
     async def _can_continue(self, session: str, state: State) -> bool:
-        """Whether a session goes on without an answer or a decision by a person."""
+        """Return whether a session can continue without an answer or a decision by a person."""
         if state.is_over or state.paused_by or session in self._pool:
             return False
         return not state.gates or bool(await inbox.read_unread(self.journal, self.tenant, state))
@@ -329,8 +326,8 @@ class Runtime(Operations):
     # --- continuing ---
 
     async def carry_on(self, session_id: str) -> RunResult:
-        """Carry on a session that no process has, as workers do; raises `LeaseHeld` at once if one has it."""
-        return await self._resume(session_id, held=_refuse)
+        """Resume a session that no process runs, as workers do; raise `LeaseHeld` at once if one does."""
+        return await self._resume(session_id, held=_raise_if_held)
 
     async def resume(
         self,
@@ -340,19 +337,19 @@ class Runtime(Operations):
         extend: dict[str, int] | None = None,
         actor: Actor | None = None,
     ) -> RunResult:
-        """Carry on a session that was paused, waits no longer, or whose process has died.
+        """Resume a session that was paused or answered, or whose process has died.
 
         A session that was started with a planner of its own needs that planner again to re-plan. `extend` adds to its
         budget first.
 
-        A session whose rules have since been found to let effects through without their approval does not go on under
-        them: it adopts the current rules, its plan is reviewed again, and its approvals are asked for again.
+        A session under rules that are known to allow effects without their approval adopts the current rules: its plan is
+        reviewed again, and its approvals are void.
         """
         if session_id in self._pool:
             raise UsageError(
-                f"session {session_id} is being carried on here already",
+                f"session {session_id} is already running in this process",
                 code="session_busy",
-                remedy="wait for the run that has it",
+                remedy="wait for it",
             )
         if extend is not None:
             await self.extend(session_id, extend, actor=actor or anonymous())
@@ -368,20 +365,20 @@ class Runtime(Operations):
             return await self._result(restored.state)
         pack, config = await self._pinned(restored.state)
         if not is_outdated(config.ctx.behaviour):
-            return await self._carry_on(pack, config, restored, planner, held=held, is_left=is_left)
+            return await self._continue(pack, config, restored, planner, held=held, is_left=is_left)
         library_evidence = await sessions.load_library_evidence(self.journal, restored.state)
         ctx, request = sessions.frame_of(restored.state)
         snapshot = config.compiled.snapshot or None
         current = sessions.build_run_config(
             pack, sessions.under_current_rules(ctx), request, snapshot, library_evidence
         )
-        return await self._carry_on(
+        return await self._continue(
             pack, current, restored, planner, held=held, moved=_Move(library_evidence=library_evidence)
         )
 
     async def migrate(self, session_id: str, *, actor: Actor, planner: AnyPlanner | None = None) -> RunResult:
-        """Move a session to this pack, its newest snapshot and the rules of this version, and carry it on: its plan is
-        reviewed again, and nothing that was approved before counts. One that is ending ends with the tools of this pack."""
+        """Move a session to this pack, its newest snapshot and the rules of this version, and resume it: its plan is
+        reviewed again, and earlier approvals are void. One that is ending ends with the tools of this pack."""
         restored = await restore(self.journal, self.tenant, session_id)
         if restored.state.is_over:
             raise UsageError(
@@ -396,7 +393,7 @@ class Runtime(Operations):
             self.pack, sessions.under_current_rules(ctx), request, None, library_evidence
         )
         sessions.demand_moved(self.pack, config, restored.state)
-        return await self._carry_on(
+        return await self._continue(
             self.pack,
             config,
             restored,
@@ -406,7 +403,7 @@ class Runtime(Operations):
             is_left=self._options.is_front,
         )
 
-    async def _carry_on(
+    async def _continue(
         self,
         pack: Pack,
         config: RunConfig,
@@ -424,7 +421,7 @@ class Runtime(Operations):
         if held_lease is None:
             return await self._result(await self.state(session))
         try:
-            driver = await self._taken_over(pack, config, held_lease, planner, restored)
+            driver = await self._take_over(pack, config, held_lease, planner, restored)
         except BaseException:
             await self.journal.release(held_lease.lease)
             raise
@@ -439,9 +436,9 @@ class Runtime(Operations):
         driver.control.check_inbox()
         if is_left:
             driver.control.hand_over()
-        return await self._carry(driver)
+        return await self._drive(driver)
 
-    async def _taken_over(
+    async def _take_over(
         self,
         pack: Pack,
         config: RunConfig,
@@ -449,7 +446,7 @@ class Runtime(Operations):
         planner: AnyPlanner | None,
         known: Restored,
     ) -> Driver:
-        """A driver for the session of a lease, where it stands now."""
+        """Return a driver for the session of a lease, in its current state."""
         lease = held_lease.lease
         await demand_history(self.journal, self.tenant, lease.stream)
         restored = await restore(self.journal, self.tenant, lease.stream, known=known)
@@ -457,7 +454,9 @@ class Runtime(Operations):
         clock = AnchoredClock(self._clock, earliest=state.at)
         is_callers = state.plan_origin == "caller" and bool(state.plan)
         proposing = (
-            None if is_callers else sessions.planner_of(state, planner, self._usual(pack, config, state))
+            None
+            if is_callers
+            else sessions.planner_of(state, planner, self._default_planner(pack, config, state))
         )
         if isinstance(proposing, Inquirer) and Phase.PLAN in (state.phase, state.halted_from):
             open_all(proposing.models)
@@ -469,7 +468,7 @@ class Runtime(Operations):
         await driver.values.load_for(driver.state)
         if not state.is_over:
             now = driver.now()
-            # What was said before is heard before: resuming what was handed to a person would close their gate.
+            # Earlier messages are read first: resuming an escalated session would close its gate.
             unread = await inbox.read_unread(self.journal, self.tenant, state)
             for event, _ in inbox.apply_messages(state, unread, now, outside=True):
                 driver.begin(event)
@@ -484,8 +483,8 @@ class Runtime(Operations):
             )
         return driver
 
-    def _usual(self, pack: Pack, config: RunConfig, state: State) -> AnyPlanner:
-        """The planner by its name that a session was started with, or that it would be started with now."""
+    def _default_planner(self, pack: Pack, config: RunConfig, state: State) -> AnyPlanner:
+        """Return the planner that a session was started with, by name, or the pack's default."""
         started = str(state.start.planner or "")
         intent = config.compiled.request.intent if config.compiled.request else ""
         if started not in PLANNER_NAMES:
@@ -496,9 +495,9 @@ class Runtime(Operations):
         )
 
     async def _pinned(self, state: State) -> tuple[Pack, RunConfig]:
-        """What a session was started in; raises `UsageError` if no pack here is the one that it is pinned to.
+        """Return the pack and configuration of a session; raise `UsageError` if its pinned pack is not loaded.
 
-        A pack that lets sessions go on pinned gives them the evidence that they have kept.
+        A pack that lets pinned sessions continue uses the evidence that they have stored.
         """
         pack = self._packs.get(state.start.pack_hash, self.pack)
         sessions.demand_pack(pack, state)
@@ -544,12 +543,12 @@ class Runtime(Operations):
         )
         return Driver(services, config, state, held_lease, tail_bytes=tail_bytes)
 
-    # --- judging again ---
+    # --- replaying ---
 
     async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
-        """Judge a run of this journal again, by its session or run id. Nothing is called, and nothing written.
+        """Replay a run of this journal, by its session or run id. Nothing is called or written.
 
-        `agents` are the Engines of runs that an agent decided in: critics that are pure are asked again.
+        `agents` are the engines of runs that an agent decided in: their pure critics are run again.
         """
         recording = await load_run(self.journal, self.tenant, run_id)
         rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
@@ -559,15 +558,15 @@ class Runtime(Operations):
 
     @cached_property
     def _lanes(self) -> Mapping[str, Tool]:
-        """The lanes of the pack, with the code that runs them."""
+        """The lanes of the pack as tools."""
         return bind_lanes(self.pack, self, self._clock)
 
     def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
-        """Return what a lane of a session that this process carries is started with."""
+        """Return the inputs of a lane of a session that this process runs."""
         driver = self._pool.get(context.session_id)
         if driver is None:
             raise UsageError(
-                f"session {context.session_id} is not carried by this process",
+                f"session {context.session_id} does not run in this process",
                 code="session_elsewhere",
                 remedy="resume it here",
             )
@@ -592,7 +591,7 @@ class Runtime(Operations):
         return await sessions.find_session(self.journal, self.tenant, request, self.pack, self.known(owner))
 
     async def start_lane(self, request: Request, start: LaneStart) -> None:
-        """Start the session of a lane and carry it as far as it goes."""
+        """Start the session of a lane and run it until it is over or waits."""
         driver = self._pool.get(start.parent.session_id)
         await self.run(
             request,
@@ -604,7 +603,7 @@ class Runtime(Operations):
         )
 
     async def drive_lane(self, session: str) -> None:
-        """Carry the session of a lane on as far as it goes, once no other process has it."""
+        """Resume the session of a lane, once no other process runs it."""
         if session in self._pool:
             async for _ in self.watch(session):
                 pass
@@ -612,6 +611,6 @@ class Runtime(Operations):
             await self._resume(session, held=self._options.held)
 
     def is_stopping(self, session: str) -> bool:
-        """Whether the process, or an operator, lets a session come to a halt."""
+        """Return whether this process or an operator is pausing a session."""
         driver = self._pool.get(session)
         return driver is None or driver.control.halt is not None or self._stops.stopped("") is not None
