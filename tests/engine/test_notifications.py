@@ -75,6 +75,36 @@ def test_a_program_reads_the_gate_from_its_input(workshop: Workshop, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.req("R235")
+def test_a_program_is_told_of_a_compensation_that_failed(workshop: Workshop, tmp_path: Path) -> None:
+    """An operator hears which step is left, why, and how to look at its session; a compensation that worked is not told."""
+    out = tmp_path / "told"
+    undone = {"params": {"n": {"$from": "self#/n"}}}
+    workshop.tool("undo.it")
+    workshop.tool("undo.not", failing(9))
+    workshop.tool("do.it", compensate={"tool": "undo.it", **undone})
+    workshop.tool("do.more", compensate={"tool": "undo.not", **undone})
+    workshop.tool("fail.it", failing(9), mode="read_only")
+    notify = {"command": (sys.executable, "-c", KEEP, str(out))}
+    pack = workshop.pack(on_failure="compensate", budget={"max_step_retries": 0}, notify=notify)
+    bad = plan(step("a"), step("b", "do.more", depends_on=("a",)), step("c", "fail.it", depends_on=("b",)))
+
+    async def main() -> RunResult:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, plan=bad, actor=ADA)
+            assert result.gate is not None
+            await runtime.decide(result.gate.id, "abandon", actor=BOB)
+            return await runtime.resume(result.session_id)
+
+    result = workshop.run(main())
+    assert result.status == "failed"
+    [alert] = [message for message in told(out) if message["kind"] == "compensation_failed"]
+    assert (alert["session"], alert["step"]) == (result.session_id, "b")
+    assert alert["reason"]
+    assert alert["command"] == f"tercet sessions show {result.session_id}"
+
+
+@pytest.mark.slow
 def test_a_program_gets_no_secrets_of_the_environment(
     workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,8 @@
-"""Notifications of gates that opened: by a program, a webhook, or both, as the pack says.
+"""Notifications of gates that opened and of compensations that failed: by a program, a webhook, or both, as the pack says.
 
-They are sent after the gate is durable, from threads of their own: a hook that hangs or fails does not delay the run.
-A failure is reported as the signal `notify_failed`, and not retried. Each opening is sent at most once: a process that dies
-between the append and the hook sends nothing. The list of open gates is the truth.
+They are sent after the event is durable, from threads of their own: a hook that hangs or fails does not delay the run.
+A failure is reported as the signal `notify_failed`, and not retried. Each event is sent at most once: a process that dies
+between the append and the hook sends nothing. The lists of open gates and of sessions are the truth.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from tercet.contracts.gate import Notify
+from tercet.contracts.plan import compensated_step
 from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
 from tercet.core.fold.base import ANSWERS
@@ -53,6 +54,19 @@ def message_of(session: str, opened: e.GateOpened) -> dict[str, Any]:
     }
 
 
+def alert_of(state: State, skipped: e.StepSkipped) -> dict[str, Any]:
+    """Return the payload that a hook receives about a compensation that failed: an operator has to undo the step."""
+    session = state.start.session
+    return {
+        "session": session,
+        "kind": "compensation_failed",
+        "step": compensated_step(skipped.step),
+        "reason": state.steps[skipped.step].error,
+        "failed_at": timestamp(skipped.at),
+        "command": f"tercet sessions show {session}",
+    }
+
+
 class Notifier:
     """Sends the notifications of one process."""
 
@@ -65,21 +79,26 @@ class Notifier:
         self._longest_ms = 0
 
     def notify(self, state: State, event: e.Event) -> None:
-        """Start the hooks of a pack for a gate that opened; returns at once."""
-        if not isinstance(event, e.GateOpened):
-            return
+        """Start the hooks of a pack for a gate that opened or a compensation that failed; returns at once."""
+        match event:
+            case e.GateOpened():
+                message = message_of(state.start.session, event)
+            case e.StepSkipped() if compensated_step(event.step):
+                message = alert_of(state, event)
+            case _:
+                return
         if (notify := self._notify_of(state.start.pack_hash)) is not None:
-            self._begin(notify, state.start.session, event)
+            self._begin(notify, message)
 
-    def _begin(self, notify: Notify, session: str, opened: e.GateOpened) -> None:
+    def _begin(self, notify: Notify, message: dict[str, Any]) -> None:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tercet-notify")
         # Program and webhook are tried one after the other.
         self._longest_ms = max(self._longest_ms, 2 * notify.timeout_ms)
-        data = canonical(message_of(session, opened))
+        data = canonical(message)
         sending = asyncio.get_running_loop().run_in_executor(self._threads, _send, notify, data)
         self._sending.add(sending)
-        sending.add_done_callback(lambda done: self._sent(opened, done))
+        sending.add_done_callback(lambda done: self._sent(message, done))
 
     async def close(self) -> None:
         """Wait for running hooks, at most one hook timeout; those still queued are cancelled."""
@@ -93,10 +112,11 @@ class Notifier:
         if self._sending:
             await asyncio.wait(self._sending, timeout=self._longest_ms / 1000)
 
-    def _sent(self, opened: e.GateOpened, done: asyncio.Future[list[str]]) -> None:
+    def _sent(self, message: dict[str, Any], done: asyncio.Future[list[str]]) -> None:
         self._sending.discard(done)
+        about = {name: message[name] for name in ("gate", "session", "kind") if name in message}
         for fault in _faults(done):
-            self._signal("notify_failed", {"gate": opened.gate, "kind": opened.kind, "error": fault})
+            self._signal("notify_failed", {**about, "error": fault})
 
 
 def _faults(done: asyncio.Future[list[str]]) -> list[str]:
