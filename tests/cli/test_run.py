@@ -42,6 +42,50 @@ def test_a_run_tells_its_session_first_and_each_step_after(tercet: Tercet, kitch
     assert kitchen.count("loaves") == 1
 
 
+SESSION_KEYS = [
+    "session_id", "tenant_id", "pack_pin", "snapshot_pin", "intent", "started_at", "heartbeat", "status", "checkpoints",
+    "next_step", "owner_actor",
+]  # fmt: skip
+PROGRESS_KEYS = [
+    "session_id", "progress_id", "emitted_at", "current_step", "completed_step_count", "total_step_count",
+    "budget_remaining", "awaiting_gate",
+]  # fmt: skip
+VERDICT_KEYS = ["run_id", "plan_id", "verdict", "step_scores", "loop_guard_trips", "replan_attempts"]
+
+
+@pytest.mark.req("R24", "R249", "R261")
+def test_a_run_and_its_session_have_the_published_shapes(tercet: Tercet, kitchen: Kitchen) -> None:
+    """`run` and `sessions show` print session row, progress and verdict with exactly the published keys, in their order."""
+    ran = tercet(*bakery(kitchen, LOOK, bake(0)), "--json")
+    told = json.loads(ran.out)
+    published, session = told["published"], told["session_id"]
+    assert (ran.code, list(published)) == (0, ["session", "progress", "verdict"])
+    assert list(published["session"]) == SESSION_KEYS
+    assert list(published["session"]["heartbeat"]) == ["interval_ms", "ttl_ms", "last_seen"]
+    points = published["session"]["checkpoints"]
+    assert list(points[0]) == ["checkpoint_id", "after_step", "critic_verdict", "saved_at"]
+    assert [(each["after_step"], each["critic_verdict"]) for each in points[:3]] == [
+        ("", "ok"),
+        ("look", "accept"),
+        ("bake", "accept"),
+    ]
+    assert list(published["progress"]) == PROGRESS_KEYS
+    assert list(published["progress"]["budget_remaining"]) == [
+        "tokens",
+        "tool_calls",
+        "cost_cents",
+        "wall_clock_ms",
+    ]
+    assert (published["progress"]["completed_step_count"], published["progress"]["total_step_count"]) == (
+        2,
+        2,
+    )
+    assert list(published["verdict"]) == VERDICT_KEYS
+    assert [list(each) for each in published["verdict"]["step_scores"]] == [["step_id", "scores"]] * 2
+    assert published["verdict"]["verdict"] == "accept"
+    assert tercet("sessions", "show", session, "--json").json["published"] == published
+
+
 def test_a_template_carries_an_intent_to_its_gate(tercet: Tercet, kitchen: Kitchen) -> None:
     """The refund desk's own plan runs up to the payment, shows the resolved call, and says what to type next."""
     answer = tercet(*REFUND, ORDER_881)

@@ -20,7 +20,7 @@ from tercet.engine.session_reader import load_history, load_state
 from tercet.engine.streams.artifacts import rollback_result
 from tercet.journal.errors import JournalCorrupt, JournalUnavailable
 from tercet.journal.opening import open_journal
-from tercet.journal.protocol import Journal
+from tercet.journal.protocol import Journal, StoredCheckpoint
 
 T = TypeVar("T")
 
@@ -45,10 +45,11 @@ JournalUrl: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedSession:
-    """A session as the journal records it: its state and its events."""
+    """A session as the journal records it: its state, its events and its checkpoints."""
 
     state: State
     events: tuple[e.Event, ...]
+    checkpoints: tuple[StoredCheckpoint, ...] = ()
     rollback: RollbackResult | None = None
     """If it ended without success: the compensation of its effects, and what people have settled by hand."""
 
@@ -103,9 +104,13 @@ def require_journal_file(url: str) -> None:
 async def read_session(journal: Journal, session: str) -> RecordedSession:
     """Return a session with its events; raise `UsageError` if it does not exist."""
     state = await load_state(journal, TENANT, session)
-    history = await load_history(journal, TENANT, session)
-    rollback = await rollback_result(journal, TENANT, state)
-    return RecordedSession(state=state, events=history.events[: state.position], rollback=rollback)
+    history = await load_history(journal, TENANT, session, has_checkpoints=True)
+    return RecordedSession(
+        state=state,
+        events=history.events[: state.position],
+        checkpoints=tuple(each for each in history.checkpoints if each.seq <= state.position),
+        rollback=await rollback_result(journal, TENANT, state),
+    )
 
 
 def journal_words(url: str) -> tuple[str, ...]:

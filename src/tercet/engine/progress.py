@@ -99,11 +99,17 @@ async def session_row(journal: Journal, tenant: str, session: str) -> Background
     """Return a session in its published shape."""
     state = await load_state(journal, tenant, session)
     history = await load_history(journal, tenant, session, has_checkpoints=True)
-    events = history.events
+    return make_session_row(state, history.events, history.checkpoints)
+
+
+def make_session_row(
+    state: State, events: Sequence[e.Event], checkpoints: Sequence[StoredCheckpoint]
+) -> BackgroundSession:
+    """Return a session in its published shape, from its events and checkpoints."""
     start = state.start
     seen = max((event.at for event in events if isinstance(event, _VERDICTS)), default=start.at)
     return BackgroundSession(
-        session_id=session,
+        session_id=start.session,
         tenant_id=start.tenant,
         pack_pin=start.pack,
         snapshot_pin=start.snapshot,
@@ -115,7 +121,7 @@ async def session_row(journal: Journal, tenant: str, session: str) -> Background
             last_seen=timestamp(seen),
         ),
         status=state.status,
-        checkpoints=tuple(_checkpoints(history.checkpoints, events)),
+        checkpoints=tuple(_checkpoints(checkpoints, events)),
         next_step=state.frontier[0] if state.frontier and not state.is_over else None,
         owner_actor=start.actor["id"],
     )

@@ -14,6 +14,7 @@ from tercet.core import events as e
 from tercet.core.budget import budget_of
 from tercet.core.state import OpenGate, State, StepState
 from tercet.core.transcript import timestamp
+from tercet.engine.progress import envelope, make_session_row
 from tercet.view.phases import PhaseEvent
 from tercet.view.terminal.events import Columns
 from tercet.view.vocabulary import standing
@@ -76,7 +77,19 @@ def as_json(recorded: RecordedSession, commands: Commands) -> dict[str, Any]:
         "extended": state.extended,
         "rollback": recorded.rollback.model_dump(mode="json") if recorded.rollback else None,
         "record": state.record,
+        "published": _published(recorded),
         "next": commands.commands(state, recorded.rollback),
+    }
+
+
+def _published(recorded: RecordedSession) -> dict[str, Any]:
+    """Return the session row, its progress at the last event, and the verdict on the run in their published shapes."""
+    state = recorded.state
+    row = make_session_row(state, recorded.events, recorded.checkpoints)
+    return {
+        "session": row.model_dump(mode="json"),
+        "progress": envelope(state, state.at).model_dump(mode="json"),
+        "verdict": state.envelope or None,
     }
 
 
