@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tercet.engine.lists import PendingGate
     from tercet.packs.pack import Pack
     from tercet.runtime import RunResult, Runtime, RuntimeOptions
+    from tercet.service.client import AsyncClient, Client
     from tercet.tools.decorator import tool
     from tercet.tools.reconcile import Absent, Happened, Unknown
     from tercet.tools.tool import Tool, ToolContext
@@ -43,6 +44,8 @@ _HOME = {
     "Absent": "tercet.tools.reconcile",
     "Actor": "tercet.contracts.request",
     "Agent": "tercet.critics.agent",
+    "AsyncClient": "tercet.service.client",
+    "Client": "tercet.service.client",
     "CompiledContext": "tercet.contracts.context",
     "Critic": "tercet.critic.pluggable.critic",
     "CriticReport": "tercet.contracts.verdict",
@@ -84,6 +87,8 @@ __all__ = [
     "Absent",
     "Actor",
     "Agent",
+    "AsyncClient",
+    "Client",
     "CompiledContext",
     "Critic",
     "CriticReport",

@@ -152,6 +152,9 @@ COMMANDS: dict[str, Entry] = {
         "serve.serve", "serve", "SERVE_EXAMPLES", "Serve packs over HTTP, and carry their sessions on."
     ),
     "worker": Entry("serve.serve", "worker", "WORKER_EXAMPLES", "Carry sessions on, without an API."),
+    "call": Entry(
+        "serve.call", "call", "EXAMPLES", "Call a method of a service, and print its result as JSON."
+    ),
     "api-keys create": Entry("serve.api_keys", "create", "CREATE_EXAMPLES"),
     "api-keys list": Entry("serve.api_keys", "list_keys", "LIST_EXAMPLES"),
     "api-keys revoke": Entry("serve.api_keys", "revoke", "REVOKE_EXAMPLES"),

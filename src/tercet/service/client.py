@@ -1,0 +1,333 @@
+"""The client of a service, synchronous and asynchronous: both have the methods of `Api`, and differ in how they wait."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import httpx2
+from pydantic import ValidationError
+
+from tercet.contracts.errors import TercetError
+from tercet.contracts.request import Request
+from tercet.contracts.runs.record import DecisionRecord
+from tercet.contracts.runs.session import BackgroundSession, ProgressEnvelope
+from tercet.contracts.shape import Shape, as_object
+from tercet.contracts.verdict import Verdict, VerdictEnvelope
+from tercet.view.replay import ReplayReport
+
+VARIABLE = "TERCET_API_KEY"
+"""The variable of the environment that holds the key where none is given."""
+TIMEOUT_S = 90.0
+
+
+class SessionView(Shape):
+    """A session of a service: its published row, how far it is, and why it waits or ended."""
+
+    session: BackgroundSession
+    progress: ProgressEnvelope
+    verdict: VerdictEnvelope | None = None
+    review: Verdict | None = None
+    reason: str = ""
+    code: str = ""
+    gates: tuple[str, ...] = ()
+    outputs: dict[str, Any] = {}
+    record: str | None = None
+    run_id: str = ""
+    dev: bool = False
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self.session.session_id
+
+    @property
+    def status(self) -> str:
+        """The status of the session."""
+        return self.session.status
+
+
+class RemoteError(TercetError):
+    """What a service refused, with its code and remedy; or that it could not be reached."""
+
+    default_code = "service_unavailable"
+
+
+ResultT = TypeVar("ResultT")
+SessionT = TypeVar("SessionT")
+ObjectT = TypeVar("ObjectT")
+RecordT = TypeVar("RecordT")
+ReplayT = TypeVar("ReplayT")
+VerdictT = TypeVar("VerdictT")
+
+
+class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
+    """The methods of a service. The type parameters are what they return: values, or awaitables of them."""
+
+    @abstractmethod
+    def _send(self, method: str, params: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
+        """Send a call, and read its result."""
+
+    def call(self, method: str, params: Mapping[str, Any] | None = None) -> ObjectT:
+        """Call any method, and return its result as JSON."""
+        return self._send(method, dict(params or {}), lambda result: result)
+
+    def _session(self, method: str, **params: Any) -> SessionT:
+        return self._send(method, _present(params), SessionView.model_validate)
+
+    def invoke(
+        self,
+        request: Request | Mapping[str, Any],
+        *,
+        plan: Mapping[str, Any] | None = None,
+        pack: str | None = None,
+        mode: Literal["inline", "stream", "batch", "long_running"] = "inline",
+        max_session_duration_ms: int | None = None,
+        wait_ms: int | None = None,
+    ) -> SessionT:
+        """Start a run; `inline` waits until it is over or waits for somebody, for at most `wait_ms`."""
+        asked = (
+            request.model_dump(mode="json", exclude_none=True)
+            if isinstance(request, Request)
+            else dict(request)
+        )
+        runtime = (
+            None if max_session_duration_ms is None else {"max_session_duration_ms": max_session_duration_ms}
+        )
+        return self._session(
+            "invokeAgent", request=asked, plan=plan, pack=pack, mode=mode, runtime=runtime, wait_ms=wait_ms
+        )
+
+    def session(self, session_id: str) -> SessionT:
+        """Return a session."""
+        return self._session("getSession", session_id=session_id)
+
+    def sessions(
+        self, *, status: str | None = None, cursor: str | None = None, limit: int | None = None
+    ) -> ObjectT:
+        """Return a page of sessions and its `next_cursor`, newest first."""
+        return self.call("listSessions", _present({"status": status, "cursor": cursor, "limit": limit}))
+
+    def gates(self, *, cursor: str | None = None, limit: int | None = None) -> ObjectT:
+        """Return a page of open gates and its `next_cursor`."""
+        return self.call("listGates", _present({"cursor": cursor, "limit": limit}))
+
+    def gate(self, gate_id: str) -> ObjectT:
+        """Return an open gate with everything that its approver is shown."""
+        return self.call("getGate", {"gate_id": gate_id})
+
+    def approve(
+        self, gate_id: str, *, digest: str = "", note: str = "", request_key: str | None = None
+    ) -> SessionT:
+        """Approve the call that a gate shows, or the one with this digest."""
+        return self._session(
+            "approveGate", gate_id=gate_id, digest=digest, note=note, request_key=request_key
+        )
+
+    def deny(self, gate_id: str, *, note: str = "", request_key: str | None = None) -> SessionT:
+        """Deny the call: the run ends rejected."""
+        return self._session("denyGate", gate_id=gate_id, note=note, request_key=request_key)
+
+    def modify(
+        self,
+        gate_id: str,
+        *,
+        note: str,
+        changes: Mapping[str, Any] | None = None,
+        request_key: str | None = None,
+    ) -> SessionT:
+        """Set values in the call, or send it back to the planner with a note."""
+        return self._session(
+            "modifyGate", gate_id=gate_id, note=note, changes=changes, request_key=request_key
+        )
+
+    def pause(self, session_id: str, *, note: str = "") -> SessionT:
+        """Pause a session once the calls in progress have ended."""
+        return self._session("pauseSession", session_id=session_id, note=note)
+
+    def resume(self, session_id: str) -> SessionT:
+        """Resume a paused session."""
+        return self._session("resumeSession", session_id=session_id)
+
+    def cancel(self, session_id: str, *, note: str = "") -> SessionT:
+        """Cancel a run."""
+        return self._session("cancelSession", session_id=session_id, note=note)
+
+    def record(self, session_id: str) -> RecordT:
+        """Return the decision record of a session that has ended."""
+        return self._send(
+            "getRecord", {"session_id": session_id}, lambda r: DecisionRecord.model_validate(r["record"])
+        )
+
+    def replay(self, session_id: str) -> ReplayT:
+        """Judge a recorded run again, on the service."""
+        return self._send(
+            "replayRun", {"session_id": session_id}, lambda r: ReplayReport.model_validate(r["replay"])
+        )
+
+    def verify(
+        self,
+        plan: Mapping[str, Any],
+        *,
+        request: Mapping[str, Any] | None = None,
+        pack: str | None = None,
+    ) -> VerdictT:
+        """Return the critic's verdict on a plan; nothing is run."""
+        params = _present({"plan": dict(plan), "request": request, "pack": pack})
+        return self._send("verifyPlan", params, lambda r: Verdict.model_validate(r["verdict"]))
+
+
+class Client(Api[SessionView, dict[str, Any], DecisionRecord, ReplayReport, Verdict]):
+    """A synchronous client: `with Client("http://127.0.0.1:8700", key) as client`."""
+
+    def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+        """`api_key` is the variable TERCET_API_KEY of the environment where none is given."""
+        self._http = httpx2.Client(base_url=url, headers=_headers(api_key), timeout=timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _send(self, method: str, params: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
+        try:
+            response = self._http.post("/rpc", json=_payload(method, params))
+        except httpx2.HTTPError as error:
+            raise _unreachable(error) from error
+        return _read(response, read)
+
+    def watch(self, session_id: str, *, last_event_id: str = "") -> Iterator[ProgressEnvelope]:
+        """Yield the progress of a session, now and after each change until it is over."""
+        headers = {"last-event-id": last_event_id} if last_event_id else {}
+        try:
+            with self._http.stream("GET", f"/v1/sessions/{session_id}/progress", headers=headers) as response:
+                if response.status_code != 200:
+                    response.read()
+                    raise _refusal(response)
+                for line in response.iter_lines():
+                    if line.startswith("data: "):
+                        yield ProgressEnvelope.model_validate_json(line[6:])
+        except httpx2.HTTPError as error:
+            raise _unreachable(error) from error
+
+
+class AsyncClient(
+    Api[
+        Awaitable[SessionView],
+        Awaitable[dict[str, Any]],
+        Awaitable[DecisionRecord],
+        Awaitable[ReplayReport],
+        Awaitable[Verdict],
+    ]
+):
+    """An asynchronous client: `async with AsyncClient("http://127.0.0.1:8700", key) as client`."""
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """`api_key` is the variable TERCET_API_KEY of the environment where none is given."""
+        self._http = httpx2.AsyncClient(
+            base_url=url, headers=_headers(api_key), timeout=timeout_s, transport=transport
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _send(self, method: str, params: dict[str, Any], read: Callable[[dict[str, Any]], Any]) -> Any:
+        try:
+            response = await self._http.post("/rpc", json=_payload(method, params))
+        except httpx2.HTTPError as error:
+            raise _unreachable(error) from error
+        return _read(response, read)
+
+    async def watch(self, session_id: str, *, last_event_id: str = "") -> AsyncIterator[ProgressEnvelope]:
+        """Yield the progress of a session, now and after each change until it is over."""
+        headers = {"last-event-id": last_event_id} if last_event_id else {}
+        path = f"/v1/sessions/{session_id}/progress"
+        try:
+            async with self._http.stream("GET", path, headers=headers) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise _refusal(response)
+                async for line in response.aiter_lines():
+                    if line.startswith("data: "):
+                        yield ProgressEnvelope.model_validate_json(line[6:])
+        except httpx2.HTTPError as error:
+            raise _unreachable(error) from error
+
+
+def _present(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _headers(api_key: str | None) -> dict[str, str]:
+    key = os.environ.get(VARIABLE, "") if api_key is None else api_key
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _payload(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def _read(response: httpx2.Response, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    answer = _json(response)
+    result = as_object(answer.get("result"))
+    if result is None:
+        raise _refusal(response)
+    try:
+        return read(result)
+    except (ValidationError, KeyError) as error:
+        raise RemoteError(
+            "the service answered in a shape that this version does not know",
+            code="answer_unreadable",
+            remedy="use the same version of Tercet on both sides",
+        ) from error
+
+
+def _json(response: httpx2.Response) -> dict[str, Any]:
+    try:
+        return as_object(json.loads(response.content)) or {}
+    except ValueError:
+        return {}
+
+
+def _refusal(response: httpx2.Response) -> RemoteError:
+    error = as_object(_json(response).get("error")) or {}
+    told = as_object(error.get("data")) or error
+    return RemoteError(
+        str(told.get("message") or f"the service answered with HTTP status {response.status_code}"),
+        code=str(told["code"]) if isinstance(told.get("code"), str) else None,
+        remedy=str(told.get("remedy") or "") or None,
+    )
+
+
+def _unreachable(error: Exception) -> RemoteError:
+    return RemoteError(
+        f"the service cannot be reached: {type(error).__name__}: {error}",
+        remedy="check its address, and that it runs: tercet serve",
+    )
