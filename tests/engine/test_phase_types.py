@@ -7,9 +7,8 @@ from typing import Any, get_type_hints
 import pytest
 
 from tercet.core import commands as c
-from tercet.core.answers import Answer
+from tercet.core.answers import Answer, Made
 from tercet.core.resolve import RESOLVERS, resolve
-from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 from tercet.engine import driver
 

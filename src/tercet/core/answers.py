@@ -163,3 +163,18 @@ class ModelReply(Answer, frozen=True, kw_only=True):
     logprob: float | None = None
     error: str = ""
     code: str = ""
+
+
+# --- the result of resolving a command ---
+
+
+class Made(msgspec.Struct, frozen=True, gc=False):
+    """Events, and the bytes that are stored beside them under their digest."""
+
+    events: tuple[e.Event, ...] = ()
+    blobs: tuple[bytes, ...] = ()
+
+
+def made(*events: e.Event, blobs: tuple[bytes, ...] = ()) -> Made:
+    """Return these events, with the bytes that are stored beside them."""
+    return Made(events, blobs)

@@ -1,18 +1,24 @@
-"""Requests to a running driver (read the inbox, stop, release the session), and waits that such a request interrupts."""
+"""The session that a driver runs, requests to the driver (read the inbox, stop, release), and waits that these interrupt."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tercet.core import commands as c
 from tercet.core import messages
+from tercet.core.answers import Answer
 from tercet.core.run import Run
 from tercet.core.state import State
 from tercet.engine import inbox
 from tercet.engine.streams.stops import Stop
-from tercet.journal.protocol import Journal
+from tercet.engine.values import LargeValues
+from tercet.journal.protocol import Journal, Lease
+
+if TYPE_CHECKING:  # a ledger needs the services, and some of them need a session
+    from tercet.engine.ledger import Ledger
 
 ResultT = TypeVar("ResultT")
 
@@ -141,6 +147,47 @@ class Control:
         if self._grace_until is None:
             self._grace_until = now + grace_ms / 1000
         return self._grace_until - now
+
+
+class ActiveSession(Protocol):
+    """A session that this process is running."""
+
+    @property
+    def run(self) -> Run:
+        """The run as the interpreter sees it."""
+        ...
+
+    @property
+    def lease(self) -> Lease:
+        """The lease that allows this process to write."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """The recorded events, and those still to be written."""
+        ...
+
+    @property
+    def values(self) -> LargeValues:
+        """The large values and evidence of the session."""
+        ...
+
+    @property
+    def control(self) -> Control:
+        """Requests to stop or release the session."""
+        ...
+
+    def now(self) -> int:
+        """Return the time, which never runs backwards within a session."""
+        ...
+
+    def record(self, command: c.Command, answer: Answer) -> None:
+        """Resolve a command and record its events; the next flush makes them durable."""
+        ...
+
+    async def flush(self) -> None:
+        """Write the recorded events, and check for emergency stops of the pack or tenant."""
+        ...
 
 
 class Interrupted(Exception):  # noqa: N818 - a signal between two functions of the driver, not an error

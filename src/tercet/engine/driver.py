@@ -17,14 +17,13 @@ from tercet.contracts.errors import InternalError
 from tercet.contracts.values.plain import is_small
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import Answer, CallEnded, Now
+from tercet.core.answers import Answer, CallEnded, Made, Now
 from tercet.core.attempt import Done, Ended, Unknown
 from tercet.core.config import RunConfig
 from tercet.core.decide import decide
 from tercet.core.expiry import find_expired
 from tercet.core.fold.base import STOPPED
 from tercet.core.resolve import resolve
-from tercet.core.resolve.made import Made
 from tercet.core.run import Run, WaitingCalls
 from tercet.core.state import State
 from tercet.engine import inbox

@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from tercet.contracts.errors import UsageError
-from tercet.core import codec, messages
+from tercet.core import codec, message_rules, messages
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core.expiry import find_expired
@@ -89,8 +89,8 @@ async def deliver(leases: LeaseClient, message: Message, on_held: Held) -> State
     state does not allow raises `UsageError`, and nothing is written.
     """
     state = await refresh_state(leases, message.session)
-    messages.event_of(message, state, leases.clock.now())
-    messages.demand_current_rules(message, state)
+    message_rules.event_of(message, state, leases.clock.now())
+    message_rules.demand_current_rules(message, state)
     return await wait_until_read(
         leases, message.session, await post(leases.journal, leases.tenant, message), on_held
     )
@@ -108,7 +108,7 @@ async def wait_until_read(leases: LeaseClient, session: str, position: int, on_h
         if state.inbox >= position:
             return await check_received(leases.journal, leases.tenant, state, position)
         if state.is_over:
-            raise messages.session_over(session, state)
+            raise message_rules.session_over(session, state)
 
 
 async def process_inbox(leases: LeaseClient, session: str) -> State:

@@ -14,7 +14,7 @@ import msgspec
 
 from tercet.core import codec
 from tercet.core import events as e
-from tercet.core.resolve.made import Made
+from tercet.core.answers import Made
 from tercet.core.run import Run
 from tercet.core.same_calls import recent_claim, shorten_session
 from tercet.core.state import State

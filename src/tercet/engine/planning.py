@@ -22,8 +22,7 @@ from tercet.core.run import Run
 from tercet.core.state import State
 from tercet.core.turns import Reflection, Sofar, Turn, last_turn, turns_of
 from tercet.critic.pluggable.result import StepOutcome, step_outcome
-from tercet.engine.active_session import ActiveSession
-from tercet.engine.control import Interrupted, unless_interrupted
+from tercet.engine.control import ActiveSession, Interrupted, unless_interrupted
 from tercet.engine.models.planners import TaskPlanner, TemplatePlanner
 from tercet.engine.models.session import Inquirer, ModelSession
 from tercet.journal.errors import JournalError

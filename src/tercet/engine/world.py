@@ -42,9 +42,8 @@ from tercet.core.plans import read_plan
 from tercet.core.resolve.calls import draws_delay, withhold
 from tercet.core.resolve.ending import accepted_memories
 from tercet.core.retrieval import asking, unread
-from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
-from tercet.engine.control import Interrupted
+from tercet.engine.control import ActiveSession, Interrupted
 from tercet.engine.evidence import lookups
 from tercet.engine.evidence.retrieval import Spent, retrieve
 from tercet.engine.models.session import ModelSession

@@ -14,7 +14,7 @@ from tercet.contracts.runs.session import (
     ProgressEnvelope,
 )
 from tercet.contracts.values.plain import storable
-from tercet.core import messages
+from tercet.core import message_rules
 from tercet.core.messages import Message
 from tercet.core.state import State
 from tercet.engine import inbox, progress
@@ -41,9 +41,8 @@ class Operations(OpenRuntime):
         """Send a message to a session, in whichever process it runs, and return the result once it is recorded."""
         driver = self._pool.get(said.session)
         if driver is not None:
-            messages.event_of(
-                said, driver.state, driver.now()
-            )  # raises at once if the message cannot be accepted
+            # Raises at once if the message cannot be accepted.
+            message_rules.event_of(said, driver.state, driver.now())
             position = await inbox.post(self.journal, self.tenant, said)
             if (state := await driver.control.read_up_to(position)) is not None:
                 return await self._result(

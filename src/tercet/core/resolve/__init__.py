@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tercet.core import commands as c
-from tercet.core.answers import Answer
+from tercet.core.answers import Answer, Made
 from tercet.core.resolve import calls, ending, gates, lanes, planning, sessions
-from tercet.core.resolve.made import Made
 from tercet.core.run import Run
 
 RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {

@@ -13,7 +13,7 @@ from tercet.contracts.values.plain import storable
 from tercet.core import budget
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import CallEnded, Draw, Drawn, ModelReply, Now, Ready, RepeatsFound
+from tercet.core.answers import CallEnded, Draw, Drawn, Made, ModelReply, Now, Ready, RepeatsFound, made
 from tercet.core.approval import find_expired_evidence
 from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
@@ -22,7 +22,6 @@ from tercet.core.decisions import take_decisions
 from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
 from tercet.core.lanes import envelope_fields
 from tercet.core.resolve.gates import open_gate
-from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import frame_of
 from tercet.core.run import Run
 from tercet.core.state import State, StepState

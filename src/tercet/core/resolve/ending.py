@@ -18,7 +18,7 @@ from tercet.contracts.verdict import CriticReport, RefusalKind, RunOutcome, Verd
 from tercet.core import commands as c
 from tercet.core import events as e
 from tercet.core import transcript
-from tercet.core.answers import History, Now, Observed, Ready
+from tercet.core.answers import History, Made, Now, Observed, Ready, made
 from tercet.core.approval import diagnosis_of
 from tercet.core.config import RunConfig
 from tercet.core.dependencies import Results
@@ -27,7 +27,6 @@ from tercet.core.outputs.judging import final_exit
 from tercet.core.outputs.review import OutputReview
 from tercet.core.outputs.rounds import better_round, restored, told_round
 from tercet.core.resolve.calls import replan_or_escalate
-from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run, Scored
 from tercet.core.state import State
 from tercet.core.transcript import holds_run_verdict, split_record

@@ -12,11 +12,10 @@ from tercet.contracts.values.canonical import canonical, digest, hash_bytes
 from tercet.core import budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import History, Now
+from tercet.core.answers import History, Made, Now, made
 from tercet.core.approval import accepting, people_of
 from tercet.core.fold.base import ANSWERS, copy_fields
 from tercet.core.messages import TEMPLATE
-from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 from tercet.core.state import State
 

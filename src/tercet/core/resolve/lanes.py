@@ -6,10 +6,9 @@ from tercet.contracts.errors import PlanError
 from tercet.contracts.verdict import KIND_OF, Code, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import Now
+from tercet.core.answers import Made, Now, made
 from tercet.core.lanes import extended_plan
 from tercet.core.plans import dump_plan
-from tercet.core.resolve.made import Made, made
 from tercet.core.resolve.planning import dump_verdict, revision_frame
 from tercet.core.run import Run
 from tercet.critic.verify import verify

@@ -20,13 +20,12 @@ from tercet.contracts.values.trust import input_marks, overlaps, scalars, with_d
 from tercet.contracts.verdict import KIND_OF, Code, Refusal, RefusalKind, Verdict
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges
+from tercet.core.answers import Made, NotPlanned, Now, Planned, Reflected, Retrieved, ToolChanges, made
 from tercet.core.budget import budget_use
 from tercet.core.config import RunConfig
 from tercet.core.fold.base import copy_fields
 from tercet.core.modifications import changed_plan
 from tercet.core.plans import dump_plan, read_plan
-from tercet.core.resolve.made import Made, made
 from tercet.core.retrieval import asking, carried_over, pinned_evidence, with_refs
 from tercet.core.run import Run
 from tercet.core.shared import Reviewed

@@ -5,11 +5,10 @@ from __future__ import annotations
 from tercet.contracts.errors import TercetError, UsageError
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core import messages
-from tercet.core.answers import Now
+from tercet.core import message_rules, messages
+from tercet.core.answers import Made, Now, made
 from tercet.core.expiry import find_expired
 from tercet.core.fold.base import copy_fields
-from tercet.core.resolve.made import Made, made
 from tercet.core.run import Run
 from tercet.core.state import State
 
@@ -29,7 +28,7 @@ def receive_message(state: State, command: c.Receive, now: int) -> e.Event:
         message = messages.decode(command.data)
         if message.session != state.start.session:
             raise ForeignMessage(f"it was sent to session {message.session}")
-        return messages.event_of(message, state, now, inbox=command.inbox, outside=command.outside)
+        return message_rules.event_of(message, state, now, inbox=command.inbox, outside=command.outside)
     except UsageError as error:
         at = max(now, state.at)
         return e.MessageDropped(at=at, inbox=command.inbox, code=error.code, reason=error.message)

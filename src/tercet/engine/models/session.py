@@ -33,8 +33,7 @@ from tercet.core.attempt import delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.resolve.planning import OVERDRAWN
 from tercet.core.state import State, Used
-from tercet.engine.active_session import ActiveSession
-from tercet.engine.control import Interrupted, unless_interrupted
+from tercet.engine.control import ActiveSession, Interrupted, unless_interrupted
 from tercet.engine.models.planner import ModelPlanner
 from tercet.engine.values import encode_json
 from tercet.executor.clock import Clock

@@ -24,7 +24,7 @@ from tercet.core import events as e
 from tercet.core.attempt import Done, Ended
 from tercet.core.outputs.edge_cases import Wanted, inlined, make_edge_cases
 from tercet.core.outputs.review import OutputReview
-from tercet.engine.active_session import ActiveSession
+from tercet.engine.control import ActiveSession
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.samples import Trials, fill_parameters

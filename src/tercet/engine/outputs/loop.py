@@ -22,9 +22,8 @@ from tercet.core.outputs.judging import criticise, verify
 from tercet.core.outputs.repairing import repair, wants_other_model
 from tercet.core.outputs.review import OutputReview
 from tercet.critic.score import score
-from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
-from tercet.engine.control import Interrupted
+from tercet.engine.control import ActiveSession, Interrupted
 from tercet.engine.evidence.retrieval import keep, search
 from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.attacks import Attacks

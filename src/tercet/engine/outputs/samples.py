@@ -27,9 +27,8 @@ from tercet.core.decide import needs_approval
 from tercet.core.outputs.judging import vote_on
 from tercet.core.outputs.review import OutputReview
 from tercet.core.required_gates import gates_of
-from tercet.engine.active_session import ActiveSession
 from tercet.engine.calls import Calls
-from tercet.engine.control import unless_interrupted
+from tercet.engine.control import ActiveSession, unless_interrupted
 from tercet.engine.evidence.lookups import shortage
 from tercet.engine.evidence.retrieval import Spent
 from tercet.engine.services import Services
