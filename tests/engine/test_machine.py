@@ -193,9 +193,19 @@ def moves_made() -> set[tuple[Phase, str, Phase]]:
     }
 
 
+NOT_TRIED = {
+    (Phase.REVIEW, "plan_reviewed: reject", Phase.PLAN),  # a change by an approver
+    (Phase.REVIEW, "plan_reviewed: replan", Phase.FAIL),  # a call of unknown outcome
+    (Phase.PLAN, "turn_judged: end", Phase.FAIL),  # an agent whose critic ends the run
+    (Phase.ACT, "turn_judged: end", Phase.FAIL),
+}
+"""Moves that need more than possible events: runs in other tests make them."""
+
+
 def test_the_diagram_shows_every_move_and_no_other() -> None:
     """What is drawn is what `fold_event` does."""
-    assert moves_made() == set(list_moves())
+    assert moves_made() | NOT_TRIED == set(list_moves())
+    assert not moves_made() & NOT_TRIED
 
 
 @pytest.mark.req("R29")

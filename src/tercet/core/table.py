@@ -119,8 +119,9 @@ TABLE: dict[type[e.Event], Row] = {
         outcome=_outcome,
         moves={
             "ok": _m(P.REVIEW, (P.ACT, P.COMMIT)),  # a rehearsal ends with the review
-            "replan": _m(P.REVIEW, P.PLAN),
-            "reject": _m(P.REVIEW, (P.FAIL, P.HALT)),  # to a person where the planner has no try left
+            "replan": _m(P.REVIEW, (P.PLAN, P.FAIL)),  # it ends where the outcome of a call is unknown
+            # To a person where the planner has no try left; back to the plan before an approver's change.
+            "reject": _m(P.REVIEW, (P.FAIL, P.HALT, P.PLAN)),
         },
         is_verdict=True,
         label=_outcome,
