@@ -201,46 +201,49 @@ Models: TypeAlias = Annotated[
 ]
 
 
+PlanFile: TypeAlias = Annotated[
+    str | None,
+    option(
+        "PLAN", "A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes."
+    ),
+]
+Shadow: TypeAlias = Annotated[
+    bool, flag("Only rehearse: the plan is reviewed and recorded, and no tool is called.", "--shadow")
+]
+RequestKey: TypeAlias = Annotated[
+    str | None,
+    option(
+        "KEY",
+        "Idempotency key of this request, per actor and pack: the same request with the same key continues its session; another request with the same key is refused.",
+    ),
+]
+TimeToLive: TypeAlias = Annotated[
+    str | None,
+    option(
+        "DURATION",
+        "The time to live of the session, waiting included, such as 90d, 12h or 30m: by default the pack's.",
+    ),
+]
+TraceParent: TypeAlias = Annotated[
+    str,
+    option("HEADER", "A W3C traceparent header: the run becomes part of that trace.", show_default=False),
+]
+
+
 def run(
     pack: PackFolder,
     *,
     intent: Intent = None,
     input_: RequestInput = None,
-    plan: Annotated[
-        str | None,
-        option(
-            "PLAN", "A plan's JSON file, or - for stdin: by default the one that the pack's planner proposes."
-        ),
-    ] = None,
+    plan: PlanFile = None,
     planner: Planner = None,
     model: Models = None,
     snapshot: SnapshotName = None,
     safety_mode: SafetyMode = None,
-    shadow: Annotated[
-        bool, flag("Only rehearse: the plan is reviewed and recorded, and no tool is called.", "--shadow")
-    ] = False,
-    request_key: Annotated[
-        str | None,
-        option(
-            "KEY",
-            "Idempotency key of this request, per actor and pack: the same request with the same key continues its session; another request with the same key is refused.",
-        ),
-    ] = None,
-    ttl: Annotated[
-        str | None,
-        option(
-            "DURATION",
-            "The time to live of the session, waiting included, such as 90d, 12h or 30m: by default the pack's.",
-        ),
-    ] = None,
-    traceparent: Annotated[
-        str,
-        option(
-            "HEADER",
-            "A W3C traceparent header: the run becomes part of that trace.",
-            show_default=False,
-        ),
-    ] = "",
+    shadow: Shadow = False,
+    request_key: RequestKey = None,
+    ttl: TimeToLive = None,
+    traceparent: TraceParent = "",
     telemetry: TelemetryWords = None,
     sample: SampleRate = DEFAULT_RATE,
     store: StoreUrl = "",
