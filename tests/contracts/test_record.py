@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from tercet.contracts.gate import Approval, ApprovalRequest, Notify
+from tercet.contracts.gate import Approval, Notify
 from tercet.contracts.outputs.quality import RepairLog
 from tercet.contracts.plan import Plan, Step
 from tercet.contracts.runs.record import (
@@ -165,30 +165,6 @@ def test_a_failure_is_of_one_of_four_kinds() -> None:
         assert FailureReport.model_validate({"reason": "r", "status": status}).status == status
     with pytest.raises(ValidationError):
         FailureReport.model_validate({"reason": "r", "status": "completed"})
-
-
-@pytest.mark.req("R51")
-def test_an_approval_request_shows_what_is_to_be_approved() -> None:
-    """The output with its provenance, scores, confidence, risk and what is recommended."""
-    assert fields(ApprovalRequest) == {
-        "output",
-        "provenance",
-        "quality_scores",
-        "confidence",
-        "risk_assessment",
-        "recommended_action",
-    }
-    shown = ApprovalRequest(
-        output={"refund": 5},
-        provenance=PROVENANCE.model_dump(mode="json"),
-        quality_scores={"policy": 1.0},
-        confidence=0.8,
-        risk_assessment="low",
-        recommended_action="approve",
-    )
-    assert ApprovalRequest.model_validate_json(shown.model_dump_json()) == shown
-    with pytest.raises(ValidationError):
-        ApprovalRequest.model_validate({**shown.model_dump(), "recommended_action": "shrug"})
 
 
 def test_a_grant_is_recorded_as_an_approval() -> None:
