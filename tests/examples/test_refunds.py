@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tercet.contracts.request import Actor, Request
 from tercet.contracts.verdict import Verdict
 from tercet.critic.verify import verify
 from tercet.packs import Pack
+from tercet.runtime import Runtime
 from tercet.tools import ToolContext
 
 REFUNDS = Path(__file__).parents[2] / "examples" / "refunds"
@@ -88,6 +90,63 @@ def test_the_plans_end_as_their_page_says(pack: Pack, plan: str, reasons: str, o
     verdict = review(pack, plan)
     assert (verdict.reasons, verdict.offending_step) == ((reasons,), offending)
     assert verdict.ok == (" covered" in reasons)
+
+
+def test_the_printed_plan_runs_once_it_is_complete(pack: Pack) -> None:
+    """Each thing that the published plan leaves out is refused by itself, in the order that the page lists."""
+    printed, bound = (
+        json.loads((REFUNDS / "plans" / f"{name}.json").read_bytes())
+        for name in ("plan_003", "plan_003_bound")
+    )
+    asked = Request(intent="support.refund", input={"order_id": "ord_881", "window_id": "rw_881"})
+    found: list[tuple[str | None, str | None]] = []
+
+    def review_it() -> None:
+        verdict = pack.verify(printed, request=asked)
+        found.append((verdict.code, verdict.step_id))
+
+    review_it()
+    printed["outputs"] = bound["outputs"]
+    review_it()
+    for number in (1, 2):
+        printed["steps"][number]["evidence_refs"] = bound["steps"][number]["evidence_refs"]
+    review_it()
+    for number in (1, 2):
+        printed["steps"][number]["params"] = bound["steps"][number]["params"]
+        review_it()
+    assert found == [
+        ("output_not_declared", None),
+        ("evidence_not_pinned", "s3"),
+        ("argument_invalid", "s2"),
+        ("argument_invalid", "s3"),
+        (None, None),
+    ]
+
+
+@pytest.mark.usefixtures("shop")
+async def test_the_completed_plan_gets_the_published_verdict(pack: Pack) -> None:
+    """It runs through its gate and its decision checkpoint, and is accepted with the scores of each step."""
+    plan = load_plan((REFUNDS / "plans" / "plan_003_bound.json").read_bytes())
+    asked = Request(intent="support.refund", input={"order_id": "ord_881", "window_id": "rw_881"})
+    async with Runtime(pack) as runtime:
+        result = await runtime.run(asked, plan=plan, actor=pack.actors[0])
+        assert result.gate is not None
+        approver = next(actor for actor in pack.actors if "finance_lead" in actor.roles)
+        await runtime.approve(result.gate.id, actor=approver)
+        result = await runtime.resume(result.session_id)
+        assert (result.status, result.outputs["refund_amount_inr"]) == ("completed", 24500)
+        record = await runtime.record(result.session_id)
+    verdict = record.run_verdict
+    assert verdict is not None
+    assert (verdict.plan_id, verdict.verdict) == ("plan_refund_01", "accept")
+    assert [score.step_id for score in verdict.step_scores] == ["s1", "s2", "s3"]
+    assert (verdict.step_scores[2].approval_gate, verdict.step_scores[2].approver) == (
+        "GATE_FINANCE_APPROVAL",
+        approver.id,
+    )
+    assert [(each.decision_id, each.after_step) for each in record.decisions or ()] == [
+        ("support.refund.execute", "s2")
+    ]
 
 
 def test_a_verified_refund_waits_for_finance(pack: Pack) -> None:
@@ -181,7 +240,6 @@ def test_finance_may_cancel(pack: Pack) -> None:
 def test_an_order_is_found_with_its_note(pack: Pack, shop: Path) -> None:
     """The first call makes the database, and the look-up tells what the books say."""
     order = call(pack, "adp_orders.lookup", order_id="ord_881")
-    assert shop.exists()
     assert (order.payment_id, order.amount_inr, order.delivered_on) == ("pay_8861", 24500, "2026-04-28")
     assert "pay_6666" in order.customer_note
 
