@@ -84,9 +84,9 @@ async def _read_named(plan: Plan, config: RunConfig, library: Library | None, no
 def _demand_library(config: RunConfig, library: Library | None) -> Library:
     if library is None:
         raise UsageError(
-            f"the session is pinned to snapshot {config.library_snapshot} of an evidence store, and no store is open",
+            f"the session is pinned to snapshot {config.library_snapshot} of a store of evidence, and none is open here",
             code="library_missing",
-            remedy="resume it with the evidence store that it was started with",
+            remedy="resume it with the store of evidence that it was started with",
         )
     return library
 

@@ -252,7 +252,7 @@ class ModelSession:
             raise _Late(
                 f"{model.name} took longer than {timeout_ms:,} ms",
                 code="model_timeout",
-                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or use a faster model",
+                remedy=f"raise limits.{self._role}.timeout_ms in the pack, or take a faster model",
             ) from error
         except (ModelFault, Interrupted, JournalError):
             raise
