@@ -202,6 +202,28 @@ async def test_what_another_process_approves_goes_on(shop: Path) -> None:
     assert len(refunds(shop)) == 1
 
 
+@pytest.mark.slow
+async def test_workers_share_a_journal_on_postgresql(postgres_url: str) -> None:
+    """Two workers with connections of their own carry the sessions of two tenants, each step once."""
+    shop = Shop()
+    tenants = [f"{name}_{os.urandom(4).hex()}" for name in ("one", "two")]
+    async with open_journal(postgres_url) as first, open_journal(postgres_url) as second:
+        sessions = await shop.start(first, *tenants * 5)
+        async with (
+            working(first, shop.pack, at_once=3, poll_ms=5) as one,
+            working(second, shop.pack, at_once=3, poll_ms=5) as two,
+        ):
+            async with asyncio.timeout(60):
+                while len(shop.calls) < 20 or one.running or two.running:  # noqa: ASYNC110 - other workers
+                    await asyncio.sleep(0.01)
+        steps = sorted((name, step) for name in sessions for step in ("s1", "s2"))
+        assert sorted((session, step) for _, session, step in shop.calls) == steps
+        for tenant, session in zip(tenants * 5, sessions, strict=True):
+            row = await first.session(tenant, session)
+            assert row is not None
+            assert row.status == "completed"
+
+
 async def test_looking_for_work_reads_no_waiting_session(tmp_path: Path) -> None:
     """The query goes by the index of sessions in progress, so that waiting ones cost nothing."""
     import sqlite3  # noqa: PLC0415 - only here

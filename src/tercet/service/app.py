@@ -277,9 +277,10 @@ def _add_progress(app: FastAPI, http: Http) -> None:
     ) -> Response:
         caller.demand("read")
         runtime = await http.service.hub.of_session(caller.tenant, session_id)
-        if streams[caller.tenant] >= http.limits.streams_at_once:
+        limits = http.limits
+        if streams[caller.tenant] >= limits.tenant_streams or streams.total() >= limits.streams:
             raise ServiceError(
-                "this tenant has too many streams open", code="overloaded", remedy="close some", status=503
+                "too many progress streams are open", code="overloaded", remedy="close some", status=503
             )
         seen = request.headers.get("last-event-id", "")
 

@@ -41,12 +41,14 @@ class Limits:
     body_bytes: int = 1_000_000
     body_s: float = 10.0
     """How long a body may take to arrive."""
-    requests_at_once: int = 256
+    requests_at_once: int = 1024
     calls_per_second: float = 100.0
     """How many calls one credential may make on average."""
     burst: int = 200
-    streams_at_once: int = 64
+    tenant_streams: int = 64
     """How many progress streams one tenant may have open."""
+    streams: int = 256
+    """How many there may be of all tenants; they count as requests too."""
 
 
 class Rate:
