@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
-from tercet.contracts.request import Actor
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.request import Actor, Request
 from tercet.contracts.runs.session import (
     ProgressEnvelope,
     SessionRules,
@@ -18,18 +20,21 @@ from tercet.contracts.runs.session import (
 from tercet.core import events as e
 from tercet.core.shared import SharedWork
 from tercet.core.state import State
+from tercet.core.transcript import moment
 from tercet.engine import progress
 from tercet.engine.arguments import as_actor, as_pack, demand_journal
-from tercet.engine.evidence.library import Library
+from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, Library, LibraryEvidence
 from tercet.engine.leases import LeaseClient
 from tercet.engine.models.session import NamedModels
 from tercet.engine.notifications import Notifier
 from tercet.engine.people import People, Roster
 from tercet.engine.pool import DriverPool
 from tercet.engine.result import RunResult
+from tercet.engine.streams.nesting import Place
 from tercet.engine.streams.stops import EmergencyStops
 from tercet.engine.subscription import Observer, Subscription
 from tercet.engine.watchdog import WATCHDOG_MS, Watchdog, WatchdogHost
+from tercet.evidence.errors import StoreError
 from tercet.evidence.opening import open_evidence
 from tercet.evidence.store import EvidenceStore
 from tercet.executor.breaker import Breakers
@@ -233,3 +238,42 @@ class OpenRuntime(People):
     def known(self, actor: Actor) -> Actor:
         """Return an actor with their roles by the pack's list, or with the given ones if callers are trusted."""
         return self._roster.known(as_actor(actor))
+
+    # --- new runs ---
+
+    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
+        """Return the context of a new run, with its share of the iterations if it is a nested run."""
+        ctx = self.pack.run_context(
+            run_id=f"run_{self._options.ids()}",
+            trace_id=f"trace_{self._options.ids()}",
+            tenant=self.tenant,
+            actor=actor,
+            safety_mode=safety_mode,
+            started_at=moment(now),
+        )
+        if place.max_iterations is None:
+            return ctx
+        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
+        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth})
+
+    async def _library_evidence(self, request: Request, now: int) -> LibraryEvidence:
+        """Return the evidence of the library that a run starts with."""
+        if self._library is None:
+            return NO_LIBRARY_EVIDENCE
+        return await self._library.select_evidence(
+            self.tenant, self.pack.decision_for(request.intent), request, now
+        )
+
+    async def _pin(self, session: str, before: str, after: str) -> None:
+        """Pin a session's snapshot in the store, and unpin the previous one."""
+        if self._library is None or before == after:
+            return
+        if after:
+            await self._library.store.pin(self.tenant, after, session)
+        if before:
+            await self._library.store.unpin(self.tenant, before, session)
+
+    async def _unpin(self, session: str, pinned: str) -> None:
+        """Unpin a session's snapshot in the store, if it has one."""
+        with suppress(StoreError):  # a pin that stays only costs disk space
+            await self._pin(session, pinned, "")

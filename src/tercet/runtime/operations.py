@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
@@ -28,7 +28,12 @@ from tercet.engine.streams.artifacts import Artifact
 from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop, StopKind, demand_kind
 from tercet.engine.watchdog import SweepResult
+from tercet.replay.agents import Agents, Recalls
+from tercet.replay.recording import load_run
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.runtime.lifecycle import OpenRuntime
+from tercet.view.replay import ReplayReport
 
 
 class Operations(OpenRuntime):
@@ -167,3 +172,12 @@ class Operations(OpenRuntime):
                 f"session {session_id} has no record yet", code="no_record", remedy="it is not over"
             )
         return DecisionRecord.model_validate(await read_record(self.journal, self.tenant, state))
+
+    async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
+        """Replay a run of this journal, by its session or run id. Nothing is called or written.
+
+        `agents` are the engines of runs that an agent decided in: their pure critics are run again.
+        """
+        recording = await load_run(self.journal, self.tenant, run_id)
+        rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
+        return replay_recording(recording, rules)

@@ -1,16 +1,22 @@
-"""Further options of a runtime."""
+"""Options of a runtime, and the arguments of a run."""
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from tercet.contracts.errors import UsageError
+from tercet.contracts.mode import ApprovalMode
+from tercet.contracts.plan import Plan
+from tercet.contracts.request import Actor, Request
 from tercet.contracts.shape import TEN_YEARS_MS
+from tercet.engine.lanes import LaneStart
 from tercet.engine.leases import LEASE_MS, Held
+from tercet.engine.models.planners import PlannerName
 from tercet.engine.models.session import OpenModel
+from tercet.engine.planning import AnyPlanner
 from tercet.engine.subscription import Signal
 from tercet.evidence.retrieval import Retriever
 from tercet.executor.breaker import CircuitBreaker
@@ -18,6 +24,7 @@ from tercet.executor.clock import Clock
 from tercet.journal.errors import LeaseHeld
 from tercet.journal.protocol import SessionRow
 from tercet.models.opening import open_model
+from tercet.tools import ToolContext
 
 
 def _new_id() -> str:
@@ -74,3 +81,27 @@ def require_ttl(ttl_ms: int | None) -> None:
             code="wrong_ttl",
             remedy="pass a time in milliseconds, at most ten years, or None for the pack's",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewRun:
+    """The checked arguments of `Runtime.run`."""
+
+    session: str
+    request: Request
+    plan: Plan | None
+    safety_mode: ApprovalMode | None
+    snapshot: str | None
+    owner: Actor
+    planner: AnyPlanner | PlannerName | None
+    models: Sequence[str]
+    ttl_ms: int | None
+    shadow: bool
+    parent: ToolContext | None
+    parent_owners: tuple[Actor, ...]
+    traceparent: str
+    dev: bool
+    folder: str
+    lane: LaneStart | None
+    body: str
+    claims: tuple[str, ...]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 from tercet.contracts.behaviour import is_outdated
-from tercet.contracts.context import RunContext
 from tercet.contracts.errors import UsageError
 from tercet.contracts.lane import Lane
 from tercet.contracts.loop import Phase
@@ -27,11 +26,10 @@ from tercet.core.answers import Now
 from tercet.core.config import RunConfig
 from tercet.core.plans import read_plan
 from tercet.core.state import State
-from tercet.core.transcript import moment
 from tercet.engine import inbox, sessions
 from tercet.engine.arguments import Fields, as_actor, as_envelope, as_plan, as_request
 from tercet.engine.driver import Driver
-from tercet.engine.evidence.library import NO_LIBRARY_EVIDENCE, LibraryEvidence
+from tercet.engine.evidence.library import LibraryEvidence
 from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
 from tercet.engine.leases import Held, HeldLease
 from tercet.engine.models.planners import (
@@ -49,18 +47,13 @@ from tercet.engine.session_reader import Restored, restore
 from tercet.engine.streams import nesting
 from tercet.engine.streams.kinds import demand_history
 from tercet.engine.streams.nesting import ALONE, Place
-from tercet.evidence.errors import StoreError
 from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
+from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.replay.agents import Agents, Recalls
-from tercet.replay.recording import load_run
-from tercet.replay.replay import replay_recording
-from tercet.replay.rules import RuleSource
 from tercet.runtime.operations import Operations
-from tercet.runtime.options import require_ttl
+from tercet.runtime.options import NewRun, require_ttl
 from tercet.tools import Tool, ToolContext
-from tercet.view.replay import ReplayReport
 
 LONG_MS = 3_600_000
 """The least time to live of a long-running session."""
@@ -131,67 +124,98 @@ class Runtime(Operations):
         claims = () if shadow else sessions.claims_of(request, self.pack, owner)
         if claims and (known := await self._find_submitted(request, body, owner, planner)) is not None:
             return known
-        clock = AnchoredClock(self._clock)
-        now = clock.now()
-        session = f"ses_{self._options.ids()}"
+        new = NewRun(
+            session=f"ses_{self._options.ids()}",
+            request=request,
+            plan=plan,
+            safety_mode=safety_mode,
+            snapshot=snapshot,
+            owner=owner,
+            planner=planner,
+            models=models,
+            ttl_ms=ttl_ms,
+            shadow=shadow,
+            parent=parent,
+            parent_owners=above,
+            traceparent=asking_span,
+            dev=dev,
+            folder=folder,
+            lane=_lane,
+            body=body,
+            claims=claims,
+        )
         async with AsyncExitStack() as owed:
-            place = ALONE
-            if parent is not None:
-                budget = self.pack.budget if _lane is None else _lane.budget
-                place = await nesting.reserve(self.journal, self.tenant, parent, session, budget)
-                owed.push_async_callback(self._return_iterations, place, session)
-            ctx = self._frame(now, owner, safety_mode, place)
-            if _lane is not None:
-                ctx = _lane.frame(ctx)
-            library_evidence = await self._library_evidence(request, now)
-            # The caller's own planner might change its context.
-            is_shared = planner is None or isinstance(planner, str)
-            config = sessions.build_run_config(
-                self.pack, ctx, request, snapshot, library_evidence, is_shared=is_shared
-            )
-            if not shadow:
-                sessions.demand_extras(config)
-            frozen = sessions.freeze(self.pack, config.compiled.snapshot, library_evidence)
-            proposing = None if plan is not None else self._planner(planner, request.intent, models)
-            if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not planner:
-                await proposing.propose(config, ())  # a request without a plan starts no session
-            asking = proposing.models if proposing is not None and isinstance(proposing, Inquirer) else ()
-            open_all(asking)  # nor does one whose models cannot be opened
-            planning = Planning(proposing, plan, limit_for=_limits(self.pack, config))
-            started = sessions.make_start_event(
-                self.pack,
-                config,
-                request,
-                session,
-                now,
-                planner="" if proposing is None else proposing.name,
-                models=names_of(asking),
-                is_fallible=planning.is_fallible,
-                is_stepwise=planning.is_stepwise,
-                ttl_ms=ttl_ms,
-                is_shadow=shadow,
-                body=body,
-                place=place,
-                parent_owners=above,
-                frozen=frozen,
-                traceparent=asking_span,
-                is_dev=dev,
-                folder=folder,
-                lane=None if _lane is None else _lane.recorded,
-            )
-            if library_evidence.snapshot:
-                await self._pin(session, "", library_evidence.snapshot)
-                owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
-            held_lease = self._leases.begin(session)
-            driver = self._driver(self.pack, config, State(), held_lease, planning, clock)
-            driver.begin(started, claims=claims, blobs=sessions.start_blobs(self.pack, frozen))
-            if (given := planning.known_plan(driver.state, now)) is not None:
-                # In one append with the start: without the caller's plan a session could not continue.
-                driver.record(c.Propose(), given)
+            driver = await self._begin(new, owed)
             if self._options.is_front and parent is None:
                 driver.control.hand_over()
             return await self._run_new(driver, owed, request, body, owner)
         raise AssertionError  # no callback suppresses exceptions
+
+    async def _begin(self, new: NewRun, owed: AsyncExitStack) -> Driver:
+        """Return the driver of a new session, which the journal does not have yet; `owed` undoes what was reserved."""
+        clock = AnchoredClock(self._clock)
+        now = clock.now()
+        request, session = new.request, new.session
+        place = ALONE
+        if new.parent is not None:
+            budget = self.pack.budget if new.lane is None else new.lane.budget
+            place = await nesting.reserve(self.journal, self.tenant, new.parent, session, budget)
+            owed.push_async_callback(self._return_iterations, place, session)
+        ctx = self._frame(now, new.owner, new.safety_mode, place)
+        if new.lane is not None:
+            ctx = new.lane.frame(ctx)
+        library_evidence = await self._library_evidence(request, now)
+        # The caller's own planner might change its context.
+        is_shared = new.planner is None or isinstance(new.planner, str)
+        config = sessions.build_run_config(
+            self.pack, ctx, request, new.snapshot, library_evidence, is_shared=is_shared
+        )
+        if not new.shadow:
+            sessions.demand_extras(config)
+        frozen = sessions.freeze(self.pack, config.compiled.snapshot, library_evidence)
+        proposing, asking = await self._planning(new, config)
+        planning = Planning(proposing, new.plan, limit_for=_limits(self.pack, config))
+        started = sessions.make_start_event(
+            self.pack,
+            config,
+            request,
+            session,
+            now,
+            planner="" if proposing is None else proposing.name,
+            models=names_of(asking),
+            is_fallible=planning.is_fallible,
+            is_stepwise=planning.is_stepwise,
+            ttl_ms=new.ttl_ms,
+            is_shadow=new.shadow,
+            body=new.body,
+            place=place,
+            parent_owners=new.parent_owners,
+            frozen=frozen,
+            traceparent=new.traceparent,
+            is_dev=new.dev,
+            folder=new.folder,
+            lane=None if new.lane is None else new.lane.recorded,
+        )
+        if library_evidence.snapshot:
+            await self._pin(session, "", library_evidence.snapshot)
+            owed.push_async_callback(self._unpin, session, library_evidence.snapshot)
+        driver = self._driver(self.pack, config, State(), self._leases.begin(session), planning, clock)
+        driver.begin(started, claims=new.claims, blobs=sessions.start_blobs(self.pack, frozen))
+        if (given := planning.known_plan(driver.state, now)) is not None:
+            # In one append with the start: without the caller's plan a session could not continue.
+            driver.record(c.Propose(), given)
+        return driver
+
+    async def _planning(self, new: NewRun, config: RunConfig) -> tuple[AnyPlanner | None, Sequence[Model]]:
+        """Return the planner of a new run and its models; raise if a template or a model cannot be used."""
+        if new.plan is not None:
+            return None, ()
+        proposing = self._planner(new.planner, new.request.intent, new.models)
+        if isinstance(proposing, TemplatePlanner | TaskPlanner) and proposing is not new.planner:
+            await proposing.propose(config, ())  # a request without a plan starts no session
+        asking = proposing.models if isinstance(proposing, Inquirer) else ()
+        open_all(asking)  # nor does one whose models cannot be opened
+        return proposing, asking
 
     async def _run_new(
         self, driver: Driver, owed: AsyncExitStack, request: Request, body: str, owner: Actor
@@ -245,21 +269,6 @@ class Runtime(Operations):
             return choose_planner(self.pack, intent, given or "", named=self._models, models=models)
         return given
 
-    def _frame(self, now: int, actor: Actor, safety_mode: ApprovalMode | None, place: Place) -> RunContext:
-        """Return the context of a new run, with its share of the iterations if it is a nested run."""
-        ctx = self.pack.run_context(
-            run_id=f"run_{self._options.ids()}",
-            trace_id=f"trace_{self._options.ids()}",
-            tenant=self.tenant,
-            actor=actor,
-            safety_mode=safety_mode,
-            started_at=moment(now),
-        )
-        if place.max_iterations is None:
-            return ctx
-        budget = ctx.run_budget.model_copy(update={"max_iterations": place.max_iterations})
-        return ctx.model_copy(update={"run_budget": budget, "depth": place.depth})
-
     async def _return_iterations(self, place: Place, session: str) -> None:
         """Return the reserved iterations of a run that was never started."""
         with suppress(JournalError):  # the first error is the one to report
@@ -273,28 +282,6 @@ class Runtime(Operations):
         if state.start.root:
             await nesting.settle(self.journal, self.tenant, state)
         return await self._result(state, driver.run.record)
-
-    async def _library_evidence(self, request: Request, now: int) -> LibraryEvidence:
-        """Return the evidence of the library that a run starts with."""
-        if self._library is None:
-            return NO_LIBRARY_EVIDENCE
-        return await self._library.select_evidence(
-            self.tenant, self.pack.decision_for(request.intent), request, now
-        )
-
-    async def _pin(self, session: str, before: str, after: str) -> None:
-        """Pin a session's snapshot in the store, and unpin the previous one."""
-        if self._library is None or before == after:
-            return
-        if after:
-            await self._library.store.pin(self.tenant, after, session)
-        if before:
-            await self._library.store.unpin(self.tenant, before, session)
-
-    async def _unpin(self, session: str, pinned: str) -> None:
-        """Unpin a session's snapshot in the store, if it has one."""
-        with suppress(StoreError):  # a pin that stays only costs disk space
-            await self._pin(session, pinned, "")
 
     async def _find_submitted(
         self,
@@ -542,17 +529,6 @@ class Runtime(Operations):
             shared=self._shared,
         )
         return Driver(services, config, state, held_lease, tail_bytes=tail_bytes)
-
-    # --- replaying ---
-
-    async def replay(self, run_id: str, *, agents: Iterable[Recalls] = ()) -> ReplayReport:
-        """Replay a run of this journal, by its session or run id. Nothing is called or written.
-
-        `agents` are the engines of runs that an agent decided in: their pure critics are run again.
-        """
-        recording = await load_run(self.journal, self.tenant, run_id)
-        rules = RuleSource((self.pack,), agents=Agents(agents, has_installed=True))
-        return replay_recording(recording, rules)
 
     # --- lanes ---
 
