@@ -24,6 +24,7 @@ from tercet.contracts.runs.record import (
     PhaseCost,
     Provenance,
 )
+from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.values.canonical import digest, hash_bytes
 from tercet.core import codec
 from tercet.core import events as e
@@ -37,12 +38,14 @@ from tercet.engine.checks.provenance import (
     provenance_of,
     read_trail,
 )
+from tercet.engine.models.planner import ModelPlanner
 from tercet.evidence.sqlite import SqliteEvidence
 from tercet.evidence.store import NewDocument, NewFact
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal, Stored, StoredCheckpoint
 from tercet.replay.bundle.exporting import export_run
 from tercet.replay.bundle.reading import open_bundle
+from tercet.testing.models import ScriptedModel
 
 from .archive import FACT, TENANT, run_to_the_end, run_to_the_gate, shop
 
@@ -333,6 +336,50 @@ def test_a_commit_is_durable_has_its_event_and_is_remembered(workshop: Workshop,
                 assert (last.status, last.outputs) == ("completed", {"x": "a"})
                 assert hash_bytes(await other.blob(TENANT, last.kept)) == last.kept
                 assert trail.checkpoints[-1].seq == len(trail.events)
+        head = await store.newest(TENANT)
+        assert head is not None
+        (episode,) = await store.facts(TENANT, head.name, classes=["episode"])
+        assert episode.evidence.content["learned"] == "o1"
+
+    workshop.run(main())
+
+
+GOAL: dict[str, Any] = {
+    "tasks": [
+        {"name": "work", "tool": "do.it", "args": ["n"], "params": {"n": {"$arg": "n"}}},
+    ],
+    "goals": [
+        {
+            "intent": "work",
+            "task": "work",
+            "args": {"n": {"$from": "request#/order"}},
+            "memory": {"habit": {"$from": "work#/n"}},
+        }
+    ],
+}
+
+
+@pytest.mark.req("R212")
+@pytest.mark.parametrize("by", ["template", "htn", "model"])
+def test_every_planner_may_propose_what_to_remember(workshop: Workshop, by: str) -> None:
+    """A template, a goal of tasks and the plan of a model each leave an episode, once their run is committed."""
+    workshop.tool("do.it", mode="read_only")
+    told = {"habit": {"$from": "request#/order"}}
+    pack = workshop.pack(
+        templates=(plan(step("a"), memory=told),) if by == "template" else (),
+        library=TaskLibrary.model_validate(GOAL if by == "htn" else {}),
+    )
+    steps = [{"id": "a", "tool": "do.it", "params": {"n": {"$from": "request#/order"}}}]
+    model = ScriptedModel("scripted:one", answers=({"steps": steps, "memory": told},))
+    planner = ModelPlanner([model]) if by == "model" else None
+
+    async def main() -> None:
+        store = await library()
+        async with workshop.runtime(pack, evidence=store) as runtime:
+            result = await runtime.run(ASK, planner=planner, actor=ADA)
+            assert result.status == "completed", result.reason
+            record = await runtime.record(result.session_id)
+        assert [each.classification for each in record.memory_proposals] == ["habit"]
         head = await store.newest(TENANT)
         assert head is not None
         (episode,) = await store.facts(TENANT, head.name, classes=["episode"])

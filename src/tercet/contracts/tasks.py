@@ -120,6 +120,8 @@ class Goal(Authored):
     outputs: dict[str, Json] = {}
     """Outputs by reference; the task's name refers to its result."""
     declared_outputs: Texts = ()
+    memory: dict[str, Json] = {}
+    """What the run suggests remembering, by class: values as in `outputs`."""
 
 
 class TaskLibrary(Authored):

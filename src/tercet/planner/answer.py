@@ -48,10 +48,14 @@ def merge(assignment: Assignment, part: Plan) -> Plan:
     kept = [step for step in before.steps if step.id in assignment.kept]
     steps = (*kept, *_joined(assignment, before, part.steps))
     outputs = {name: before.outputs[name] for name in assignment.outputs_kept}
+    remembered = {
+        n: value for n, value in before.memory.items() if _steps_named([value]) <= {*assignment.kept}
+    }
     return before.revise(
         steps=steps,
         outputs={**outputs, **part.outputs},
         declared_outputs=tuple(name for name in part.declared_outputs if name not in outputs),
+        memory={**remembered, **part.memory},
         decision_checkpoints=(
             *(point for point in before.decision_checkpoints if point.after_step in assignment.kept),
             *part.decision_checkpoints,

@@ -273,15 +273,13 @@ def lay_out(root: Node, goal: Goal, placeholders: Placeholders) -> Plan:
             code="too_many_tasks",
             remedy="split the goal",
         )
+    result = {goal.task: network.result.get(root.site.id, root.site.id)}
     document = {
         "intent": goal.intent,
         "steps": [network.step(node, before) for node, before in network.placed],
-        "outputs": bind(
-            placeholders.fill_ids(dict(goal.outputs)),
-            {},
-            {goal.task: network.result.get(root.site.id, root.site.id)},
-        ),
+        "outputs": bind(placeholders.fill_ids(dict(goal.outputs)), {}, result),
         "declared_outputs": goal.declared_outputs,
+        "memory": bind(placeholders.fill_ids(dict(goal.memory)), {}, result),
     }
     if placeholders.untrusted_refs:
         document["untrusted_refs"] = sorted(placeholders.untrusted_refs)

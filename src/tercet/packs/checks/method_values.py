@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tercet.contracts.problem import Problem
+from tercet.contracts.shape import JsonObject
 from tercet.contracts.tasks import ARGS, Goal, Method, MethodTask
 from tercet.contracts.values import references
 from tercet.packs.checks import Check, Problems
@@ -62,15 +63,16 @@ def values_lead_somewhere(parts: Parts) -> Problems:
             yield from _value(parts, place, dict(task.compensate.params), task.args, OUTSIDE | WAY_BACK)
     for goal in parts.library.goals:
         yield from _value(parts, f"goal {goal.intent}, args", dict(goal.args), (), OUTSIDE)
-        yield from _goal_outputs(parts, goal)
+        yield from _goal_values(parts, goal, "outputs", dict(goal.outputs))
+        yield from _goal_values(parts, goal, "memory", dict(goal.memory))
     for method in parts.library.methods:
         yield from _subtask_values(parts, method)
 
 
-def _goal_outputs(parts: Parts, goal: Goal) -> Problems:
-    place = f"goal {goal.intent}, outputs"
-    yield from _value(parts, place, dict(goal.outputs), (), OUTSIDE | {goal.task})
-    found = references.scan(dict(goal.outputs))
+def _goal_values(parts: Parts, goal: Goal, member: str, values: JsonObject) -> Problems:
+    place = f"goal {goal.intent}, {member}"
+    yield from _value(parts, place, values, (), OUTSIDE | {goal.task})
+    found = references.scan(values)
     named = {name for item in found if isinstance(item, references.Reference) for name in item.names}
     if goal.task in named:
         yield from _result(parts, place, goal.task)

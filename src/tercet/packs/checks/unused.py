@@ -145,6 +145,7 @@ def _classes_named(parts: Parts) -> Iterator[str]:
     for value in (
         *(fact.value for fact in parts.library.facts),
         *(goal.outputs for goal in parts.library.goals),
+        *(goal.memory for goal in parts.library.goals),
         *(goal.args for goal in parts.library.goals),
         *(dict(subtask.args) for method in parts.library.methods for subtask in method.subtasks),
     ):
