@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engine.workshop import Workshop, step
+from engine.workshop import ADA, ASK, Workshop, step
 from tercet.contracts.plan import Plan
+from tercet.contracts.tasks import TaskLibrary
 from tercet.contracts.tuning import LaneSurface, TuningRules, domain_of
 from tercet.packs.checking import check
 from tercet.packs.pack import Pack
@@ -66,6 +67,56 @@ def test_which_method_comes_first_is_a_surface() -> None:
     changed = write_value(pack, surface, "by_courier")
     assert {each.name: each.cost for each in changed.library.methods} == {"by_phone": 5, "by_courier": 1}
     assert write_value(changed, surface, "by_phone").hash == pack.hash
+
+
+WAYS: dict[str, Any] = {
+    "tasks": [
+        {"name": "serve"},
+        *({"name": name, "tool": f"desk.{name}", "params": {}} for name in ("check", "note", "act")),
+    ],
+    "methods": [
+        {"name": name, "task": "serve", "cost": cost, "subtasks": [{"task": task} for task in tasks]}
+        for cost, (name, tasks) in enumerate(
+            {
+                "plain": ("note", "act"),
+                "other_order": ("act", "note"),
+                "checked": ("note", "check", "act"),
+            }.items()
+        )
+    ],
+    "goals": [{"intent": "work", "task": "serve"}],
+}
+
+
+@pytest.mark.req("R277")
+@pytest.mark.parametrize(
+    ("choice", "made"),
+    [("plain", "note act"), ("other_order", "act note"), ("checked", "note check act")],
+)
+def test_step_order_and_added_checks_are_methods(choice: str, made: str) -> None:
+    """A candidate that puts another method first changes the order of steps, or adds a check before an action."""
+    workshop = Workshop()
+    called: list[str] = []
+
+    def noting(name: str) -> Any:
+        async def note(*_: Any) -> dict[str, Any]:
+            called.append(name)
+            return {}
+
+        return note
+
+    for name in ("check", "note", "act"):
+        workshop.tool(f"desk.{name}", noting(name), mode="read_only")
+    surfaces = {"method": [{"task": "serve", "choices": ["plain", "other_order", "checked"]}]}
+    pack = workshop.pack(library=TaskLibrary.model_validate(WAYS), tuning=surfaces)
+    tuned = write_value(pack, pack.tuning.method[0], choice)
+
+    async def main() -> None:
+        async with workshop.runtime(tuned) as runtime:
+            assert (await runtime.run(ASK, planner="htn", actor=ADA)).status == "completed"
+
+    workshop.run(main())
+    assert " ".join(called) == made
 
 
 def test_another_weight_leaves_that_of_safety() -> None:
