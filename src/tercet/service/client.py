@@ -89,7 +89,7 @@ class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
         max_session_duration_ms: int | None = None,
         wait_ms: int | None = None,
     ) -> SessionT:
-        """Start a run; `inline` waits until it is over or waits for somebody, for at most `wait_ms`."""
+        """Start a run; `inline` waits until it has ended or waits for a person, for at most `wait_ms`."""
         asked = (
             request.model_dump(mode="json", exclude_none=True)
             if isinstance(request, Request)
