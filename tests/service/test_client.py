@@ -121,3 +121,34 @@ def test_an_open_address_without_keys_is_refused(tmp_path: Path) -> None:
     """`tercet serve --host 0.0.0.0` exits with 2 where nobody could be recognised."""
     code, refused = tercet(tmp_path, "serve", str(REFUNDS), "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - refused
     assert (code, refused["error"]["code"]) == (2, "authentication_missing")
+
+
+@pytest.mark.slow
+def test_a_worker_without_api_finishes_what_was_approved(shop: Path) -> None:
+    """`tercet worker` carries on a session that was started and approved by the command line, and stops at SIGTERM."""
+    _, started = tercet(shop, "run", str(REFUNDS), "--input", json.dumps(REFUND["input"]), "--dev")
+    gate = started["gates"][0]["id"]
+    code, _ = tercet(shop, "gates", "approve", gate, "--dev", "--as", "user_finance_lead")
+    assert code == 0
+    command = [sys.executable, "-m", "tercet", "worker", str(REFUNDS), "--json"]
+    with subprocess.Popen(command, cwd=shop, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["packs"] == ["refunds@1.0.0"]
+            _, lines = tercet_lines(shop, "sessions", "watch", started["session_id"])
+            assert lines
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+    _, shown = tercet(shop, "sessions", "show", started["session_id"])
+    assert shown["status"] == "completed"
+    assert len(refunds(shop)) == 1
+
+
+def tercet_lines(folder: Path, *words: str) -> tuple[int, list[str]]:
+    """Run a command that prints one JSON object for each event, and return its exit code and its lines."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tercet", *words, "--json"],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout.splitlines()
