@@ -373,7 +373,7 @@ def test_an_answer_is_bound_to_the_digest_and_to_the_kind_of_gate() -> None:
     assert state.status == "awaiting_gate"
     with pytest.raises(IllegalEvent, match="another call"):
         fold_event(state, e.GateAnswered(at=1, gate="g", digest="that", answer="approve", actor="b"))
-    with pytest.raises(IllegalEvent, match="no answer to a gate of kind approval"):
+    with pytest.raises(IllegalEvent, match="not an answer to a gate of kind approval"):
         fold_event(state, e.GateAnswered(at=1, gate="g", digest="this", answer="happened", actor="b"))
     with pytest.raises(IllegalEvent, match="this gate is open already"):
         fold_event(state, gate)
