@@ -233,24 +233,3 @@ def test_a_lane_that_takes_too_long_is_ended(workshop: Workshop) -> None:
             assert parent.used.tool_calls == child.used.tool_calls > 0
 
     workshop.run(main())
-
-
-def test_a_lane_asks_no_person(workshop: Workshop) -> None:
-    """A read behind a gate is refused in a lane; no gate opens, and its parent sees why the lane ended."""
-    workshop.tool("look.up", look_up, mode="read_only", gates=("BOSS",))
-    gates = ({"name": "BOSS", "roles": ("boss",)},)
-    pack = pack_with_lanes(workshop, gates=gates)
-
-    async def main() -> None:
-        async with workshop.runtime(pack) as runtime:
-            result = await runtime.run(ASK, plan=plan(lane_step("s")), actor=ADA)
-            assert result.status == "completed"
-            (child,) = await children(runtime)
-            assert child.status == "failed"
-            assert "a lane asks no person" in child.reason
-            found = await events(runtime.journal, child.start.session)
-            assert not any(isinstance(each, e.GateOpened) for each in found)
-            assert await runtime.gates() == []
-
-    workshop.run(main())
-    assert workshop.calls == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,39 @@ def test_people_see_which_session_a_lane_was(tmp_path: Path, monkeypatch: pytest
         0.0,
     )
     assert "lane.research" in tercet("context", str(SUPPLIERS), "--intent", "suppliers.buy")
+
+
+def test_the_gate_of_a_lane_is_listed_under_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gates list` and `gates show` name the parent's gate with the lane and its call, and nothing else waits."""
+    monkeypatch.setenv("TERCET_JOURNAL", f"sqlite:///{tmp_path}/tercet.db")
+    monkeypatch.setenv("TERCET_SUPPLIERS_DB", str(tmp_path / "orders.db"))
+    pack = shutil.copytree(SUPPLIERS, tmp_path / "suppliers")
+    pack.joinpath("policies.toml").write_text(
+        """[[policy]]
+name = "CALDER_IS_ASKED_ABOUT"
+scope = "step"
+expression = "step.tool != 'catalogue.find_offer' || step.params.supplier != 'Calder Works'"
+effect = "gate"
+gate = "GATE_BUYER"
+"""
+    )
+    asked = {"item": "desk", "suppliers": ["Birch and Sons", "Calder Works", "Pinewood Trading"]}
+
+    def tercet(*words: str) -> str:
+        return CliRunner().invoke(app, list(words)).stdout
+
+    assert "no problems" in tercet("check", str(pack))
+    told = tercet("run", str(pack), "--intent", "suppliers.buy", "--input", json.dumps(asked), "--json")
+    parent = json.loads(told)["session_id"]
+    (gate,) = json.loads(tercet("gates", "list", "--json"))["gates"]
+    lane = gate["shown"]["lane"]["session"]
+    assert (gate["id"], gate["step"]) == (f"{parent}.g1", "second")
+    assert parent != lane
+    listed = " ".join(tercet("gates", "list").split())
+    assert f"{parent}.g1 may offer of lane {lane} be called? (GATE_BUYER)" in listed
+    page = tercet("gates", "show", gate["id"])
+    assert f"may offer of lane {lane} be called?" in page
+    assert 'supplier = "Calder Works"' in page
+    assert "gates modify" not in page

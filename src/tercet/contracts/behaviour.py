@@ -84,6 +84,10 @@ class Behaviour(IntEnum):
     """A decision record holds the verdict on the run and the scores of its steps. Before, it held the review only, and
     these were in the journal alone."""
 
+    LANE_GATES = 13
+    """A lane waits at the gates of its reads, and they are answered at the run that started it. Before, a read behind a gate
+    was refused in a lane."""
+
 
 REQUIRED_TO_RESUME: frozenset[int] = frozenset({Behaviour.STRICT_CALLS})
 """Changes that closed a security hole: a session without them can be replayed, but not resumed."""

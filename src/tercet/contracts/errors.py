@@ -89,6 +89,17 @@ class GatewayError(TercetError):
     default_code = "gateway"
 
 
+class LaneWaiting(GatewayError):  # noqa: N818 - named after what happened
+    """A lane waits for a person: the call that started it is made again once they have answered."""
+
+    default_code = "lane_waiting"
+
+    def __init__(self, message: str, *, session: str) -> None:
+        super().__init__(message)
+        self.session = session
+        """The session of the lane."""
+
+
 class NotDone(GatewayError):  # noqa: N818 - named as the statement that a tool makes by raising it
     """Raised by a tool to state that its effect did not happen, so that a retry is safe.
 

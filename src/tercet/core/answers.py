@@ -13,6 +13,7 @@ from tercet.contracts.evidence import Evidence
 from tercet.contracts.shape import JsonObject
 from tercet.core import events as e
 from tercet.core.attempt import Ended
+from tercet.core.state import OpenGate
 from tercet.core.turns import Reflection
 
 
@@ -86,6 +87,13 @@ class ToolChanges(Answer, frozen=True, kw_only=True):
 
     at: int
     changes: tuple[str, ...] = ()
+
+
+class LaneGate(Answer, frozen=True, kw_only=True):
+    """The gate that a lane waits at; None if it waits no longer."""
+
+    at: int
+    gate: OpenGate | None = None
 
 
 class Reflected(Answer, frozen=True, kw_only=True):

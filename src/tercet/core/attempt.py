@@ -36,6 +36,8 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     error: str
     code: str = "unknown"
+    lane: str = ""
+    """The session of a lane that waits for a person."""
     latency_ms: int = 0
 
 

@@ -134,6 +134,14 @@ class Ask(Command, frozen=True, kw_only=True):
     """A call of unknown outcome may still take effect before this time, so it is too early to ask about it."""
 
 
+class AskForLane(Command, frozen=True, kw_only=True):
+    """Open the gate that a lane waits at in the run that started it."""
+
+    step: str
+    lane: str
+    """The session of the lane."""
+
+
 class Grant(Command, frozen=True, kw_only=True):
     """Let a policy approve a call."""
 

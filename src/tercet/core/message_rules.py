@@ -18,7 +18,7 @@ from tercet.contracts.request import SIMULATED
 from tercet.contracts.shape import as_list, as_object
 from tercet.contracts.values.canonical import canonical
 from tercet.core import events as e
-from tercet.core.fold.base import ANSWERS, MODIFIED, POLICY, copy_fields, owner_named, owners_of
+from tercet.core.fold.base import MODIFIED, POLICY, answers_to, copy_fields, owner_named, owners_of
 from tercet.core.fold.gate import can_be_held, gate_for, has_set_values, is_of_compensation
 from tercet.core.messages import TEMPLATE, Cancel, Extend, Message, Pause, Reply, demand_extension
 from tercet.core.modifications import NOT_SETTABLE, SETTABLE, demand_settable, is_replaced
@@ -128,8 +128,9 @@ def _demand_running(said: Pause, state: State) -> None:
 def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
     gate = _gate_of(said, state)
     said = _recognised(said, state)
-    if said.answer not in ANSWERS[gate.kind]:
-        options: Sequence[str] = gate.shown.get("options", ANSWERS[gate.kind])
+    _require_own_gate(said, state)
+    if said.answer not in answers_to(gate):
+        options: Sequence[str] = gate.shown.get("options", answers_to(gate))
         raise UsageError(
             f"gate {said.gate} asks for {' or '.join(options)}, not {said.answer}",
             code="wrong_answer",
@@ -151,6 +152,17 @@ def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) 
         )
     _RULES[said.answer](said, gate, state)
     return copy_fields(e.GateAnswered, said, at=at, digest=gate.digest, outside=outside, inbox=inbox)
+
+
+def _require_own_gate(said: Reply, state: State) -> None:
+    """Raise `UsageError` for an answer to a lane that was not given at the run that started it, which waits for it."""
+    parent = state.start.lane.get("parent", "")
+    if said.via != parent:
+        raise UsageError(
+            f"gate {said.gate} belongs to a lane of session {parent}",
+            code="lane_gate",
+            remedy="answer it at that session: tercet gates list names its gate",
+        )
 
 
 def _recognised(said: Reply, state: State) -> Reply:

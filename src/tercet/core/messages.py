@@ -53,6 +53,8 @@ class Reply(_Message, frozen=True, kw_only=True, tag="reply"):
     """Whether the roles come from a list of people."""
     changes: dict[str, Any] = {}
     """With `modify`: the values to set in the call, by JSON Pointer into its parameters."""
+    via: str = ""
+    """The session at which it was given, for the gate of a lane; empty otherwise."""
 
 
 class Pause(_Message, frozen=True, kw_only=True, tag="pause"):

@@ -97,7 +97,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     is_lane: bool = False
     """Whether its call starts a lane."""
     lane: str = ""
-    """The session of its lane, once that has ended."""
+    """The session of its lane, once that has ended or waits for a person."""
     lane_calls: int = 0
     """The tool calls that are reserved for its lane, and once it has ended, those that it made."""
 
@@ -237,6 +237,8 @@ class OpenGate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     """When evidence that it depends on expires."""
     approvals: tuple[Answer, ...] = ()
     """Who has approved so far."""
+    lane: str = ""
+    """The session of the lane whose gate it stands for; empty for a gate of the run itself."""
 
     @property
     def calls(self) -> dict[str, str]:

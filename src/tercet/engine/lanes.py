@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tercet.contracts.context import RunContext
-from tercet.contracts.errors import LimitError, NotDone, UsageError
+from tercet.contracts.errors import LaneWaiting, LimitError, NotDone, UsageError
 from tercet.contracts.lane import Lane, LaneFrame
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.request import Actor, Request
@@ -76,6 +76,10 @@ class LaneHost(Protocol):
         """Start a session and run it as far as it goes."""
         ...
 
+    async def answer_lane(self, session: str, context: ToolContext) -> None:
+        """Pass the answers that people gave at the step of a lane on to the lane."""
+        ...
+
     async def drive_lane(self, session: str) -> None:
         """Resume a session and run it as far as it goes, once no other process holds its lease."""
         ...
@@ -128,6 +132,10 @@ class _LaneCall:
                 code="lane_foreign",
                 is_retriable=False,
             )
+        if state.gates:
+            gate = next(iter(state.gates.values()))
+            what = ", ".join(gate.names) or "an approval"
+            raise LaneWaiting(f"lane {lane.name} waits for {what} at its step {gate.step}", session=session)
         if not state.is_over:
             state = await self._end(session, state, owner, context)
         return dump_envelope(envelope_of(state, code=TIMEOUT if is_late else ""))
@@ -164,6 +172,7 @@ class _LaneCall:
             if known is None:
                 await self._host.start_lane(request, self._host.start_of(self._lane, context, left))
             else:
+                await self._host.answer_lane(known, context)
                 await self._host.drive_lane(known)
         except LimitError as error:
             raise NotDone(error.message, code=error.code, is_retriable=False) from error
@@ -171,8 +180,8 @@ class _LaneCall:
             raise NotDone(error.message, code=error.code, is_retriable=False) from error
 
     async def _end(self, session: str, state: State, owner: Actor, context: ToolContext) -> State:
-        """Cancel a lane that stopped before its end, since a lane waits for no one; one that the process released
-        is resumed with its parent."""
+        """Cancel a lane that stopped before its end and waits at no gate; one that the process released is resumed with
+        its parent."""
         if self._host.is_stopping(context.session_id):
             raise NotDone(f"lane {self._lane.name} was let go of: {state.reason}", code=EMERGENCY_STOP)
         with suppress(UsageError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tercet.contracts.shape import JsonObject
 from tercet.core.approval import Objection
 from tercet.core.shared import SharedWork
 from tercet.engine.evidence.library import Library
@@ -50,5 +51,7 @@ class Services:
     """Receives the events of every durable append."""
     lanes: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """The lanes of the pack, by the tool names that steps use for them."""
+    end_lane: Callable[[str], Awaitable[JsonObject]]
+    """Cancels a lane that waits for a person, and returns its envelope."""
     shared: SharedWork
     """Reviews and execution plans that runs of this process share for equal plans."""

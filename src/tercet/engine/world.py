@@ -24,6 +24,7 @@ from tercet.core.answers import (
     Draw,
     Drawn,
     History,
+    LaneGate,
     NotPlanned,
     Now,
     Observed,
@@ -37,7 +38,8 @@ from tercet.core.answers import (
 from tercet.core.approval import find_lost_acceptance, find_lost_approval
 from tercet.core.attempt import Done
 from tercet.core.decide import Acting
-from tercet.core.fold.base import IllegalEvent
+from tercet.core.fold.base import LANE_WAITING, IllegalEvent
+from tercet.core.modifications import SETTABLE
 from tercet.core.plans import read_plan
 from tercet.core.resolve.calls import draws_delay, withhold
 from tercet.core.resolve.ending import accepted_memories
@@ -50,6 +52,7 @@ from tercet.engine.models.session import ModelSession
 from tercet.engine.outputs.loop import OutputCommand, QualityLoop
 from tercet.engine.planning import PLANNER_MISSING, answer_failure
 from tercet.engine.services import Services
+from tercet.engine.session_reader import load_state
 from tercet.engine.streams.recent_calls import Repeats
 from tercet.evidence.store import Fact
 from tercet.journal.errors import JournalError
@@ -246,12 +249,33 @@ class World:
     def _draw(self) -> Draw:
         return Draw(fraction=self._services.draw())
 
+    async def ask_for_lane(self, session: ActiveSession, command: c.AskForLane) -> LaneGate:
+        """Return the first gate that a lane waits at."""
+        lane = await load_state(self._services.journal, session.run.state.start.tenant, command.lane)
+        gate = next(iter(lane.gates.values()), None)
+        if gate is not None:
+            about = {"session": command.lane, "name": lane.start.lane["name"], "step": gate.step}
+            shown = {name: value for name, value in gate.shown.items() if name != SETTABLE}
+            gate = msgspec.structs.replace(
+                gate, shown={**shown, "options": ["approve", "deny"], "lane": about}
+            )
+        return LaneGate(at=session.now(), gate=gate)
+
     def settle(self, session: ActiveSession, command: c.Settle) -> Answering:
         """Return the outcome of a call whose outcome is unknown, looked up if its tool can reconcile."""
         if session.run.followed.calls[command.step].tool.reconciles:
             return self._look_call_up(session, command)
+        if session.run.state.steps[command.step].code == LANE_WAITING:
+            return self._end_lane(session, command.step)
         is_drawn = draws_delay(session.run, command)
         return CallEnded(at=session.now(), draw=self._draw() if is_drawn else Draw())
+
+    async def _end_lane(self, session: ActiveSession, name: str) -> CallEnded:
+        """End a lane that waits for a person and whose parent is ending."""
+        await session.flush()
+        envelope = await self._services.end_lane(session.run.state.steps[name].lane)
+        data, blob = await session.values.encode(envelope)
+        return CallEnded(at=session.now(), ended=Done(value=envelope), data=data, blob=blob)
 
     async def _look_call_up(self, session: ActiveSession, command: c.Settle) -> CallEnded:
         await session.flush()
@@ -328,6 +352,7 @@ _ANSWERS: dict[type[c.Command], Callable[[World, ActiveSession, Any], Answering]
     c.Dispatch: World.dispatch,
     c.Judge: World.judge,
     c.Settle: World.settle,
+    c.AskForLane: World.ask_for_lane,
     c.Score: World.look_back,
     c.Escalate: World.look_back,
     c.Compensate: World.compensate,

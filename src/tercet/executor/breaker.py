@@ -14,7 +14,7 @@ import msgspec
 from tercet.contracts.errors import UsageError
 from tercet.contracts.runs.invocation import CircuitState
 from tercet.core.attempt import Done, Ended, Unknown
-from tercet.core.fold.base import NOT_MADE
+from tercet.core.fold.base import LANE_WAITING, NOT_MADE
 from tercet.journal.errors import PositionConflict
 from tercet.journal.protocol import Append, Journal
 from tercet.journal.side_stream import demand_owner, name_owner
@@ -101,9 +101,12 @@ class Breakers:
         return self._known.get(tool, _UNKNOWN)[1]
 
     def is_affected(self, tool: str, ended: Ended) -> bool:
-        """Return whether the end of a call has to be counted: one that was not made says nothing, nor does one more success."""
+        """Return whether the end of a call has to be counted: one that was not made, or goes on, says nothing, nor does one
+        more success."""
         if isinstance(ended, Done):
             return bool(self.glance(tool).failures)
+        if ended.code == LANE_WAITING:
+            return False
         return isinstance(ended, Unknown) or ended.code not in NOT_MADE
 
     async def record(self, tool: str, *, is_success: bool, now: int) -> None:

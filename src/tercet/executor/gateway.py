@@ -22,11 +22,12 @@ import msgspec
 import orjson
 from pydantic_core import to_jsonable_python
 
-from tercet.contracts.errors import GatewayError, NotDone, Unusable
+from tercet.contracts.errors import GatewayError, LaneWaiting, NotDone, Unusable
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.values.plain import is_small, not_plain, storable
 from tercet.contracts.values.references import MAX_DEPTH
 from tercet.core.attempt import Done, Ended, NotHappened, Unknown
+from tercet.core.fold.base import LANE_WAITING
 from tercet.executor.clock import Clock
 from tercet.executor.threads import ToolThreads
 from tercet.executor.timers import SharedTimers
@@ -225,6 +226,8 @@ def _failure(tool: Tool, error: BaseException) -> Ended:
             )
         case Unusable():
             return _unusable(tool, error)
+        case LaneWaiting():
+            return Unknown(error=_short(str(error)), code=LANE_WAITING, lane=error.session)
         case GatewayError():
             return _failed(tool, str(error), _short(error.code))
         case asyncio.CancelledError():

@@ -26,6 +26,7 @@ from tercet.core.answers import (
     Draw,
     Drawn,
     History,
+    LaneGate,
     NotPlanned,
     Now,
     Observed,
@@ -45,6 +46,7 @@ from tercet.core.outputs.recorded_answers import Judged, judge_again
 from tercet.core.plans import read_plan
 from tercet.core.resolve import resolve
 from tercet.core.retrieval import asking, read_facts, unread
+from tercet.core.state import OpenGate
 from tercet.core.table import TABLE
 from tercet.core.turns import Reflection
 from tercet.engine.models.planners import TaskPlanner, TemplatePlanner, pack_planner
@@ -162,7 +164,9 @@ _NO_INBOX = "what a person said, by its event alone: the recording does not hold
 
 
 def _answered_gate(run: RecordedRun, event: e.GateAnswered) -> Answered:
-    return _received(run, copy_fields(Reply, event, session=run.recording.session, digest=""), event)
+    via = str(run.state.start.lane.get("parent", ""))
+    reply = copy_fields(Reply, event, session=run.recording.session, digest="", via=via)
+    return _received(run, reply, event)
 
 
 def _cancelled(run: RecordedRun, event: e.SessionCancelled) -> Answered:
@@ -287,6 +291,7 @@ def _model_asked(run: RecordedRun, event: e.ModelAsked) -> Answered:
 _BREAKER = "the circuit of its tool was open"
 _REPEATS = "which calls other runs had made"
 _ROLES = "who holds a role had changed"
+_LANE = "what a lane asks"
 
 
 def _intent(run: RecordedRun, event: e.Intent) -> Answered:
@@ -340,6 +345,8 @@ def _judged(run: RecordedRun, event: e.StepJudged | e.LoopGuardTripped | e.Decis
 
 def _settled(run: RecordedRun, event: e.Settled) -> Answered:
     """Return what followed from an unknown outcome: by what the tool declares, or by what it found when it looked it up."""
+    if event.by == "lane":
+        return Answered(_demand(run, c.AskForLane, event, event.step), LaneGate(at=event.at), _LANE)
     command = _demand(run, c.Settle, event, event.step)
     call, step = run.run.followed.calls[event.step], run.state.steps[event.step]
     answer = CallEnded(at=event.at, draw=Draw(not_before=event.not_before))
@@ -362,6 +369,9 @@ def _opened(run: RecordedRun, event: e.GateOpened) -> Answered:
             return _looking_back(c.Compensate)(run, event)
         case "approval" | "reconcile" | "output":
             pass
+    if event.lane:
+        command = _demand(run, c.AskForLane, event, event.step)
+        return Answered(command, LaneGate(at=event.at, gate=copy_fields(OpenGate, event, id="")), _LANE)
     if (asking_now := run.due(c.Ask, at=event.at, step=event.step)) is not None:
         return Answered(asking_now, Now(at=event.at))
     # A call that may have happened cannot be refused because a circuit is open: a person is asked instead.

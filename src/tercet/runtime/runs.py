@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 
 from tercet.contracts.behaviour import is_outdated
 from tercet.contracts.errors import UsageError
-from tercet.contracts.lane import Lane
 from tercet.contracts.loop import Phase
 from tercet.contracts.mode import ApprovalMode
 from tercet.contracts.plan import Plan
@@ -30,7 +29,7 @@ from tercet.engine import inbox, sessions
 from tercet.engine.arguments import Fields, as_actor, as_envelope, as_plan, as_request
 from tercet.engine.driver import Driver
 from tercet.engine.evidence.library import LibraryEvidence
-from tercet.engine.lanes import LaneStart, bind_lanes, budget_of_lane
+from tercet.engine.lanes import LaneStart, bind_lanes
 from tercet.engine.leases import Held, HeldLease
 from tercet.engine.models.planners import (
     PLANNER_NAMES,
@@ -51,9 +50,9 @@ from tercet.executor.clock import AnchoredClock
 from tercet.journal.errors import AppendUnknown, ClaimHeld, JournalError, LeaseHeld
 from tercet.models.model import Model
 from tercet.packs.pack import Pack
-from tercet.runtime.operations import Operations
+from tercet.runtime.lanes import LaneRuns
 from tercet.runtime.options import NewRun, require_ttl
-from tercet.tools import Tool, ToolContext
+from tercet.tools import ToolContext
 
 LONG_MS = 3_600_000
 """The least time to live of a long-running session."""
@@ -78,7 +77,7 @@ class _Move:
     library_evidence: LibraryEvidence
 
 
-class Runtime(Operations):
+class Runtime(LaneRuns):
     """Runs requests against a pack, with a journal: use it as `async with Runtime(pack) as runtime`."""
 
     async def run(
@@ -526,45 +525,12 @@ class Runtime(Operations):
             crash=self._options.crash,
             subscription=self._subscription,
             lanes=self._lanes if pack is self.pack else bind_lanes(pack, self, self._clock),
+            end_lane=self.end_lane,
             shared=self._shared,
         )
         return Driver(services, config, state, held_lease, tail_bytes=tail_bytes)
 
     # --- lanes ---
-
-    @cached_property
-    def _lanes(self) -> Mapping[str, Tool]:
-        """The lanes of the pack as tools."""
-        return bind_lanes(self.pack, self, self._clock)
-
-    def start_of(self, lane: Lane, context: ToolContext, left_ms: int) -> LaneStart:
-        """Return the inputs of a lane of a session that this process runs."""
-        driver = self._pool.get(context.session_id)
-        if driver is None:
-            raise UsageError(
-                f"session {context.session_id} does not run in this process",
-                code="session_elsewhere",
-                remedy="resume it here",
-            )
-        if driver.state.start.pack_hash != self.pack.hash:
-            raise UsageError(
-                f"session {context.session_id} is pinned to {driver.state.start.pack}, and lanes run in {self.pack.ref}",
-                code="pack_version_mismatch",
-                remedy="move it to this pack: tercet sessions migrate",
-            )
-        config = driver.run.config
-        return LaneStart(
-            lane=lane,
-            tools=tuple(name for name in lane.tools if name in config.surface),
-            budget=budget_of_lane(lane, self.pack.budget, left_ms),
-            safety_mode=config.ctx.safety_mode,
-            snapshot=config.compiled.snapshot or None,
-            parent=context,
-        )
-
-    async def find_lane(self, request: Request, owner: Actor) -> str | None:
-        """Return the session that was started for the request of a lane; None if there is none."""
-        return await sessions.find_session(self.journal, self.tenant, request, self.pack, self.known(owner))
 
     async def start_lane(self, request: Request, start: LaneStart) -> None:
         """Start the session of a lane and run it until it is over or waits."""
@@ -577,16 +543,3 @@ class Runtime(Operations):
             dev=driver is not None and driver.state.start.dev,
             _lane=start,
         )
-
-    async def drive_lane(self, session: str) -> None:
-        """Resume the session of a lane, once no other process runs it."""
-        if session in self._pool:
-            async for _ in self.watch(session):
-                pass
-        else:
-            await self._resume(session, held=self._options.held)
-
-    def is_stopping(self, session: str) -> bool:
-        """Return whether this process or an operator is pausing a session."""
-        driver = self._pool.get(session)
-        return driver is None or driver.control.halt is not None or self._stops.stopped("") is not None

@@ -111,6 +111,8 @@ def _of_step(event: e.Event, state: State) -> EventLine | None:  # noqa: C901 - 
         case e.Complete():
             how = "had happened" if event.reconciled else f"done after {duration_text(event.latency)}"
             return view("✓", "good", f"{how}{attempt_text(event.attempt)}")
+        case e.Abort() if event.lane:
+            return view("?", "wait", event.error)
         case e.Abort():
             mark, tone, word = CALL_OUTCOMES[event.outcome]
             return view(mark, tone, f"{word}: {event.error}")

@@ -35,7 +35,7 @@ from tercet.view.vocabulary import (
 
 _SHOWN_APART = frozenset(
     ("tool", "params", "authority", "sources", "mode", "reversibility", "compensation", "no_compensation", "description",
-     "evidence", "sequence", "step", "why", "settable")
+     "evidence", "sequence", "step", "why", "settable", "lane")
 )  # fmt: skip
 _OUTPUTS_APART = frozenset(("reason", "outputs", "exit", "recommended", "left", "repairs"))
 
@@ -520,6 +520,9 @@ def _state(answers: Sequence[AnswerView], *, is_open: bool) -> tuple[str, Tone]:
 def question_text(gate: OpenGate) -> str:
     """Return the question of a gate."""
     match gate.kind:
+        case "approval" if gate.lane:
+            lane = as_object(gate.shown.get("lane")) or {}
+            return f"may {lane.get('step')} of lane {gate.lane} be called? ({some(gate.names) or 'this call needs an approval'})"
         case "approval":
             also = f" and {first_names(list(gate.covers))}" if gate.covers else ""
             return f"may {gate.step}{also} be called? ({first_names(gate.names) or 'this call needs an approval'})"
@@ -531,7 +534,7 @@ def question_text(gate: OpenGate) -> str:
 
 def opened_gate(event: e.GateOpened) -> OpenGate:
     """Return a gate as it was opened."""
-    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires")
+    shared = ("kind", "step", "names", "needs", "digest", "covers", "shown", "at", "expires", "lane")
     return OpenGate(id=event.gate, **{name: getattr(event, name) for name in shared})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tercet.contracts.behaviour import Behaviour
 from tercet.contracts.loop import Phase
 from tercet.contracts.plan import Step
 from tercet.contracts.steps.effective import EffectiveStep
@@ -240,7 +241,8 @@ class Acting(Compensations):
         gates = gates_of(self.config, self.plan, name, params, self.progress)
         if repeats and once is not None and once.gate is not None:
             gates = tuple(dict.fromkeys((*gates, once.gate)))
-        if gates and self.config.ctx.lane is not None:
+        is_lane = self.config.ctx.lane is not None
+        if gates and is_lane and not self.config.ctx.goes_by(Behaviour.LANE_GATES):
             reason = f"step {name} waits for {', '.join(gates)}, and a lane asks no person"
             return c.Fault(step=name, code=lanes.NEEDS_PERSON, reason=reason)
         if repeats or needs_approval(call, gates):

@@ -13,7 +13,7 @@ from tercet.core.approval import settlers_of
 from tercet.core.config import RunConfig
 from tercet.core.decide.progress import StepProgress
 from tercet.core.events.gate import Need
-from tercet.core.fold.base import INTERRUPTED, STOPPED, WITHHELD
+from tercet.core.fold.base import CUT_OFF, LANE_WAITING, WITHHELD
 from tercet.core.run import Run
 from tercet.core.same_calls import shown_marks
 from tercet.core.state import State, StepState
@@ -40,7 +40,9 @@ class CallOutcomes(StepProgress):
 
     def _unknown(self, name: str, step: StepState) -> c.Command:
         call = self.plan.calls[name]
-        is_cut_off = step.code in (INTERRUPTED, STOPPED)
+        if step.code == LANE_WAITING:
+            return c.AskForLane(step=name, lane=step.lane)
+        is_cut_off = step.code in CUT_OFF
         if (call.leaves_nothing or call.tool.idempotent) and (
             is_cut_off or has_retries(self.state, self.config, step)
         ):
@@ -50,7 +52,7 @@ class CallOutcomes(StepProgress):
         return self._ask_or_stop(name, step)
 
     def _ask_or_stop(self, name: str, step: StepState) -> c.Command:
-        """Ask a person what became of a call; a lane asks no person, and has left nothing behind."""
+        """Ask a person what became of a call; one in a lane has left nothing behind, and nobody is asked."""
         is_lane = self.config.ctx.lane is not None
         return c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else self.ask_whether(name, step)
 

@@ -51,6 +51,8 @@ class GateOpened(Fact, frozen=True, kw_only=True, tag="gate_opened"):
     """When it expires; 0 if it waits as long as the session lives."""
     stale: int = 0
     """When the first evidence that it depends on expires, after which it can no longer be approved."""
+    lane: str = ""
+    """The session of the lane whose gate it stands for: the answer is passed on to it."""
 
 
 class GateAnswered(Fact, frozen=True, kw_only=True, tag="gate_answered"):

@@ -124,6 +124,8 @@ class Abort(Fact, frozen=True, kw_only=True, tag="ABORT"):
     attempt_only: bool = False
     """Whether `not_done` says nothing of the attempts before this one."""
     latency: int = 0
+    lane: str = ""
+    """The session of a lane that waits for a person."""
 
 
 class StepRefused(Fact, frozen=True, kw_only=True, tag="step_refused"):

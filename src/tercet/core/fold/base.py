@@ -9,7 +9,7 @@ import msgspec
 
 from tercet.contracts.errors import TercetError
 from tercet.core import events as e
-from tercet.core.state import State, StepState
+from tercet.core.state import OpenGate, State, StepState
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -17,6 +17,10 @@ INTERRUPTED = "interrupted"
 """The code of a step whose process crashed during its call."""
 STOPPED = "stopped"
 """The code of a step whose process was stopped during its call."""
+LANE_WAITING = "lane_waiting"
+"""The code of a step whose lane waits for a person; it is called again once they have answered."""
+CUT_OFF = (INTERRUPTED, STOPPED, LANE_WAITING)
+"""The codes of calls that are made again without costing a retry."""
 LEASE_EXPIRED = "lease_expired"
 """The code of a call that was withheld because the lease had run out; it costs no retry."""
 EMERGENCY_STOP = "emergency_stop"
@@ -38,6 +42,11 @@ ANSWERS: dict[str, tuple[str, ...]] = {
     "output": ("approve", "deny", "modify"),
 }
 """What each kind of gate may be answered."""
+
+
+def answers_to(gate: OpenGate) -> tuple[str, ...]:
+    """Return what a gate may be answered: the one of a lane only with yes or no, since its call belongs to the lane."""
+    return ("approve", "deny") if gate.lane else ANSWERS[gate.kind]
 
 
 class IllegalEvent(TercetError):  # noqa: N818 - what happened is named, not that it is an error

@@ -17,9 +17,9 @@ from tercet.contracts.shape import as_object
 from tercet.core import events as e
 from tercet.core.budget import add, amounts_of
 from tercet.core.fold.base import (
-    ANSWERS,
     MODIFIED,
     POLICY,
+    answers_to,
     changed,
     copy_fields,
     demand,
@@ -75,7 +75,7 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     if gate is None:
         raise illegal(state, event, f"gate {event.gate} is not open")
     demand(state, event, is_met=event.digest == gate.digest, why="the answer is about another call")
-    is_fitting = event.answer in ANSWERS[gate.kind]
+    is_fitting = event.answer in answers_to(gate)
     demand(
         state, event, is_met=is_fitting, why=f"{event.answer} is not an answer to a gate of kind {gate.kind}"
     )
@@ -122,6 +122,8 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
     if gate.unmet:
         return changed(state, gates={**state.gates, gate.id: gate})
+    if gate.lane:
+        return _pass_on(state, gate)
     if gate.kind == "output":
         return changed(state, gates=_without(state, gate), phase=P.COMMIT)
     let_through = changed(state, gates=_without(state, gate), approved={**state.approved, gate.id: gate})
@@ -130,6 +132,12 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
             let_through, steps=with_step(let_through, name, status="pending", gate="", approved=digest)
         )
     return let_through
+
+
+def _pass_on(state: State, gate: OpenGate) -> State:
+    """The step of a lane is called again, so that the lane receives the answers to its gate."""
+    steps = with_step(state, gate.step, status="pending", gate="")
+    return changed(state, gates=_without(state, gate), steps=steps)
 
 
 def has_set_values(state: State, gate: OpenGate, actor: str, login: str) -> bool:
@@ -182,6 +190,8 @@ def is_of_compensation(state: State, gate: OpenGate) -> bool:
 
 
 def _deny(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
+    if gate.lane:  # only the lane ends
+        return _pass_on(state, gate)
     if is_of_compensation(state, gate):  # the run is ending already: only this compensation is not made
         return _refuse_call(state, gate, f"{event.actor} denied it: {event.note}".rstrip(": "), "denied")
     about = "the outputs" if gate.kind == "output" else gate.step

@@ -15,7 +15,7 @@ from tercet.contracts.values.canonical import hash_bytes
 from tercet.core import events as e
 from tercet.core.budget import NO_HOLD, add, count_call, reserve, reserved_for, settle
 from tercet.core.fold.base import (
-    INTERRUPTED,
+    CUT_OFF,
     NOT_MADE,
     ROLE_LOST,
     STOPPED,
@@ -158,6 +158,7 @@ def abort(state: State, event: e.Abort) -> State:
         # A call that its process left behind may still take effect until its deadline.
         not_before=step.deadline if event.code == STOPPED else step.not_before,
         since=step.deadline if event.code == STOPPED else event.at,
+        lane=event.lane,
         **(NO_HOLD if is_known else {}),
     )
     unjudged = (*state.unjudged, event.step) if is_known else state.unjudged
@@ -227,7 +228,7 @@ def settled(state: State, event: e.Settled) -> State:
         later = {"not_before": event.not_before, "look_up_error": event.reason}
         return changed(state, steps=with_step(state, event.step, asked=step.asked + 1, **later))
     # A stopped process is not the tool's fault, so repeating the interrupted call does not count as a retry.
-    retries = 0 if step.code in (INTERRUPTED, STOPPED, *WITHHELD) else 1
+    retries = 0 if step.code in (*CUT_OFF, *WITHHELD) else 1
     again = {"retries": step.retries + retries, "not_before": event.not_before}
     steps = with_step(state, event.step, status="pending", asked=0, **again)
     retried = changed(state, steps=steps, used=add(state.used, retries=retries))

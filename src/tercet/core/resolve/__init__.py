@@ -33,6 +33,7 @@ RESOLVERS: dict[type[c.Command], Callable[[Run, Any, Any], Made]] = {
     c.Judge: calls.judge,
     c.Settle: calls.settle,
     c.Ask: gates.ask,
+    c.AskForLane: gates.ask_for_lane,
     c.Grant: gates.grant,
     c.Escalate: gates.escalate,
     c.Compensate: gates.compensate,

@@ -19,7 +19,7 @@ from tercet.core.attempt import Done, NotHappened, Unknown, delay_ms
 from tercet.core.config import RunConfig
 from tercet.core.decide import Acting, can_retry, has_retries, is_looping
 from tercet.core.decisions import take_decisions
-from tercet.core.fold.base import INTERRUPTED, MODIFIED, ROLE_LOST, STOPPED, copy_fields
+from tercet.core.fold.base import CUT_OFF, LANE_WAITING, MODIFIED, ROLE_LOST, copy_fields
 from tercet.core.lanes import envelope_fields
 from tercet.core.resolve.gates import open_gate
 from tercet.core.resolve.planning import frame_of
@@ -141,7 +141,7 @@ def end_call(run: Run, command: c.Await, answer: CallEnded) -> Made:
         latency=ended.latency_ms,
     )
     if isinstance(ended, Unknown):
-        return made(aborted(outcome="unknown"))
+        return made(aborted(outcome="unknown", lane=ended.lane))
     return made(
         aborted(
             outcome="not_done",
@@ -183,6 +183,8 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
     wait = partial(_not_before, state, at, answer.draw)
     # In a run that is ending nothing is called again, and what leaves no effect need not be known.
     is_over = state.phase is Phase.FAIL and not step.compensates
+    if step.code == LANE_WAITING and isinstance(answer.ended, Done):
+        return _complete(run, name, answer.ended, answer, is_reconciled=True)
     if not call.tool.reconciles:
         return made(
             settled(
@@ -198,7 +200,7 @@ def settle(run: Run, command: c.Settle, answer: CallEnded) -> Made:
             return _complete(run, name, found, answer, is_reconciled=True)
         case NotHappened() if at >= due:
             # A stopped process is not the tool's fault: repeating the interrupted call does not count as a retry.
-            is_cut_off = step.code in (INTERRUPTED, STOPPED)
+            is_cut_off = step.code in CUT_OFF
             absent = settled(how="absent", not_before=wait(step.retries))
             if is_cut_off or has_retries(state, run.config, step) or is_over:
                 return made(absent)

@@ -12,7 +12,7 @@ from tercet.contracts.values.canonical import canonical, digest, hash_bytes
 from tercet.core import budget, effects, transcript
 from tercet.core import commands as c
 from tercet.core import events as e
-from tercet.core.answers import History, Made, Now, made
+from tercet.core.answers import History, LaneGate, Made, Now, made
 from tercet.core.approval import accepting, people_of
 from tercet.core.fold.base import ANSWERS, copy_fields
 from tercet.core.messages import TEMPLATE
@@ -25,6 +25,16 @@ _WITHOUT_PLANNER = ("extend", "accept_partial", "abandon")
 def ask(run: Run, command: c.Ask, answer: Now) -> Made:
     """Return the gate that a command opens."""
     return made(open_gate(run.state, command, answer.at))
+
+
+def ask_for_lane(run: Run, command: c.AskForLane, answer: LaneGate) -> Made:
+    """The gate that a lane waits at, at the step that started the lane; or a new attempt if it waits no longer."""
+    state, name = run.state, command.step
+    if answer.gate is None:
+        attempt = state.steps[name].attempt
+        return made(e.Settled(at=answer.at, step=name, attempt=attempt, how="run_again", by="lane"))
+    given: JsonObject = {"gate": _gate_id(state), "step": name, "covers": {}, "lane": command.lane}
+    return made(copy_fields(e.GateOpened, answer.gate, at=answer.at, **given))
 
 
 def open_gate(state: State, command: c.Ask, at: int) -> e.GateOpened:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tercet.contracts.lane import LANE, Lane
 from tercet.contracts.mode import Trust
-from tercet.contracts.plan import Step
 from tercet.contracts.shape import as_object
-from tercet.contracts.steps.effective import effective
 from tercet.packs.checks import Check, Problems, did_you_mean, unknown_tool
 from tercet.packs.lanes import decision_of, why_untrusted
 from tercet.packs.parts import Parts
@@ -30,29 +28,17 @@ def lanes_take_decisions(parts: Parts) -> Problems:
             yield parts.problem(
                 "lane_asks_person",
                 f"lane {lane.name}, intent",
-                f"the outputs of {decision.id} may go to a person, and a lane asks no person",
+                f"the outputs of {decision.id} may go to a person, and those of a lane cannot",
                 "let the lane take a decision without [decision.quality], and judge the outputs in its parent",
             )
 
 
 def lanes_name_tools(parts: Parts) -> Problems:
-    """The tools of a lane exist, and those that it would call itself wait at no gate."""
+    """The tools of a lane exist."""
     for lane in parts.lanes:
         for name in lane.tools:
-            place = f"lane {lane.name}, tools"
-            tool = parts.tool.get(name)
-            if tool is None:
-                if parts.lacks_tool(name):
-                    yield unknown_tool(parts, place, name)
-                continue
-            call = effective(0, Step(id="s", tool=name), tool)
-            if call.runs_in_lane and call.gates:
-                yield parts.problem(
-                    "lane_asks_person",
-                    place,
-                    f"{name} waits for {', '.join(call.gates)}, and a lane asks no person",
-                    "take it out of the lane, and let its parent call it",
-                )
+            if name not in parts.tool and parts.lacks_tool(name):
+                yield unknown_tool(parts, f"lane {lane.name}, tools", name)
 
 
 def lane_names_are_free(parts: Parts) -> Problems:
