@@ -520,12 +520,11 @@ def _state(answers: Sequence[AnswerView], *, is_open: bool) -> tuple[str, Tone]:
 def question_text(gate: OpenGate) -> str:
     """Return the question of a gate."""
     match gate.kind:
-        case "approval" if gate.lane:
-            lane = as_object(gate.shown.get("lane")) or {}
-            return f"may {lane.get('step')} of lane {gate.lane} be called? ({some(gate.names) or 'this call needs an approval'})"
         case "approval":
+            lane = as_object(gate.shown.get("lane")) or {}
             also = f" and {first_names(list(gate.covers))}" if gate.covers else ""
-            return f"may {gate.step}{also} be called? ({first_names(gate.names) or 'this call needs an approval'})"
+            what = f"{lane['step']} of lane {gate.lane}" if lane else f"{gate.step}{also}"
+            return f"may {what} be called? ({first_names(gate.names) or 'this call needs an approval'})"
         case "reconcile":
             return f"did {gate.step} happen?"
         case "escalation" | "compensation" | "output":
