@@ -52,7 +52,7 @@ class CallOutcomes(StepProgress):
         return self._ask_or_stop(name, step)
 
     def _ask_or_stop(self, name: str, step: StepState) -> c.Command:
-        """Ask a person what became of a call; one in a lane has left nothing behind, and nobody is asked."""
+        """Ask a person what became of a call; one in a lane left nothing behind, so the lane ends."""
         is_lane = self.config.ctx.lane is not None
         return c.StopExhausted(reason=lanes.NEEDS_PERSON) if is_lane else self.ask_whether(name, step)
 
