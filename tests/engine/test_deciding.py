@@ -180,6 +180,20 @@ def test_what_waits_for_a_skipped_step_goes_on(workshop: Workshop) -> None:
     assert [type(command).__name__ for command in case.due()] == ["Dispatch", "Fault"]
 
 
+@pytest.mark.req("R221")
+@pytest.mark.parametrize(("used", "is_made"), [(40, True), (41, False)])
+def test_no_call_goes_beyond_the_tokens_of_the_run(workshop: Workshop, used: int, is_made: bool) -> None:
+    """A call that reserves more tokens than are left is refused when it is due, whatever the review has found."""
+    workshop.tool("do.it")
+    case = Case(workshop, plan(step("a", estimated_tokens=60)), budget={"tokens": 100})
+    spent = msgspec.structs.replace(case.state.used, tokens=used)
+    case.state = msgspec.structs.replace(case.state, used=spent)
+    [due] = case.due()
+    assert isinstance(due, c.Dispatch if is_made else c.Fault)
+    if isinstance(due, c.Fault):
+        assert (due.code, due.reason) == ("budget_exceeded", "60 tokens are needed, 59 are left")
+
+
 @pytest.mark.req("R111", "R127", "R323")
 def test_an_action_happens_once(workshop: Workshop) -> None:
     """The same identity again is a fault while the first is under way and after it; elsewhere it is another action."""
