@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -85,6 +86,19 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
     async with open_desk(limits=Limits(body_bytes=1000)) as desk:
         response = await desk.post(desk.running.local_key, b"x" * 1001)
         assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    """A client that sends half of a body and no more is answered with 408."""
+    async with open_desk(limits=Limits(body_s=0.05)) as desk:
+
+        async def half() -> AsyncIterator[bytes]:
+            yield b"{"
+            await asyncio.Event().wait()
+
+        headers = {"authorization": f"Bearer {desk.running.local_key}"}
+        response = await desk.client.post("/rpc", content=half(), headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (408, "timeout")
 
 
 async def test_a_credential_that_calls_too_often_is_slowed_down() -> None:

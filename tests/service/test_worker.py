@@ -16,6 +16,7 @@ import pytest
 from service.desk import REFUND, REFUNDS, open_desk, refunds
 from tercet.contracts.decision import DecisionSpec
 from tercet.contracts.request import Actor, Request
+from tercet.executor.clock import SystemClock
 from tercet.journal.memory import MemoryJournal
 from tercet.journal.opening import open_journal
 from tercet.journal.protocol import Journal
@@ -129,6 +130,21 @@ async def test_a_session_that_cannot_go_on_here_is_left_alone() -> None:
     async with working(journal, shop.pack, poll_ms=1) as worker:
         await until_idle(journal, worker)
     assert shop.calls == [("a", session, "s1"), ("a", session, "s2")]
+
+
+@pytest.mark.parametrize(("on_loss", "calls"), [("pause", 0), ("resume", 2)])
+async def test_a_session_that_was_silent_too_long_needs_its_packs_leave(on_loss: str, calls: int) -> None:
+    """Once twice the heartbeat has passed since its process died, only a pack that says so lets it go on by itself."""
+    shop, journal, now = Shop(), MemoryJournal(), SystemClock().now()
+    rules = {"heartbeat_interval_ms": 1, "on_heartbeat_loss": on_loss}
+    shop.pack = shop.pack.model_copy(update={"session": rules})
+    (session,) = await shop.start(journal, "a")
+    await journal.acquire("a", session, owner="host:1:1:20ms", now_ms=now - 1000, ttl_ms=10)
+    async with working(journal, shop.pack, poll_ms=1) as worker:
+        async with asyncio.timeout(60):
+            while not worker.carried and not worker.has_blocked("a", session):  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.01)
+    assert len(shop.calls) == calls
 
 
 @pytest.mark.req("R256")

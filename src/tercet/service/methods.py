@@ -29,7 +29,11 @@ from tercet.engine.session_reader import list_rows, load_history
 from tercet.engine.streams.api_keys import Scope
 from tercet.engine.streams.audit import read_audit
 from tercet.engine.streams.stops import EmergencyStops, StopKind
+from tercet.replay.agents import Agents
 from tercet.replay.bundle.exporting import export_run
+from tercet.replay.recording import load_run
+from tercet.replay.replay import replay_recording
+from tercet.replay.rules import RuleSource
 from tercet.runtime import Runtime
 from tercet.runtime.runs import LONG_MS
 from tercet.service import views
@@ -463,7 +467,11 @@ async def get_record(service: Service, caller: Caller, params: SessionRef) -> di
 async def replay_run(service: Service, caller: Caller, params: SessionRef) -> dict[str, Any]:
     """Judge a recorded run again; nothing is called and nothing written."""
     runtime = await service.hub.of_session(caller.tenant, params.session_id)
-    return {"replay": (await runtime.replay(params.session_id)).model_dump(mode="json")}
+    recording = await load_run(runtime.journal, runtime.tenant, params.session_id)
+    rules = RuleSource((runtime.pack,), agents=Agents((), has_installed=True))
+    # In a thread: a long run would keep this process from renewing its leases.
+    report = await asyncio.to_thread(replay_recording, recording, rules)
+    return {"replay": report.model_dump(mode="json")}
 
 
 async def export_bundle(service: Service, caller: Caller, params: SessionRef) -> dict[str, Any]:

@@ -67,10 +67,14 @@ class Worker:
 
     def is_queued(self, row: SessionRow) -> bool:
         """Whether this worker will carry a session on: the watchdog leaves it alone meanwhile."""
-        is_blocked = (row.tenant, row.session_id) in self._blocked
+        is_blocked = self.has_blocked(row.tenant, row.session_id)
         return (
             row.status == "in_progress" and self._hub.serves(row) and not is_blocked and not self._is_stopping
         )
+
+    def has_blocked(self, tenant: str, session: str) -> bool:
+        """Whether a session cannot go on here as it is."""
+        return (tenant, session) in self._blocked
 
     def is_carrying(self, row: SessionRow) -> bool:
         """Whether a session is carried on by this worker now, or will be."""
