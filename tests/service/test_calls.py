@@ -119,17 +119,12 @@ async def test_expired_revoked_and_invented_keys_are_refused() -> None:
         key, text = await desk.running.keys.create(NewKey(tenant="default", actor="bob", by="test"), now)
         assert "gates" in await desk.rpc(text, "listGates")
         await desk.running.keys.revoke(key.id, by="test", now=now)
-        wrong = (
-            expired,
-            text,
-            text[:-1] + "x",
-            "tck_",
-            f"tck_{key.id}_",
-            "tck_0_0",
-            "eyJ.e30.x",
-            "",
-            "\u00fc",
+        valid = await desk.key("cleo")
+        identity, _, secret = (
+            valid.rpartition("_") if valid.count("_") == 2 else (valid[:16], "_", valid[17:])
         )
+        guessed = (f"{identity}_", f"{identity}_{secret[::-1]}", f"{identity}_{secret[:-1]}", identity)
+        wrong = (expired, text, *guessed, "tck_", "tck_0_0", "eyJ.e30.x", "", "\u00fc")
         for each in wrong:
             headers = {b"authorization": f"Bearer {each}".encode()}
             response = await desk.client.post("/rpc", content=b"{}", headers=headers)
