@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from engine.workshop import ADA, Workshop, events, names
 from tercet.context import compile as compile_context
 from tercet.contracts.lane import LaneEnvelope
+from tercet.engine.models.planner import ModelPlanner
 from tercet.packs.checking import check
+from tercet.testing.models import ScriptedModel
 from tercet.tools import ToolContext
 
 from .rooms import ASK, children, lane_step, pack_with_lanes, plan, step
@@ -67,3 +70,23 @@ def test_every_planner_may_use_lanes(workshop: Workshop) -> None:
         assert "lane.research" in compiled.offered
 
     workshop.run(main())
+
+
+def test_a_model_may_propose_a_lane(workshop: Workshop) -> None:
+    """The schema of its answer has the lane with its parameters, and the lane that it proposes runs."""
+    text = {"type": "object", "properties": {"supplier": {"type": "string"}}, "required": ["supplier"]}
+    workshop.tool("look.up", look_up, mode="read_only", parameters=text)
+    pack = pack_with_lanes(workshop)
+    steps = [{"tool": "lane.research", "params": {"supplier": {"$from": "request#/supplier"}}}]
+    model = ScriptedModel(answers=[{"steps": steps}])
+
+    async def main() -> None:
+        async with workshop.runtime(pack) as runtime:
+            result = await runtime.run(ASK, planner=ModelPlanner([model]), actor=ADA)
+            assert result.status == "completed", result.reason
+            (lane,) = await children(runtime)
+            assert (lane.start.lane["parent"], lane.status) == (result.session_id, "completed")
+
+    workshop.run(main())
+    (question,) = model.questions
+    assert '"lane.research"' in json.dumps(question.answer_schema)

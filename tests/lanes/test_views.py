@@ -43,17 +43,19 @@ def test_a_lane_is_part_of_the_trace_of_its_parent(workshop: Workshop, receiver:
     async def main() -> None:
         pack = pack_with_lanes(workshop)
         async with Telemetry(ALL) as telemetry, workshop.runtime(pack, observers=[telemetry]) as runtime:
-            result = await runtime.run(ASK, plan=plan(lane_step("s"), lane_step("t", 1)), actor=ADA)
+            three = plan(lane_step("s"), lane_step("t", 1), lane_step("u", 2))
+            result = await runtime.run(ASK, plan=three, actor=ADA)
             assert result.status == "completed"
         found = telemetry.figures
-        assert found.lanes == {"completed": 1, "failed": 1}
-        assert (found.lane_success_rate, found.parent_replan_rate) == (0.5, 0.0)
+        assert found.lanes == {"completed": 2, "failed": 1}
+        assert found.lane_success_rate == pytest.approx(2 / 3, abs=1e-5)
+        assert found.parent_replan_rate == 0.0
 
     workshop.run(main())
     assert len({span.trace_id for span in receiver.spans}) == 1
     calls = {span.span_id for span in receiver.named("execute_tool lane.research")}
     runs = receiver.named("run research")
-    assert len(runs) == 2
+    assert len(runs) == 3
     assert {span.parent_span_id for span in runs} == calls
 
 
