@@ -134,7 +134,7 @@ def _bug(what: str) -> Failure:
 
 def _help_for(error: object) -> str:
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "tercet"
-    return f"{path} --help shows what it takes"
+    return f"{path} --help lists its arguments and options"
 
 
 def _sentence(message: str) -> str:

@@ -149,9 +149,9 @@ COMMANDS: dict[str, Entry] = {
         "run.run", "run", "RUN_EXAMPLES", "Run a request: plan it, review the plan, call its tools."
     ),
     "serve": Entry(
-        "serve.serve", "serve", "SERVE_EXAMPLES", "Serve packs over HTTP, and carry their sessions on."
+        "serve.serve", "serve", "SERVE_EXAMPLES", "Serve packs over HTTP, and run their sessions."
     ),
-    "worker": Entry("serve.serve", "worker", "WORKER_EXAMPLES", "Carry sessions on, without an API."),
+    "worker": Entry("serve.serve", "worker", "WORKER_EXAMPLES", "Run sessions without serving an API."),
     "call": Entry(
         "serve.call", "call", "EXAMPLES", "Call a method of a service, and print its result as JSON."
     ),

@@ -1,4 +1,4 @@
-"""`tercet api-keys`: who may call the service, as whom, and until when."""
+"""`tercet api-keys`: creating, listing and revoking the API keys of the service."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Tenant: TypeAlias = Annotated[str, option("TENANT", "The tenant whose sessions t
 
 def create(
     actor: Annotated[
-        str, argument("ACTOR", "Who calls with this key: runs and answers are recorded as theirs.")
+        str, argument("ACTOR", "The actor of the key: runs and answers are recorded as theirs.")
     ],
     *,
     role: Annotated[
         list[str] | None,
         option(
             "ROLE",
-            "A role that the key gives; may be given several times. Where a pack lists people, only roles that its list gives to the actor count.",
+            "A role of the key; may be given several times. If a pack lists people, only the roles that it gives to the actor count.",
         ),
     ] = None,
     scope: Annotated[

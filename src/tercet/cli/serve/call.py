@@ -1,4 +1,4 @@
-"""`tercet call`: any method of a service, from the command line."""
+"""`tercet call`: calling a method of a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tercet serve` and `tercet worker`: processes that stay, and carry on what was approved, left or orphaned."""
+"""`tercet serve` and `tercet worker`: processes that run sessions which were approved, resumed or orphaned."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ Packs: TypeAlias = Annotated[
     argument("PACK...", "The folders of the packs to serve; of two versions, name the newer one last."),
 ]
 AtOnce: TypeAlias = Annotated[
-    int, option("N", "How many runs this process carries on at the same time.", "--runs", min=1, max=10_000)
+    int,
+    option("N", "The number of runs that this process runs at the same time.", "--runs", min=1, max=10_000),
 ]
 
 
@@ -88,13 +89,13 @@ def serve(
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Serve packs over HTTP, and carry their sessions on.
+    """Serve packs over HTTP, and run their sessions.
 
     Callers start runs, answer gates and read records by JSON-RPC at /rpc; docs/service.md describes it. Sessions that
-    were approved, answered, resumed, or left by another process go on by themselves. On loopback a key for you is
-    printed, which is valid until the process ends; other callers need an API key or a token of --oidc-issuer, and an address that other machines
-    can reach is refused without either. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the
-    next worker.
+    were answered, resumed or orphaned are continued automatically. On loopback a key for you is printed, which is
+    valid until the process ends. Other callers need an API key or a token of --oidc-issuer; an address that other
+    machines can reach is refused without either. On SIGTERM and Ctrl-C, calls in flight finish, and every session is
+    left to the next worker.
     """
     require_local_journal(journal, is_dev=dev)
     server = _service_module()
@@ -142,17 +143,17 @@ def worker(
     *,
     tenant: Annotated[
         list[str] | None,
-        option("TENANT", "A tenant to look after from the start; may be given several times.", "--tenant"),
+        option("TENANT", "A tenant whose sessions are run; may be given several times.", "--tenant"),
     ] = None,
     runs: AtOnce = 16,
     store: StoreUrl = "",
     journal: JournalUrl = DEFAULT,
     as_json: AsJson = False,
 ) -> ExitCode:
-    """Carry sessions on, without an API.
+    """Run sessions without serving an API.
 
-    The same worker as in `tercet serve`: several processes may share one journal, and leases decide which of them has
-    a session. SIGTERM and Ctrl-C let calls in flight end, and leave every session to the next worker.
+    The same worker as in `tercet serve`: several processes may share one journal, and leases decide which of them runs
+    a session. On SIGTERM and Ctrl-C, calls in flight finish, and every session is left to the next worker.
     """
     server = _service_module()
     loaded = [load_pack(folder) for folder in packs]
@@ -204,7 +205,7 @@ def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool) -> None:
         return
     screen = Screen()
     say: Callable[[str], None] = screen.say
-    say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ carrying on sessions of {', '.join(refs)}")
+    say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ running sessions of {', '.join(refs)}")
     if key:
         say(f"  your API key, valid until this process ends: {key}")
     say("  Ctrl-C stops it, and leaves every session to the next worker")
