@@ -61,9 +61,9 @@ def _show_report(screen: Screen, report: ReplayReport, *, is_alone: bool) -> Non
         events = f"{count(report.events, 'event')}, {count(report.checkpoints, 'checkpoint')}"
         screen.put(f"{events}, all as recorded", first="  · ")
         screen.put(_verdicts(report), first="  · ")
-        if later := sorted(set(CURRENT) - set(report.behaviour)):
-            rules = ", ".join(map(str, later))
-            screen.put(f"judged by the rules of its version, without rule {rules}", first="  · ")
+        if set(CURRENT) - set(report.behaviour):
+            rules = ", ".join(map(str, sorted(report.behaviour))) or "none"
+            screen.put(f"judged by the numbered rules that it was recorded under: {rules}", first="  · ")
         for fact in report.facts:
             screen.put(_fact(fact), first="    fact  ")
 
