@@ -340,6 +340,8 @@ def normalise(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **plain,
         "report": report,
+        "run_verdict": _verdict(record.get("run_verdict")),
+        "decisions": [{**decision, "decided_at": None} for decision in record.get("decisions", ())],
         "approvals": [
             {key: value for key, value in approval.items() if key not in ("decided_at", "digest")}
             for approval in record["approvals"]
@@ -349,6 +351,16 @@ def normalise(record: Mapping[str, Any]) -> dict[str, Any]:
             key=lambda entry: entry["call"]["step_id"],
         ),
     }
+
+
+def _verdict(verdict: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if verdict is None:
+        return None
+    scores = sorted(
+        ({**step, "scores": {**step["scores"], "latency": None}} for step in verdict["step_scores"]),
+        key=lambda step: step["step_id"],
+    )
+    return {**verdict, "run_id": None, "step_scores": scores}
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:

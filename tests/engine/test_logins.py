@@ -63,11 +63,13 @@ async def answers_of(runtime: Runtime, session: str) -> list[e.GateAnswered]:
 def test_the_login_of_an_answer_is_recorded(workshop: Workshop) -> None:
     """It stands in the event, in the state, and in the approvals that a record keeps; only where somebody was logged in."""
 
+    by_token = Actor(id="otto", roles=("boss",), auth="oidc", os_user="otto")
+
     async def main() -> None:
         async with workshop.runtime(dangerous(workshop, TWO)) as runtime:
             result = await runtime.run(ASK, plan=WIPE, actor=ROSA)
             await runtime.approve(gate_of(result), actor=at_terminal(NADIA, "nadia_m"))
-            await runtime.approve(gate_of(result), actor=Actor(id="otto", auth="oidc", os_user="otto"))
+            await runtime.approve(gate_of(result), actor=by_token)
             said = [
                 (each.actor, each.auth, each.login) for each in await answers_of(runtime, result.session_id)
             ]
