@@ -142,8 +142,8 @@ def ask_for(
         needs=needs or {"": Need()},
         digest=call_digest(state, config, asked, gates),
         covers={other.name: call_digest(state, config, other, gates) for other in sequence},
-        shown={**shown, "budget": remaining(state.used, config.limits), "plan": _rest(state)},
-        stale=_stale(state, config, (asked, *sequence)),
+        shown={**shown, "budget": remaining(state.used, config.limits), "plan": _summarize_plan(state)},
+        stale=_evidence_expiry(state, config, (asked, *sequence)),
         ttl_ms=min((gate.ttl_ms for gate in known), default=0),
     )
 
@@ -206,14 +206,14 @@ def ask_for_outputs(state: State, config: RunConfig) -> c.Ask:
             "left": list(diagnosis_of(state)),
             "repairs": state.used.repairs,
             "budget": remaining(state.used, config.limits),
-            **(_assessed(state) if config.ctx.goes_by(Behaviour.OUTPUTS_SCREENED) else {}),
+            **(_assess_outputs(state) if config.ctx.goes_by(Behaviour.OUTPUTS_SCREENED) else {}),
         },
-        stale=_first_expiry(config, _stood_on(state, config)),
+        stale=_first_expiry(config, _evidence_of_outputs(state, config)),
         ttl_ms=gate.ttl_ms if gate else 0,
     )
 
 
-def _assessed(state: State) -> dict[str, Any]:
+def _assess_outputs(state: State) -> dict[str, Any]:
     """Return the provenance of the outputs, their scores, and the reasons for asking a person."""
     asked = request_approval(state)
     return asked.model_dump(
@@ -221,7 +221,7 @@ def _assessed(state: State) -> dict[str, Any]:
     )
 
 
-def _stood_on(state: State, config: RunConfig) -> tuple[str, ...]:
+def _evidence_of_outputs(state: State, config: RunConfig) -> tuple[str, ...]:
     """Return the evidence that the plan pins or reads its outputs from."""
     plan = read_plan(state.plan)
     if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
@@ -245,7 +245,7 @@ def _times(count: int) -> str:
     return "no repair was tried" if count == 0 else f"tried {count} time{'s' if count > 1 else ''}"
 
 
-def _stale(state: State, config: RunConfig, calls: Iterable[Resolved]) -> int:
+def _evidence_expiry(state: State, config: RunConfig, calls: Iterable[Resolved]) -> int:
     """Return when the first evidence that these calls depend on expires; 0 if none does."""
     return _first_expiry(config, (ref for asked in calls for ref in dated_sources(state, config, asked.call)))
 
@@ -336,7 +336,7 @@ def _sources(state: State, config: RunConfig, asked: Resolved) -> dict[str, str]
     return describe_origins(origins(review, asked.name))
 
 
-def _rest(state: State) -> list[dict[str, str]]:
+def _summarize_plan(state: State) -> list[dict[str, str]]:
     """Return a summary of the whole plan, to show an approver the context of the call."""
     return [
         {"step": step["id"], "tool": step.get("tool", "note"), "status": state.steps[step["id"]].status}
@@ -398,10 +398,10 @@ def find_expired_evidence(state: State, config: RunConfig, call: EffectiveStep, 
 def find_lost_approval(state: State, config: RunConfig, name: str, objection: Objection) -> str:
     """Return why the approvals of a call no longer count, by what is known of people now; empty if they do."""
     for gate in state.approved.values():
-        if name in gate.calls and (lost := _lost(gate, objection)):
+        if name in gate.calls and (lost := _find_lost(gate, objection)):
             return lost
     covering = _covering_gate(state, config, name)
-    return "" if covering is None else _lost(covering, objection)
+    return "" if covering is None else _find_lost(covering, objection)
 
 
 def _covering_gate(state: State, config: RunConfig, name: str) -> OpenGate | None:
@@ -426,10 +426,12 @@ def find_lost_acceptance(state: State, config: RunConfig, objection: Objection) 
     if not given or gate is None:
         return ""
     needs = {gate.name: Need(roles=gate.roles, quorum=gate.quorum)}
-    return _lost(OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), objection)
+    return _find_lost(
+        OpenGate(id=given[-1].gate, kind="output", step="", needs=needs, approvals=given), objection
+    )
 
 
-def _lost(gate: OpenGate, objection: Objection) -> str:
+def _find_lost(gate: OpenGate, objection: Objection) -> str:
     """Return why the approvals of a gate no longer suffice, given the current roles; empty if they do."""
     for name, need in gate.needs.items():
         counted = [a for a in gate.approvals if gate.counts(name, a.roles)]

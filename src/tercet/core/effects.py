@@ -85,7 +85,7 @@ def effects(events: Sequence[e.Event]) -> list[Effect]:
     return found
 
 
-def ways_back(
+def plan_compensations(
     done: Sequence[Effect], config: RunConfig, tools: Mapping[str, ToolSpec], blobs: Mapping[str, Any]
 ) -> tuple[e.Undo, ...]:
     """Return the compensation of each effect, the last one first; a repeated step is numbered."""
@@ -108,15 +108,15 @@ def ways_back(
             references.PARAMS: effect.intent.params,
         }
         if not config.ctx.goes_by(Behaviour.STRICT_CALLS):
-            ways.append(_way(label, effect, call, {**results, **own}, config, tools))
+            ways.append(_unbound_undo(label, effect, call, {**results, **own}, config, tools))
         elif (bound := effect.intent.compensation) is not None:
             if _is_entered(effect, bound.params):
-                bound = _gated(bound, effect, call, config, tools)
+                bound = _with_gates(bound, effect, call, config, tools)
             ways.append(_bound_undo(label, effect, bound, own, config, tools))
         elif effect.planned.compensate is None:
             # There is none, or the call was made under earlier rules: then the tool's own declaration counts.
             is_entered = call.compensate is not None and _is_entered(effect, call.compensate.params)
-            way = _way(label, effect, call, own, config, tools)
+            way = _unbound_undo(label, effect, call, own, config, tools)
             ways.append(_left_to_operator(label, effect) if is_entered and way.tool else way)
         else:
             ways.append(e.Undo(step=label, note="its compensation was proposed under earlier rules, unbound"))
@@ -155,7 +155,7 @@ def _is_entered(effect: Effect, params: dict[str, Any]) -> bool:
     return bool(effect.entered_by) and reads_own_result(params)
 
 
-def _gated(
+def _with_gates(
     bound: e.BoundCompensation,
     effect: Effect,
     call: EffectiveStep,
@@ -183,7 +183,7 @@ def _value(effect: Effect, blobs: Mapping[str, Any]) -> Any:
     return blobs.get(effect.blob) if effect.blob else effect.value
 
 
-def _way(
+def _unbound_undo(
     label: str,
     effect: Effect,
     call: EffectiveStep,
@@ -194,7 +194,7 @@ def _way(
     # For calls made under earlier rules: the compensation is resolved at the end, with what step ids mean then.
     way = call.compensate
     if call.reversibility is Reversibility.IRREVERSIBLE or way is None or way.tool not in tools:
-        return e.Undo(step=label, note=_why_not(call, way))
+        return e.Undo(step=label, note=_no_undo_reason(call, way))
     try:
         params = resolve(way.params, sources, config.evidence)
     except ResolutionError as error:
@@ -203,7 +203,7 @@ def _way(
     return e.Undo(step=label, tool=way.tool, params=params, key=key)
 
 
-def _why_not(call: EffectiveStep, way: Compensation | None) -> str:
+def _no_undo_reason(call: EffectiveStep, way: Compensation | None) -> str:
     if call.reversibility is Reversibility.IRREVERSIBLE:
         return call.tool.no_compensation or f"{call.tool.name} is irreversible"
     if way is not None:

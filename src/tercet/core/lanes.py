@@ -88,7 +88,7 @@ def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict
                 return value
             return {key: _carry_over(each, proposed, results, evidence) for key, each in members.items()}
         if proposed.isdisjoint(reference.names):
-            return _written(resolve({"value": value}, results, evidence)["value"])
+            return _as_literal(resolve({"value": value}, results, evidence)["value"])
         if reference.kind != "from":
             raise ResolutionError(
                 f"{reference.text} computes with the result of a step that the lane only proposes",
@@ -99,7 +99,7 @@ def _carry_over(value: Any, proposed: set[str], results: Results, evidence: dict
     return value if items is None else [_carry_over(each, proposed, results, evidence) for each in items]
 
 
-def _written(value: Any) -> Any:
+def _as_literal(value: Any) -> Any:
     """Return a value as a plan writes it."""
     is_nested = as_object(value) is not None or as_list(value) is not None
     return {references.LITERAL: value} if is_nested else value
@@ -180,7 +180,7 @@ def _as_step(proposal: LaneProposal, step_id: str, ids: dict[str, str]) -> dict[
     fields: dict[str, Any] = {
         "id": ids[proposal.id],
         "tool": proposal.tool,
-        "params": {key: _renamed(value, ids) for key, value in proposal.params.items()},
+        "params": {key: _rename_references(value, ids) for key, value in proposal.params.items()},
         "depends_on": (step_id, *(ids[name] for name in proposal.depends_on)),
         "evidence_refs": proposal.evidence_refs,
         "approval_mode": None if proposal.approval_mode is None else str(proposal.approval_mode),
@@ -189,7 +189,7 @@ def _as_step(proposal: LaneProposal, step_id: str, ids: dict[str, str]) -> dict[
     return {**fields, "gates": proposal.gates} if proposal.gates else fields
 
 
-def _renamed(value: Any, ids: dict[str, str]) -> Any:
+def _rename_references(value: Any, ids: dict[str, str]) -> Any:
     """Return a parameter with references to proposals renamed to the parent's step ids."""
     members = as_object(value)
     if members is not None:
@@ -197,7 +197,7 @@ def _renamed(value: Any, ids: dict[str, str]) -> Any:
             return value
         reference = references.as_reference(members)
         if reference is None:
-            return {key: _renamed(each, ids) for key, each in members.items()}
+            return {key: _rename_references(each, ids) for key, each in members.items()}
         return {"$from": ids[reference.target] + reference.text[len(reference.target) :]}
     items = as_list(value)
-    return value if items is None else [_renamed(each, ids) for each in items]
+    return value if items is None else [_rename_references(each, ids) for each in items]

@@ -38,7 +38,7 @@ def event_of(said: Message, state: State, now: int, *, inbox: int = 0, outside: 
     said_by = {"at": at, "by": said.actor, "inbox": inbox, "outside": outside}
     match said:
         case Reply():
-            return _answered(said, state, at, inbox=inbox, outside=outside)
+            return _gate_answer(said, state, at, inbox=inbox, outside=outside)
         case Pause():
             _demand_running(said, state)
             reason = f"paused by {said.actor}: {said.note}".rstrip(": ")
@@ -125,9 +125,9 @@ def _demand_running(said: Pause, state: State) -> None:
 # --- answers to gates ---
 
 
-def _answered(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
+def _gate_answer(said: Reply, state: State, at: int, *, inbox: int, outside: bool) -> e.GateAnswered:
     gate = _gate_of(said, state)
-    said = _recognised(said, state)
+    said = _with_confirmed_roles(said, state)
     _require_own_gate(said, state)
     if said.answer not in answers_to(gate):
         options: Sequence[str] = gate.shown.get("options", answers_to(gate))
@@ -165,7 +165,7 @@ def _require_own_gate(said: Reply, state: State) -> None:
         )
 
 
-def _recognised(said: Reply, state: State) -> Reply:
+def _with_confirmed_roles(said: Reply, state: State) -> Reply:
     """Return an answer with only those of the sender's roles that the run's own list of people confirms.
 
     The list is used for answers from a login, and for those that claim roles from a list. Raises `UsageError` if the list
@@ -181,7 +181,7 @@ def _recognised(said: Reply, state: State) -> Reply:
         raise UsageError(
             f"{said.actor} is not the login {said.login}, by the list of people of this run's pack",
             code="wrong_login",
-            remedy=f"answer from their login, or let another person answer; {_lists(said)}",
+            remedy=f"answer from their login, or let another person answer; {_people_hint(said)}",
         )
     held = as_list(person.get("roles")) or ()
     return msgspec.structs.replace(said, roles=tuple(role for role in said.roles if role in held))
@@ -192,7 +192,7 @@ def _goes_by_list(said: Reply, state: State) -> bool:
     return said.listed and Behaviour.STRICT_CALLS in state.start.behaviour
 
 
-def _lists(said: Reply) -> str:
+def _people_hint(said: Reply) -> str:
     """Return where the list of people is, and how a session reads it again."""
     return (
         f"people and their roles are listed in the actors.toml of the run's own pack; if that was changed since, "
@@ -290,7 +290,7 @@ def _role_missing(said: Reply, gate: OpenGate, what: str) -> UsageError:
         if said.roles
         else f"{said.actor} holds no role; to {what} gate {gate.id} takes one of: {', '.join(roles)}",
         code="role_missing",
-        remedy=f"let a person with that role answer; {_lists(said)}",
+        remedy=f"let a person with that role answer; {_people_hint(said)}",
     )
 
 

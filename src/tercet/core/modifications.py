@@ -143,18 +143,18 @@ def _names(params: dict[str, Any]) -> str:
 def with_values(params: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain parameters with other values at these places."""
     for place, value in changes.items():
-        params = _placed(params, pointer.parts(place), value)
+        params = _replace_at(params, pointer.parts(place), value)
     return params
 
 
-def _placed(holder: Any, parts: tuple[str, ...], value: Any) -> Any:
+def _replace_at(holder: Any, parts: tuple[str, ...], value: Any) -> Any:
     if not parts:
         return value
     if (items := as_list(holder)) is not None:
         index = int(parts[0])
-        return [*items[:index], _placed(items[index], parts[1:], value), *items[index + 1 :]]
+        return [*items[:index], _replace_at(items[index], parts[1:], value), *items[index + 1 :]]
     members = as_object(holder) or {}
-    return {**members, parts[0]: _placed(members.get(parts[0]), parts[1:], value)}
+    return {**members, parts[0]: _replace_at(members.get(parts[0]), parts[1:], value)}
 
 
 # --- the changed plan ---
@@ -201,9 +201,9 @@ def _rewritten(
         return _as_literal(value)
     members = as_object(written)
     if members is not None and LITERAL in members:
-        return {LITERAL: _placed(members[LITERAL], rest, value)}
+        return {LITERAL: _replace_at(members[LITERAL], rest, value)}
     if members is not None and (reference := references.as_reference(members)) is not None:
-        written = _spread(reference, shown, at, defaults)
+        written = _split_reference(reference, shown, at, defaults)
     token, inner = rest[0], (*at, rest[0])
     below = pointer.follow(shown, pointer.join((token,)))
     if (items := as_list(written)) is not None:
@@ -213,10 +213,10 @@ def _rewritten(
     known = as_object(written) or {}
     if token in known:
         return {**known, token: _rewritten(known[token], below, inner, rest[1:], value, defaults)}
-    return {**known, token: _as_literal(_placed(below, rest[1:], value))}  # it is a default of the tool
+    return {**known, token: _as_literal(_replace_at(below, rest[1:], value))}  # it is a default of the tool
 
 
-def _spread(reference: Reference, shown: Any, at: tuple[str, ...], defaults: tuple[str, ...]) -> Any:
+def _split_reference(reference: Reference, shown: Any, at: tuple[str, ...], defaults: tuple[str, ...]) -> Any:
     """Return a reference to a list or an object as one reference for each of its members."""
 
     def member(token: str | int) -> dict[str, str]:

@@ -34,11 +34,11 @@ def carried_over(plan: Plan, before: dict[str, object]) -> Plan:
     if not before or not any(step.evidence_queries for step in plan.steps):
         return plan
     earlier = {step.id: step for step in read_plan(before).steps}
-    steps = tuple(_carried(step, earlier.get(step.id)) for step in plan.steps)
+    steps = tuple(_carry_over(step, earlier.get(step.id)) for step in plan.steps)
     return plan if steps == plan.steps else plan.model_copy(update={"steps": steps})
 
 
-def _carried(step: Step, earlier: Step | None) -> Step:
+def _carry_over(step: Step, earlier: Step | None) -> Step:
     if earlier is None or not step.evidence_queries:
         return step
     found = step.model_copy(update={"evidence_refs": earlier.evidence_refs})

@@ -220,7 +220,7 @@ class Planning:
         except (Interrupted, JournalError):
             raise
         except Exception as error:  # noqa: BLE001 - user code; a person decides about its failure
-            said = _broken(f"the agent raised {type(error).__name__}: {error}")
+            said = _failed_reflection(f"the agent raised {type(error).__name__}: {error}")
         return Reflected(at=at, reflection=said)
 
     async def _reflect_in_time(self, session: ActiveSession, reflecting: Awaitable[Reflection]) -> Reflection:
@@ -232,10 +232,10 @@ class Planning:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            return _broken(f"the agent and its critics took longer than {limit:,} ms")
+            return _failed_reflection(f"the agent and its critics took longer than {limit:,} ms")
 
 
-def _broken(reason: str) -> Reflection:
+def _failed_reflection(reason: str) -> Reflection:
     return Reflection(action="escalate", reason=reason, stop="agent_raised")
 
 

@@ -182,11 +182,11 @@ class Attempt:
             if self._on_end is None:
                 return
             if is_small(answer):
-                ended = _checked(tool, self._read, answer)
+                ended = _check_result(tool, self._read, answer)
             else:
                 self._stop_timer()  # it was in time, however long its result takes to be checked
                 loop = asyncio.get_running_loop()
-                ended = await loop.run_in_executor(threads, _checked, tool, self._read, answer)
+                ended = await loop.run_in_executor(threads, _check_result, tool, self._read, answer)
         except KeyboardInterrupt:
             raise  # from the user: a tool's own is contained
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises must not end the run
@@ -206,7 +206,7 @@ class Attempt:
             on_end(msgspec.structs.replace(ended, latency_ms=latency))
 
 
-def _checked(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -> Ended:
+def _check_result(tool: Tool, read: Callable[[Tool, Any], Ended], answer: Any) -> Ended:
     try:
         return read(tool, answer)
     except BaseException as error:  # noqa: BLE001 - a result's own code may run here

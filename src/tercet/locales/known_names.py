@@ -66,7 +66,11 @@ def read_names(scan: Scan, known: Sequence[KnownValue]) -> None:
     run: list[tuple[str, int, int]] = []
     for word, start, end in [*scan.words, ("", 0, 0)]:
         is_inside = bool(run)  # `van` in a name, which no one writes with a capital
-        spelled = _spelled(word, parts, single) if is_inside or scan.text[start : start + 1].isupper() else ""
+        spelled = (
+            _match_name_word(word, parts, single)
+            if is_inside or scan.text[start : start + 1].isupper()
+            else ""
+        )
         gap = scan.text[run[-1][2] : start] if run else ""
         if run and (
             not spelled or gap.strip(" \xa0-.'") or (*(each[0] for each in run), spelled) not in parts
@@ -96,7 +100,7 @@ def _name_parts(name: _Words) -> Iterable[_Words]:
             yield short[start:end]
 
 
-def _spelled(word: str, parts: set[_Words], single: Sequence[str]) -> str:
+def _match_name_word(word: str, parts: set[_Words], single: Sequence[str]) -> str:
     """The word of a name that a word is; a Russian one may be declined."""
     if (word,) in parts and len(word) > 1:
         return word
@@ -120,6 +124,6 @@ def _read_addressees(scan: Scan, known: Sequence[KnownValue], parts: set[_Words]
     anybody = word_set(lexicon.anybody) | word_set(lexicon.titles)
     for match in pattern.finditer(scan.text):
         name = words_of(match["name"])
-        spelled = tuple(_spelled(word, parts, single) or word for word in name)
+        spelled = tuple(_match_name_word(word, parts, single) or word for word in name)
         if not anybody & set(name) and spelled not in parts:
             scan.add(match.start("name"), match.end("name"), "name", " ".join(name))

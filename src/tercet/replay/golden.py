@@ -127,7 +127,7 @@ def check(
 ) -> GoldenReport:
     """Judge every run of a folder again, as it was or under another pack."""
     files, unreadable = files_in(folder), dict[Path, str]()
-    judged = iter(_judged(_readable(files, unreadable), pack, workers, progress))
+    judged = iter(_judge_run(_readable(files, unreadable), pack, workers, progress))
     found = tuple(_golden(file, unreadable[file] if file in unreadable else next(judged)) for file in files)
     outcomes = [each.outcome for each in found]
     return GoldenReport(
@@ -151,7 +151,7 @@ def _readable(files: Iterable[Path], unreadable: dict[Path, str]) -> Iterator[Re
             unreadable[file] = str(error)
 
 
-def _judged(
+def _judge_run(
     runs: Iterable[Recording],
     pack: Pack | None,
     workers: int | None,

@@ -155,7 +155,9 @@ class _Replay:
                 found = found or self._checkpoint(stored)
             if found is not None:
                 return found
-        return self._unfinished() or _left_over(points) or self._other_manifest() or self._missing_point()
+        return (
+            self._unfinished() or _stray_checkpoint(points) or self._other_manifest() or self._missing_point()
+        )
 
     def _event(self, position: int, data: bytes) -> Difference | None:
         try:
@@ -182,7 +184,7 @@ class _Replay:
         except Exception as error:
             if is_not_judgeable(error):
                 raise
-            return _nonsense(position, event, error)
+            return _illegal_event(position, event, error)
         self._count(event, derived)
         if self._is_strict and self._without_point is None and isinstance(event, _WITH_POINT):
             self._without_point = position, event
@@ -264,7 +266,7 @@ _WITH_POINT = (e.PlanReviewed, e.StepJudged, e.RunReported, e.SessionEnded)
 _NOT_HERE = ("pack_not_recorded", "newer_rules", "declarations_unreadable")
 
 
-def _nonsense(position: int, event: e.Event, error: Exception) -> Difference:
+def _illegal_event(position: int, event: e.Event, error: Exception) -> Difference:
     expected = f"something that can be judged ({type(error).__name__}: {str(error)[:300]})"
     check = "the journal was changed: what the event tells does not fit what was recorded before it"
     return differing(position, event, "type", event_type(event), expected, check)
@@ -296,7 +298,7 @@ def _by_position(stored: Iterable[StoredCheckpoint]) -> dict[int, list[StoredChe
     return found
 
 
-def _left_over(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
+def _stray_checkpoint(points: dict[int, list[StoredCheckpoint]]) -> Difference | None:
     """A checkpoint of something that is not recorded."""
     for stored in (each for position in sorted(points) for each in points[position]):
         return _other_checkpoint(stored, stored.hash[:27], "none: the events end before it")

@@ -88,7 +88,7 @@ class RuleSource:
         pack = self.pack_for(recording, state)
         ctx, request = sessions.frame_of(state)
         if self.instead is not None and (own := self.own(recording, state)) is not None:
-            ctx = _reframed(ctx, own, self.instead)
+            ctx = _rebase_context(ctx, own, self.instead)
         snapshot = str(state.start.snapshot) or None
         return pack, sessions.build_run_config(
             pack, ctx, request, snapshot, _library_evidence(recording, state)
@@ -104,7 +104,7 @@ def _with_evidence(pack: Pack, snapshot: str, facts: tuple[Evidence, ...]) -> Pa
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def _reframed(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
+def _rebase_context(ctx: RunContext, own: Pack, other: Pack) -> RunContext:
     """Return the frame of a run under another pack: what its own pack gave it, the other one gives; what its caller gave stays."""
     budget = ctx.run_budget
     given = {

@@ -46,12 +46,12 @@ async def _facts(journal: Journal, tenant: str, state: State, events: Iterable[e
     found: dict[str, StoredFact] = {}
     for fields in _list(await _decoded(journal, tenant, str(state.start.evidence))):
         kept = {name: each for name, each in fields.items() if name != _SHELVED}
-        fact = _found({"evidence": kept})
+        fact = _found_facts({"evidence": kept})
         found[fact.evidence.id] = fact
     looked_up = (e.EvidenceRetrieved, e.EvidenceFetched)
     for digest in (event.facts for event in events if isinstance(event, looked_up)):
         for fields in _list(await _decoded(journal, tenant, digest)):
-            fact = _found(fields)
+            fact = _found_facts(fields)
             found[fact.evidence.id] = fact
     return list(found.values())
 
@@ -60,7 +60,7 @@ def _list(value: Any) -> list[JsonObject]:
     return [as_object(each) or {} for each in as_list(value) or ()]
 
 
-def _found(fields: JsonObject) -> StoredFact:
+def _found_facts(fields: JsonObject) -> StoredFact:
     citation = fields.get("citation")
     try:
         return StoredFact(

@@ -28,13 +28,13 @@ from tercet.policy.resolution import ResolutionError, resolve
 class Compensations(CallOutcomes):
     """Decides which commands are due for compensating calls."""
 
-    def _back(self, name: str, step: StepState) -> c.Command:
+    def _compensate_step(self, name: str, step: StepState) -> c.Command:
         """Return the call that compensates a step, or the command that replaces it.
 
         Its first attempt is paid from the budget reserved for it, later ones from the rest. One that the plan proposed
         has to pass the checks of any call; one that reads a result which a person entered has to be approved.
         """
-        if (shortage := self._shortage_back(name, step)) is not None:
+        if (shortage := self._compensation_shortage(name, step)) is not None:
             return (
                 self.ask_whether(name, step)
                 if step.is_unsettled
@@ -150,7 +150,7 @@ class Compensations(CallOutcomes):
         start = self.state.start
         return PreparedCall(call, undo.params, is_strict=self._is_strict).keys(start.tenant, start.session, 0)
 
-    def _shortage_back(self, name: str, step: StepState) -> budget.Shortage | None:
+    def _compensation_shortage(self, name: str, step: StepState) -> budget.Shortage | None:
         """Return what the budget has too little of for this compensation and those that are still to be made."""
         later = [undo.name for undo in self.state.undo if undo.tool and undo.name != name]
         due = [other for other in later if not self.state.steps[other].attempt]

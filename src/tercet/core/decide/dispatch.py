@@ -47,9 +47,9 @@ class Acting(Compensations):
     """Decides which commands are due while steps are executed."""
 
     def commands(self) -> Iterator[c.Command]:
-        return self._judged() if self.state.unjudged else self._dispatched()
+        return self._judge_ended() if self.state.unjudged else self._dispatch_ready()
 
-    def _judged(self) -> Iterator[c.Command]:
+    def _judge_ended(self) -> Iterator[c.Command]:
         """Steps that have ended are judged; one whose judgement may end the plan only once nothing else is in progress."""
         last = ""
         for name in self.state.unjudged:
@@ -58,7 +58,7 @@ class Acting(Compensations):
             elif not last:
                 last = name
         if last:
-            yield from self._drained(last)
+            yield from self._drain(last)
 
     def _may_end_plan(self, name: str, step: StepState) -> bool:
         if step.status == "done":
@@ -67,23 +67,23 @@ class Acting(Compensations):
         is_excused = self.plan.steps[name].optional and is_harmless and step.code != MODIFIED
         return not is_excused and not can_retry(self.state, self.config, step)
 
-    def _drained(self, last: str) -> Iterator[c.Command]:
+    def _drain(self, last: str) -> Iterator[c.Command]:
         """Start nothing new: await the calls in progress, and then judge the step."""
         begun = [name for name in self.state.frontier if self.state.steps[name].is_reserving]
         for name in begun:
-            command = self._due(name, self.state.steps[name])
+            command = self._next_command(name, self.state.steps[name])
             if command is not None:
                 yield command
         if not begun:
             yield c.Judge(step=last)
 
-    def _dispatched(self) -> Iterator[c.Command]:
+    def _dispatch_ready(self) -> Iterator[c.Command]:
         state = self.state
         if state.lane_proposals and state.phase is Phase.ACT:
             yield c.ReviewProposals(step=next(iter(state.lane_proposals)))
             return
         if not state.frontier:
-            yield self._ended()
+            yield self._finish_plan()
             return
         names: Sequence[str] = state.frontier
         running, limit, waiting = 0, 1, None
@@ -96,7 +96,7 @@ class Acting(Compensations):
             names = sorted(names, key=self.plan.order.__getitem__)
         for name in names:
             step = state.steps[name]
-            command = self._due(name, step)
+            command = self._next_command(name, step)
             if type(command) is c.Dispatch:
                 if running >= limit:
                     if waiting is not None and not self._needs(name):
@@ -114,7 +114,7 @@ class Acting(Compensations):
         waiting.keep_for(self.config, self.plan)
         return waiting
 
-    def _ended(self) -> c.Command:
+    def _finish_plan(self) -> c.Command:
         """Return what is due when every step has ended."""
         if self.state.phase is not Phase.ACT:
             return c.End(status=self.state.ending or "failed")
@@ -122,16 +122,16 @@ class Acting(Compensations):
             return c.Score()
         return c.Reflect() if self.state.is_turn_open else c.Finish()
 
-    def _due(self, name: str, step: StepState) -> c.Command | None:
+    def _next_command(self, name: str, step: StepState) -> c.Command | None:
         if step.gate or step.status in ("in_flight", "failed"):
             return None
         if step.status == "unknown":
-            return self._unknown(name, step)
-        return self._back(name, step) if step.compensates else self._ready(name, step)
+            return self._settle_unknown(name, step)
+        return self._compensate_step(name, step) if step.compensates else self._start_step(name, step)
 
     # --- ready steps ---
 
-    def _ready(self, name: str, step: StepState) -> c.Command | None:
+    def _start_step(self, name: str, step: StepState) -> c.Command | None:
         planned = self.plan.steps[name]
         if self.config.ctx.lane is not None and lanes.is_withheld(self.state, self.plan, name):
             return self._propose(name, planned)

@@ -38,7 +38,7 @@ class CallOutcomes(StepProgress):
             return c.Settle(step=name, not_before=step.not_before if can_tell else 0)
         return self.ask_whether(name, step)
 
-    def _unknown(self, name: str, step: StepState) -> c.Command:
+    def _settle_unknown(self, name: str, step: StepState) -> c.Command:
         call = self.plan.calls[name]
         if step.code == LANE_WAITING:
             return c.AskForLane(step=name, lane=step.lane)

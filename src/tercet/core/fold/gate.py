@@ -48,12 +48,12 @@ def gate_opened(state: State, event: e.GateOpened) -> State:
     demand(state, event, is_met=is_of_phase, why="a gate of kind output is for outputs that were scored")
     opened = changed(state, opened=state.opened + 1)
     if event.kind in ("approval", "reconcile"):
-        opened = _held(opened, event)
+        opened = _hold_steps(opened, event)
     gate = copy_fields(OpenGate, event, id=event.gate)
     return changed(opened, gates={**state.gates, event.gate: gate})
 
 
-def _held(state: State, event: e.GateOpened) -> State:
+def _hold_steps(state: State, event: e.GateOpened) -> State:
     """The steps that a gate is about wait for it."""
     status = "gated" if event.kind == "approval" else "unknown"
     for name in (event.step, *event.covers):
@@ -89,13 +89,13 @@ def gate_answered(state: State, event: e.GateAnswered) -> State:
     about = [step for step in gate.calls if not is_kept or can_be_held(state.steps[step], gate)]
     answered = changed(
         state,
-        answers=(*state.answers, *(_recorded(gate, event, step) for step in about)),
+        answers=(*state.answers, *(_as_answer(gate, event, step) for step in about)),
         inbox=max(state.inbox, event.inbox),
     )
     return _FOLDS[event.answer](answered, gate, event)
 
 
-def _recorded(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
+def _as_answer(gate: OpenGate, event: e.GateAnswered, step: str) -> Answer:
     """An answer as it counts: an approval under the names whose roles its giver holds, any other under all of them."""
     is_approval = event.answer == "approve"
     counted = (
@@ -119,7 +119,7 @@ def _approve(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
     demand(state, event, is_met=not is_changer, why="they set values in it")
     is_second = any(a.actor == event.actor or (login and a.login == login) for a in gate.approvals)
     demand(state, event, is_met=not is_second, why="they approved it already")
-    gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _recorded(gate, event, gate.step)))
+    gate = msgspec.structs.replace(gate, approvals=(*gate.approvals, _as_answer(gate, event, gate.step)))
     if gate.unmet:
         return changed(state, gates={**state.gates, gate.id: gate})
     if gate.lane:
@@ -214,11 +214,11 @@ def _modify(state: State, gate: OpenGate, event: e.GateAnswered) -> State:
         state = changed(state, steps=with_step(state, name, status="pending", gate="", approved=""))
     if event.changes:
         demand(state, event, is_met=state.change is None, why="another change is being reviewed")
-        state = changed(state, change=_requested(gate, event))
+        state = changed(state, change=_requested_change(gate, event))
     return _refuse_call(state, gate, event.note, MODIFIED)
 
 
-def _requested(gate: OpenGate, event: e.GateAnswered) -> Change:
+def _requested_change(gate: OpenGate, event: e.GateAnswered) -> Change:
     """Return the change that an answer asks for."""
     values = tuple(
         SetValue(

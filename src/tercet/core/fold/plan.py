@@ -38,7 +38,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     # Only an approver who sets values in a call changes a plan whose outputs are accepted, and they set nothing in these.
     accepted = None if state.change is None else state.accepted
     awaiting = frozenset(order.takers) if accepted is None else frozenset[int]()
-    kept = _kept(state, plan, event.plan)
+    kept = _kept_steps(state, plan, event.plan)
     is_change = state.change is not None and not state.change.plan
     is_fitting = bool(event.changed_by) == is_change
     demand(state, event, is_met=is_fitting, why="a plan is changed only by an approver who set values in it")
@@ -52,8 +52,8 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
         )
         for index, step in enumerate(plan.steps)
     }
-    change, set_values, steps = _changed(state, event.plan, steps)
-    needed = frozenset(ids) if event.origin == "planner" else _needed(plan, state)
+    change, set_values, steps = _apply_change(state, event.plan, steps)
+    needed = frozenset(ids) if event.origin == "planner" else _referenced_steps(plan, state)
     return changed(
         state,
         phase=P.DECOMPOSE,
@@ -83,7 +83,7 @@ def plan_proposed(state: State, event: e.PlanProposed) -> State:
     )
 
 
-def _changed(
+def _apply_change(
     state: State, said: dict[str, Any], steps: dict[str, StepState]
 ) -> tuple[Change | None, tuple[SetValue, ...], dict[str, StepState]]:
     """Return the change that is left to be reviewed, the values that approvers have set in a new plan, and its steps.
@@ -107,7 +107,7 @@ def _changed(
     return reviewed, (*kept, *change.values), steps
 
 
-def _kept(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
+def _kept_steps(state: State, plan: Plan, said: dict[str, Any]) -> dict[str, StepState]:
     """Return the steps that have ended well and that the new plan says in the same words: they are not carried out again.
 
     A step whose predecessors are not all kept is none of them: it ran on other results than it would have now.
@@ -165,7 +165,7 @@ def _is_objected(state: State) -> bool:
     return bool(state.feedback) or is_refused or is_sent_back
 
 
-def _needed(plan: Plan, state: State) -> frozenset[str]:
+def _referenced_steps(plan: Plan, state: State) -> frozenset[str]:
     """Return the steps whose results something refers to. Under earlier rules, compensations were resolved at the end."""
     if Behaviour.STRICT_CALLS not in state.start.behaviour:
         return plan.referenced
@@ -241,7 +241,7 @@ def turn_judged(state: State, event: e.TurnJudged) -> State:
     is_due = state.is_turn_open and event.turn == state.turns + 1
     demand(state, event, is_met=is_due, why=f"turn {event.turn} is not open")
     demand(state, event, is_met=not state.frontier or state.phase is P.PLAN, why="a step has not ended")
-    turned = changed(state, turns=event.turn, learned=(*state.learned, *_learned(state, event)))
+    turned = changed(state, turns=event.turn, learned=(*state.learned, *_learned_results(state, event)))
     match event.action:
         case "continue":
             return changed(turned, phase=P.PLAN, feedback=())
@@ -273,7 +273,7 @@ def _uncounted(state: State) -> dict[str, int]:
     return repeats
 
 
-def _learned(state: State, event: e.TurnJudged) -> tuple[Learned, ...]:
+def _learned_results(state: State, event: e.TurnJudged) -> tuple[Learned, ...]:
     tools = {step["id"]: step.get("tool") for step in state.plan.get("steps", ())}
     return tuple(
         Learned(step=name, tool=tools[name], value=state.steps[name].value, blob=state.steps[name].blob)

@@ -73,14 +73,14 @@ def session_started(state: State, event: e.SessionStarted) -> State:
 def session_resumed(state: State, event: e.SessionResumed) -> State:
     if event.people is not None:
         state = changed(state, start=msgspec.structs.replace(state.start, people=event.people))
-    steps = {name: _cut_off(state.steps[name]) for name in state.frontier}
+    steps = {name: _mark_interrupted(state.steps[name]) for name in state.frontier}
     state = cut_off(state)
     of_lanes = sum(step.lane_calls for step in state.steps.values() if step.is_lane and step.is_reserving)
     used = count_interrupted(state.used, of_lanes)
     return revived(changed(state, steps={**state.steps, **steps}, used=used))
 
 
-def _cut_off(step: StepState) -> StepState:
+def _mark_interrupted(step: StepState) -> StepState:
     """Return whether a call that was in progress when its process stopped took effect is not known any more,
     and it may still take effect until its deadline."""
     if step.status != "in_flight":
@@ -174,7 +174,7 @@ def ending(state: State, how: Ending, reason: str) -> State:
     out is asked about: nothing is called any more.
     """
     asked = {name: gate for name, gate in state.gates.items() if gate.kind == "reconcile"}
-    steps = {name: _left(step) for name, step in state.steps.items()}
+    steps = {name: _close_step(step) for name, step in state.steps.items()}
     return changed(
         cut_off(state),
         phase=P.FAIL,
@@ -200,7 +200,7 @@ def _unchanged(state: State, how: Ending) -> SessionStatus | None:
     return state.status if state.status in keeps and is_untouched(state) else None
 
 
-def _left(step: StepState) -> StepState:
+def _close_step(step: StepState) -> StepState:
     """A step as it is when nothing of the plan begins any more."""
     if step.is_unsettled and step.status != "unknown":
         return msgspec.structs.replace(step, status="unknown", gate="", approved="", not_before=0)

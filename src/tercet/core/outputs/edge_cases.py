@@ -77,20 +77,20 @@ def is_maker_installed() -> bool:
 
 def inlined(schema: JsonObject) -> JsonObject:
     """Return a schema with what its local references lead to in their place; one that leads in circles ends in anything."""
-    return as_object(_inlined(schema, schema, 0)) or {}
+    return as_object(_inline(schema, schema, 0)) or {}
 
 
-def _inlined(part: Any, root: JsonObject, hops: int) -> Any:
+def _inline(part: Any, root: JsonObject, hops: int) -> Any:
     if (items := as_list(part)) is not None:
-        return [_inlined(item, root, hops) for item in items]
+        return [_inline(item, root, hops) for item in items]
     if (rule := as_object(part)) is None:
         return part
-    found = {name: _inlined(value, root, hops) for name, value in rule.items() if name not in _SHARED}
+    found = {name: _inline(value, root, hops) for name, value in rule.items() if name not in _SHARED}
     if not isinstance(ref := found.pop("$ref", None), str):
         return found
     if hops >= _DEEPEST or not ref.startswith("#"):
         return found
-    target = as_object(_inlined(pointer.follow(root, ref[1:]), root, hops + 1))
+    target = as_object(_inline(pointer.follow(root, ref[1:]), root, hops + 1))
     return {**(target or {}), **found}
 
 

@@ -41,7 +41,7 @@ def grounds_of(
     `drafts` are the outputs before they were repaired, `fresh` the ids of what was looked up for a repair, `retried` the
     results of calls that had failed and were made again for one.
     """
-    known, refs = run.compiled.manifests.evidence_manifest, _pinned(run)
+    known, refs = run.compiled.manifests.evidence_manifest, _pinned_evidence(run)
     is_pinned = any(entry.id in refs for entry in known)
     entries = [entry for entry in known if not is_pinned or entry.id in refs or entry.id in fresh]
     kept = (
@@ -86,17 +86,17 @@ def find_sources(run: Run, outputs: Mapping[str, Any]) -> dict[str, str]:
 
 def put_in_order(facts: Iterable[Evidence]) -> tuple[Evidence, ...]:
     """The same facts with their members in the order of their names, as what a session keeps has them."""
-    return tuple(fact.model_copy(update={"content": _ordered(fact.content)}) for fact in facts)
+    return tuple(fact.model_copy(update={"content": _sort_members(fact.content)}) for fact in facts)
 
 
-def _ordered(value: Any) -> Any:
+def _sort_members(value: Any) -> Any:
     if (members := as_object(value)) is not None:
-        return {name: _ordered(members[name]) for name in sorted(members)}
+        return {name: _sort_members(members[name]) for name in sorted(members)}
     items = as_list(value)
-    return value if items is None else [_ordered(item) for item in items]
+    return value if items is None else [_sort_members(item) for item in items]
 
 
-def _pinned(run: Run) -> frozenset[str]:
+def _pinned_evidence(run: Run) -> frozenset[str]:
     """Return the evidence that the plan names: listed, or read by a step or an output."""
     steps = (ref for step in run.plan.steps for ref in pinned(step))
     read = (

@@ -86,7 +86,7 @@ def verify(review: OutputReview, now: int) -> Inquiry[e.OutputsVerified]:
     following: Literal["critique", "repair", "exit"] = "critique"
     if not verdict.schema_valid:
         following = "repair" if review.is_open_to_repair else "exit"
-    return e.OutputsVerified(at=now, verdict=_dumped(verdict), next=following, consistency=_agreement(review))
+    return e.OutputsVerified(at=now, verdict=_dump(verdict), next=following, consistency=_agreement(review))
 
 
 def _with_judgements(
@@ -120,7 +120,7 @@ def _agreement(review: OutputReview) -> JsonObject:
     if wanted.draws:
         return quality.vote.get("consistency", {})
     agreed = _agreed(wanted, quality.drafts or review.outputs)
-    return _dumped(agreed) if agreed else {}
+    return _dump(agreed) if agreed else {}
 
 
 def vote_on(review: OutputReview, event: e.SamplesDrawn) -> e.SamplesDrawn:
@@ -128,7 +128,7 @@ def vote_on(review: OutputReview, event: e.SamplesDrawn) -> e.SamplesDrawn:
     agreed = None if event.error else vote(review.sampled, event.samples)
     return msgspec.structs.replace(
         event,
-        consistency=_dumped(agreed) if agreed else {},
+        consistency=_dump(agreed) if agreed else {},
         chosen={review.sampled.into: agreed.output} if agreed else {},
     )
 
@@ -153,7 +153,7 @@ def _agreed(wanted: SelfConsistency, outputs: JsonObject) -> Consensus | None:
 
 def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
     """Return what CRITIQUE finds, how sure that makes, and whether there is something to repair."""
-    besides = _besides(review)
+    besides = _other_findings(review)
     given = review.critique_input
     if any(dimension.scorer == "model" for dimension in given.rubric.dimensions):
         diagnosis = yield from critique_by_model(given, besides=besides)
@@ -162,7 +162,7 @@ def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
     weighed = weigh(given.rubric, diagnosis.scores)
     features = features_of(review, weighed.weighted)
     sure = estimate(features, _weights(review.state.quality.drawn))
-    control = _steered(review, diagnosis, weighed.weighted)
+    control = _control(review, diagnosis, weighed.weighted)
     # Another model, or more evidence, may bring what the same repair again does not.
     is_helped = control.get("helper") in _IN_REPAIR
     is_stopped = _stop_reason(control) not in (None, StopReason.REACHED) and not is_helped
@@ -170,21 +170,21 @@ def criticise(review: OutputReview, now: int) -> Inquiry[e.OutputsCritiqued]:
     ending = decide_exit(review, diagnosis, weighed, sure.value, can_repair=may_repair)
     return e.OutputsCritiqued(
         at=now,
-        diagnosis=_dumped(diagnosis),
-        rubric=_dumped(weighed),
-        confidence={**_dumped(sure), "features": features},
-        exit=_dumped(ending),
+        diagnosis=_dump(diagnosis),
+        rubric=_dump(weighed),
+        confidence={**_dump(sure), "features": features},
+        exit=_dump(ending),
         next="repair" if ending.outcome == "CONTINUE_REPAIR" else "exit",
         control=control,
     )
 
 
-def _besides(review: OutputReview) -> tuple[Found, ...]:
+def _other_findings(review: OutputReview) -> tuple[Found, ...]:
     """Return what was found besides the rubric."""
     given = review.critique_input
     return (
         *_failed_tests(review),
-        *_broken(review),
+        *_attack_findings(review),
         *_refused_by_judge(review),
         *unscored(review, given.tokens, given.missing),
         *probed(review, review.outputs),
@@ -236,11 +236,11 @@ def _failed_tests(review: OutputReview) -> list[Found]:
         if why:
             defect = _defect_of(f"the tests could not be run: {why}", command.output)
             found.append(Found(defect, "make it something that the tests can run on"))
-        found += [Found(_failed(failure, command.output), _hint(failure)) for failure in result.errors]
+        found += [Found(_test_defect(failure, command.output), _hint(failure)) for failure in result.errors]
     return found
 
 
-def _broken(review: OutputReview) -> Iterator[Found]:
+def _attack_findings(review: OutputReview) -> Iterator[Found]:
     """Yield what attacks have brought to light, as defects of what they were made on."""
     for attack, said in zip(review.rules.attacks, review.state.quality.attacks, strict=False):
         if said["error"]:
@@ -257,7 +257,7 @@ def _is_empty(command: TestCommand, result: TestResult) -> bool:
     return command.level != "regression" and result.passed + result.failed == 0
 
 
-def _failed(failure: TestFailure, place: str) -> Defect:
+def _test_defect(failure: TestFailure, place: str) -> Defect:
     compared = f": expected {failure.expected}, found {failure.actual}" if failure.expected else ""
     return _defect_of(f"the test {failure.name} fails{compared}", place)
 
@@ -378,11 +378,13 @@ def _objections(
         below = ", ".join(weighed.below)
         sum_up = f"it comes to {weighed.weighted}, below {weighed.threshold}"
         yield f"the rubric is not met: {f'{below} below the minimum' if below else sum_up}"
-    yield from (f"{name} has a grave defect" for name in _grave(review, diagnosis, weighed))
-    yield from (found.defect.description for found in _besides(review))
+    yield from (f"{name} has a grave defect" for name in _grave_dimensions(review, diagnosis, weighed))
+    yield from (found.defect.description for found in _other_findings(review))
 
 
-def _grave(review: OutputReview, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None) -> Iterator[str]:
+def _grave_dimensions(
+    review: OutputReview, diagnosis: CritiqueDiagnosis, weighed: RubricScore | None
+) -> Iterator[str]:
     """Yield the dimensions that meet their minimum, and have a defect all the same that nothing else makes good."""
     below = weighed.below if weighed else ()
     for name in (each.name for each in review.rubric.dimensions if each.name not in below):
@@ -405,7 +407,7 @@ def final_exit(review: OutputReview) -> ExitDecision:
 # ---- control ------------------------------------------------------------------------------------------------------
 
 
-def _steered(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
+def _control(review: OutputReview, diagnosis: CritiqueDiagnosis, weighted: float) -> JsonObject:
     """Return what the controller of this kind of task says to what was measured; nothing if there is none."""
     if review.config.control is None:
         return {}
@@ -447,5 +449,5 @@ def _stop_reason(control: Mapping[str, Any]) -> str | None:
     return command["reason"] if command.get("kind") == "stop" else None
 
 
-def _dumped(shape: Any) -> JsonObject:
+def _dump(shape: Any) -> JsonObject:
     return shape.model_dump(mode="json")

@@ -109,12 +109,12 @@ def _case(review: OutputReview) -> RepairCase:
         task=review.critique_input.task.description,
         materials=_materials(review),
         known=_circumstances(review),
-        rules=_forceful(rules.repair, quality.control),
+        rules=_with_intensity(rules.repair, quality.control),
         rates=SuccessRates.model_validate(quality.drawn.get("rates") or {}),
         resources=resources,
         memory=LoopMemory.model_validate(quality.memory or {}),
-        unseen=_unseen(review),
-        told_later=_told_later(review),
+        unseen=_unverifiable_dimensions(review),
+        told_later=_deferred_dimensions(review),
         draws=(rules.consistency.draws if rules.consistency else None) or 1,
         history=RepairLog(entries=tuple(_history(review))),
     )
@@ -138,12 +138,12 @@ def _materials(review: OutputReview) -> Materials:
         slots={each.location: each.slot for each in tokens if each.slot and each.status == "unknown"},
         guide=slot_guide(review.known) if review.rules.values else "",
         required_sections=review.rules.required_sections,
-        stated=tuple(_stated(review)),
+        stated=tuple(_stated_values(review)),
         is_close=review.is_close,
     )
 
 
-def _stated(review: OutputReview) -> Iterator[Stated]:
+def _stated_values(review: OutputReview) -> Iterator[Stated]:
     """Yield the values that the outputs state rightly: bound ones, and those found in their role."""
     for read in review.read:
         for piece in read.pieces:
@@ -229,18 +229,18 @@ def _circumstances(review: OutputReview) -> Circumstances:
         tests=tests,
         traces=tuple(trace for trace in traces if trace is not None),
         failed_tools=tuple(sorted(set(failed.values()))),
-        not_brought=_describe_missing(review, _not_brought(review, failed) if goes_by_tools else ()),
+        not_brought=_describe_missing(review, _missing_results(review, failed) if goes_by_tools else ()),
         has_evidence=bool(review.evidence),
     )
 
 
-def _not_brought(review: OutputReview, failed: Collection[str]) -> frozenset[str]:
+def _missing_results(review: OutputReview, failed: Collection[str]) -> frozenset[str]:
     """The values without a source that are made of what these steps should have brought."""
     unknown = {each.name for each in review.known if each.name and each.value is None}
     return frozenset(each.name for each in review.rules.values if each.name in unknown and each.reads(failed))
 
 
-def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
+def _with_intensity(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
     """Return the rules with the force that the controller asks for: what is too gentle is left out for models."""
     strategy = control.get("command", {}).get("strategy")
     if strategy == "SECTION_REWRITE":
@@ -255,28 +255,28 @@ def _forceful(rules: RepairRules, control: Mapping[str, Any]) -> RepairRules:
 # ---- checks after a repair ----------------------------------------------------------------------------------------
 
 
-def _unseen(review: OutputReview) -> frozenset[str]:
+def _unverifiable_dimensions(review: OutputReview) -> frozenset[str]:
     """The dimensions of which only a model, a test or a person can tell whether a defect is gone."""
     asked = {each.name for each in review.rules.rubric.dimensions if each.scorer == "model"}
     return frozenset({*asked, TESTS, FEEDBACK, *({EDGE_CASES} if review.rules.attacks else ())})
 
 
-def _told_later(review: OutputReview) -> frozenset[str]:
+def _deferred_dimensions(review: OutputReview) -> frozenset[str]:
     """Return those, and the dimensions for which the text has to be read again."""
     read = {each.name for each in review.rules.rubric.dimensions if each.scorer == "grounded"}
-    return _unseen(review) | read | {CORRECTNESS}
+    return _unverifiable_dimensions(review) | read | {CORRECTNESS}
 
 
 def _is_gone(review: OutputReview) -> IsGone:
     """Return whether a defect is gone: by the schema, or by the rubric. What only a model, a test or a person can tell counts as
     gone if its place has changed: VERIFY and CRITIQUE look at it again."""
     form = form_of(review.spec)
-    unseen = _unseen(review)
+    unseen = _unverifiable_dimensions(review)
     rubric = _without_dimensions(review.rubric, unseen)
 
     def diagnose(outputs: JsonObject) -> CritiqueDiagnosis:
         before = review.critique_input
-        tokens = tuple(_carried(before.tokens, review.outputs, outputs))
+        tokens = tuple(_unchanged_verdicts(before.tokens, review.outputs, outputs))
         missing = tuple(_still_missing(before.missing, review.outputs, outputs))
         besides = (*unscored(review, tokens, missing), *probed(review, outputs))
         if rubric is None:
@@ -297,7 +297,9 @@ def _is_gone(review: OutputReview) -> IsGone:
     return is_gone
 
 
-def _carried(tokens: Sequence[TokenVerdict], before: JsonObject, after: JsonObject) -> Iterator[TokenVerdict]:
+def _unchanged_verdicts(
+    tokens: Sequence[TokenVerdict], before: JsonObject, after: JsonObject
+) -> Iterator[TokenVerdict]:
     """The verdicts on tokens that a repair has left alone, where they are now; the others are read by VERIFY."""
     for each in tokens:
         place = parse_location(each.location)

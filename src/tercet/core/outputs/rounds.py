@@ -122,12 +122,12 @@ def better_round(state: State, config: RunConfig) -> JsonObject:
         may_replan=state.plan_origin == "planner" and state.used.replans < budget.max_replans,
         is_partial_useful=rules.is_partial_useful,
     )
-    left = tuple(_left(best, state.quality.log))
+    left = tuple(_remaining_defects(best, state.quality.log))
     verdict = escalate(left, rules.repair, resources, reason="what came later was judged worse")
     return {"round": best.number, "of": state.used.repairs, "escalation": verdict.model_dump(mode="json")}
 
 
-def _left(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator[LeftDefect]:
+def _remaining_defects(best: Round, log: tuple[dict[str, Any], ...]) -> Iterator[LeftDefect]:
     """Yield every defect of a round, and how often it was repaired in vain."""
     entries = [RepairEntry.model_validate(each) for each in log]
     for defect in map(Defect.model_validate, best.diagnosis.get("defects", ())):

@@ -95,7 +95,7 @@ def escalate(run: Run, command: c.Escalate, answer: History) -> Made:
 def compensate(run: Run, command: c.Compensate, answer: History) -> Made:
     """Return what becomes of the effects of a run that did not succeed: compensated, asked about, or kept."""
     state, config, at = run.state, run.config, answer.at
-    undo = effects.ways_back(effects.effects(answer.events), config, run.tools, run.blobs)
+    undo = effects.plan_compensations(effects.effects(answer.events), config, run.tools, run.blobs)
     if not undo or command.how == "keep":
         return made(e.EffectsKept(at=at))
     if command.how != "ask" or not any(each.tool for each in undo):

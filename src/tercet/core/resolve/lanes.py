@@ -26,7 +26,7 @@ def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
     try:
         plan = extended_plan(run.followed.plan, command.step, state.lane_proposals[command.step])
     except (PlanError, KeyError, ValueError):
-        verdict = _unfit(command.step)
+        verdict = _refuse_proposals(command.step)
         return made(
             e.ProposalsReviewed(at=answer.at, step=command.step, hash="", verdict=dump_verdict(verdict))
         )
@@ -42,7 +42,7 @@ def review_proposals(run: Run, command: c.ReviewProposals, answer: Now) -> Made:
     )
 
 
-def _unfit(step: str) -> Verdict:
+def _refuse_proposals(step: str) -> Verdict:
     """The refusal of proposals that no plan can hold."""
     return Verdict(
         stage="review",

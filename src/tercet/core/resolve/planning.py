@@ -49,7 +49,7 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
     del command
     state, config = run.state, run.config
     if state.change is not None:
-        return made(_changed(state, state.change, config, answer.at))
+        return made(_propose_change(state, state.change, config, answer.at))
     if isinstance(answer, NotPlanned):
         return made(_not_planned(state, config, answer))
     if isinstance(answer, Now):  # no planner is asked: the current plan is reviewed again
@@ -71,7 +71,7 @@ def propose(run: Run, command: c.Propose, answer: Planned | NotPlanned | Now) ->
     )
 
 
-def _changed(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
+def _propose_change(state: State, change: Change, config: RunConfig, at: int) -> e.PlanProposed:
     """The plan with the values that an approver has set; or the one before, if the critic refused them."""
     if change.refusal:
         before = read_plan(change.plan)

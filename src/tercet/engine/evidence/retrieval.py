@@ -93,10 +93,10 @@ def _demand_library(config: RunConfig, library: Library | None) -> Library:
 
 def keep(facts: Collection[Fact]) -> bytes:
     """Return facts as the bytes of a blob, with whole floats as floats; empty for no facts."""
-    return msgspec.json.encode([_kept(fact) for fact in facts], order="sorted") if facts else b""
+    return msgspec.json.encode([_stored_form(fact) for fact in facts], order="sorted") if facts else b""
 
 
-def _kept(fact: Fact) -> JsonObject:
+def _stored_form(fact: Fact) -> JsonObject:
     """Return a fact with all its fields and its source, as it is stored."""
     dumped = fact.evidence.model_dump(mode="json")
     return {"evidence": dumped, "citation": fact.citation.model_dump(mode="json", exclude_none=True)}

@@ -229,15 +229,17 @@ class ModelSession:
         except ModelFault as fault:
             # The provider may charge for a timed-out call as well.
             kept = (tokens, cost) if isinstance(fault, _Late) else (0, 0)
-            await self._failed(call, fault, began, *kept)
+            await self._record_fault(call, fault, began, *kept)
             raise
         if (fault := _find_fault(model, reply)) is not None:
-            await self._failed(call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents)
+            await self._record_fault(
+                call, fault, began, reply.tokens_in + reply.tokens_out, reply.cost_microcents
+            )
             raise fault
         latency = await self._record_answer(call, reply, began)
         return reply.model_copy(update={"latency_ms": latency})
 
-    async def _failed(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
+    async def _record_fault(self, call: int, fault: ModelFault, began: int, tokens: int, cost: int) -> None:
         self._record_no_answer(
             call, fault.message, fault.code, began, tokens=max(0, tokens), cost=max(0, cost)
         )

@@ -33,7 +33,7 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
     for asked in review.list_texts(outputs):
         read = _read(review, asked)
         texts.append(read)
-        if asked.author == "pack" or (not asked.source and read.text != _written(asked, review.locale)):
+        if asked.author == "pack" or (not asked.source and read.text != _readable_text(asked, review.locale)):
             outputs = _put(outputs, asked, read)
     changed = {name: value for name, value in outputs.items() if value != review.outputs.get(name)}
     return e.OutputsRead(
@@ -47,7 +47,7 @@ def read_outputs(review: OutputReview, now: int) -> e.OutputsRead:
 def _read(review: OutputReview, asked: ToRead) -> ReadText:
     if asked.source:
         return bound_text(asked)
-    written = _written(asked, review.locale)
+    written = _readable_text(asked, review.locale)
     if len(written) > LONGEST or is_within(asked.pointer, review.executed):
         return unread_text(asked.pointer, written)
     rules = review.rules
@@ -55,7 +55,7 @@ def _read(review: OutputReview, asked: ToRead) -> ReadText:
     return mark_authored(read, rules.repair.sections)
 
 
-def _written(asked: ToRead, locale: str) -> str:
+def _readable_text(asked: ToRead, locale: str) -> str:
     """Return the text to read: a single value after its name, which gives its role, and a number in the locale's format."""
     if not asked.name:
         return asked.text

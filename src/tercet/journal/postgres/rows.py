@@ -100,7 +100,7 @@ class Rows:
             "store_rings": self._notified,
         }
         advanced = sorted(self._moves.keys() - self._begun.keys())
-        moved = [_moved(number, *self._moves[number]) for number in advanced]
+        moved = [_move_row(number, *self._moves[number]) for number in advanced]
         parts = tuple(name for name, rows in tables.items() if rows)
         arrays = _columns(sorted(self._tenants.items())) + (_columns(moved) or _NOTHING_MOVED)
         for name in parts:
@@ -123,7 +123,7 @@ def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _moved(number: int, before: StreamState, after: StreamState) -> tuple[Any, ...]:
+def _move_row(number: int, before: StreamState, after: StreamState) -> tuple[Any, ...]:
     return (number, before.seq, before.chain, before.epoch, after.seq, after.chain)
 
 

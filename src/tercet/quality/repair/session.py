@@ -154,14 +154,14 @@ def begin(case: RepairCase) -> RepairState:
     state = RepairState(
         case=case,
         output=case.output,
-        open=_opened(case),
+        open=_order_defects(case),
         materials=replace(case.materials, sections=(*case.materials.sections, *case.rules.sections)),
         memory=case.memory,
     )
-    state = _looked_for_loop(state, impression_of(case.output, case.diagnosis.defects))
+    state = _break_loop(state, impression_of(case.output, case.diagnosis.defects))
     if rung_of(state.memory) is LoopBreak.SWITCH_STRATEGY:
         state = replace(state, open=tuple(_with_history(each, case.history) for each in state.open))
-    return replace(state, command=_end(state, LOOPED)) if _is_stuck(state) else _go_on(state)
+    return replace(state, command=_end(state, LOOPED)) if _is_stuck(state) else _advance(state)
 
 
 def _is_stuck(state: RepairState) -> bool:
@@ -169,7 +169,7 @@ def _is_stuck(state: RepairState) -> bool:
     return LoopBreak.OTHER_MODEL_OR_HUMAN in state.breaks and not state.case.resources.has_other_model
 
 
-def _opened(case: RepairCase) -> tuple[Open, ...]:
+def _order_defects(case: RepairCase) -> tuple[Open, ...]:
     """Return the defects, the worst first; of those that are equally bad, in their order."""
     found = [
         Open(
@@ -205,13 +205,13 @@ def fold_event(state: RepairState, fact: Fact) -> RepairState:
     state = replace(state, elapsed_ms=max(state.elapsed_ms, fact.elapsed_ms), command=None)
     match command, fact:
         case Ask(), Answered():
-            return _answered(state, fact)
+            return _fold_answer(state, fact)
         case Ask(), Faulted():
-            return _go_on(_failed(_charged(state, fact.tokens), fact.reason))
+            return _advance(_fold_failure(_charge(state, fact.tokens), fact.reason))
         case Check(), Checked():
-            return _go_on(_checked(state, is_gone=fact.is_gone))
+            return _advance(_fold_check(state, is_gone=fact.is_gone))
         case Fetch(), Fetched():
-            return _go_on(_fetched(state, fact))
+            return _advance(_fold_fetch(state, fact))
         case _:
             raise UsageError(
                 f"{type(fact).__name__} does not answer {type(command).__name__}",
@@ -223,16 +223,16 @@ def fold_event(state: RepairState, fact: Fact) -> RepairState:
 # ---- what comes next ----------------------------------------------------------------------------------------------
 
 
-def _go_on(state: RepairState) -> RepairState:
+def _advance(state: RepairState) -> RepairState:
     """Return the state with its next command."""
     while state.open and state.command is None:
-        if (spent := _spent(state)) is not None:
+        if (spent := _stop_reason(state)) is not None:
             return replace(state, command=_end(state, spent))
         state = _next(state)
     return state if state.command is not None else replace(state, command=_end(state, ""))
 
 
-def _spent(state: RepairState) -> str | None:
+def _stop_reason(state: RepairState) -> str | None:
     """Return why nothing more may be tried; None if something may."""
     if state.attempts >= state.rules.max_attempts:
         return NO_ATTEMPTS
@@ -244,7 +244,7 @@ def _spent(state: RepairState) -> str | None:
 def _next(state: RepairState) -> RepairState:
     first = state.open[0]
     if first.is_touched:
-        return replace(state, command=Check(output=state.output, defect=_described(first)))
+        return replace(state, command=Check(output=state.output, defect=_describe(first)))
     if _wants_evidence(state, first):
         is_fresh = _wants_fresh(state)
         memory = state.memory.model_copy(update={"has_fetched": state.memory.has_fetched or is_fresh})
@@ -300,9 +300,9 @@ def _options(state: RepairState, first: Open) -> list[Option]:
 
 def _try_rule(state: RepairState, option: Option) -> RepairState:
     made = splice_all(state.output, option.edits)
-    state = replace(_counted(state), attempt=Attempt(option=option, output=made, edits=option.edits))
+    state = replace(_count_attempt(state), attempt=Attempt(option=option, output=made, edits=option.edits))
     loss = _loss(state, made)
-    return _failed(state, loss) if loss else _checking(state)
+    return _fold_failure(state, loss) if loss else _checking(state)
 
 
 def _loss(state: RepairState, made: JsonObject) -> str:
@@ -332,7 +332,7 @@ def _try_model(state: RepairState, option: Option) -> RepairState:
     if not is_shown_whole(state.output, option):
         return _unaffordable(state, option, TOO_LONG)
     is_whole = option.region == WHOLE
-    about = tuple(each.defect for each in state.open) if is_whole else (_described(first),)
+    about = tuple(each.defect for each in state.open) if is_whole else (_describe(first),)
     errand = Errand(
         task=state.case.task,
         output=state.output,
@@ -347,7 +347,7 @@ def _try_model(state: RepairState, option: Option) -> RepairState:
     if question.reserved_tokens * draws > state.tokens_left:
         return _unaffordable(state, option, NO_TOKENS)
     command = Ask(question=question, wants_other=state.wants_other, draws=draws)
-    return replace(_counted(state), attempt=Attempt(option=option), command=command)
+    return replace(_count_attempt(state), attempt=Attempt(option=option), command=command)
 
 
 def _unaffordable(state: RepairState, option: Option, why: str) -> RepairState:
@@ -358,18 +358,18 @@ def _unaffordable(state: RepairState, option: Option, why: str) -> RepairState:
     return state if is_left else _set_aside(state, why)
 
 
-def _counted(state: RepairState) -> RepairState:
+def _count_attempt(state: RepairState) -> RepairState:
     return replace(state, attempts=state.attempts + 1)
 
 
 def _set_aside(state: RepairState, reason: str) -> RepairState:
     first = state.open[0]
-    return replace(state, open=state.open[1:], left=(*state.left, _left(first, reason)))
+    return replace(state, open=state.open[1:], left=(*state.left, _left_defects(first, reason)))
 
 
-def _left(each: Open, reason: str) -> LeftDefect:
+def _left_defects(each: Open, reason: str) -> LeftDefect:
     return LeftDefect(
-        defect=_described(each),
+        defect=_describe(each),
         root_cause=each.cause,
         tried=each.attempts,
         reason=reason,
@@ -377,7 +377,7 @@ def _left(each: Open, reason: str) -> LeftDefect:
     )
 
 
-def _described(each: Open) -> Defect:
+def _describe(each: Open) -> Defect:
     """A defect with the place where it is now."""
     location = each.defect.location if each.place is None else str(each.place)
     return each.defect.model_copy(update={"location": location})
@@ -386,14 +386,14 @@ def _described(each: Open) -> Defect:
 # ---- what came of it ----------------------------------------------------------------------------------------------
 
 
-def _charged(state: RepairState, tokens: int) -> RepairState:
+def _charge(state: RepairState, tokens: int) -> RepairState:
     attempt = state.attempt and replace(state.attempt, tokens=state.attempt.tokens + tokens)
     return replace(state, tokens=state.tokens + tokens, attempt=attempt)
 
 
-def _answered(state: RepairState, fact: Answered) -> RepairState:
-    state = _charged(state, fact.tokens)
-    attempt = _under_way(state)
+def _fold_answer(state: RepairState, fact: Answered) -> RepairState:
+    state = _charge(state, fact.tokens)
+    attempt = _current_attempt(state)
     option = attempt.option
     try:
         new = read_answer(fact.text, part_of(state.output, option), is_whole=option.region == WHOLE)
@@ -402,51 +402,51 @@ def _answered(state: RepairState, fact: Answered) -> RepairState:
         edits = (Edit(region=option.region, replacement=new),)
         made = splice_all(state.output, edits)
     except (NoReplacement, UsageError) as error:
-        return _go_on(_failed(state, str(error)))
+        return _advance(_fold_failure(state, str(error)))
     if loss := _loss(state, made):
-        return _go_on(_failed(state, loss))
+        return _advance(_fold_failure(state, loss))
     attempt = replace(attempt, output=made, edits=edits)
     return _checking(replace(state, attempt=attempt, consensus=fact.consensus or state.consensus))
 
 
 def _checking(state: RepairState) -> RepairState:
     """The state in which is looked whether the first defect is gone from what the repair made."""
-    attempt = _under_way(state)
-    moved = _moved(state.open[0], attempt.edits)
-    return replace(state, command=Check(output=attempt.output or {}, defect=_described(moved)))
+    attempt = _current_attempt(state)
+    moved = _move_defect(state.open[0], attempt.edits)
+    return replace(state, command=Check(output=attempt.output or {}, defect=_describe(moved)))
 
 
-def _under_way(state: RepairState) -> Attempt:
+def _current_attempt(state: RepairState) -> Attempt:
     if state.attempt is None:
         raise UsageError("no repair is under way", code="unexpected_fact")
     return state.attempt
 
 
-def _checked(state: RepairState, *, is_gone: bool) -> RepairState:
+def _fold_check(state: RepairState, *, is_gone: bool) -> RepairState:
     if state.attempt is None:
-        return _looked_again(state, is_gone=is_gone)
+        return _recheck(state, is_gone=is_gone)
     attempt = state.attempt
     is_whole = attempt.option.strategy == "FULL_REGENERATION"
     if not is_gone and not is_whole:
-        return _failed(state, f"{attempt.option.name}: the defect is still there")
+        return _fold_failure(state, f"{attempt.option.name}: the defect is still there")
     is_open = is_gone and state.open[0].defect.dimension in state.case.told_later
     success = None if is_open else is_gone
-    state = _logged(state, attempt, success=success, note=f"{attempt.option.name}: {_done(attempt)}")
-    remaining = () if is_whole else tuple(_moved(each, attempt.edits) for each in state.open[1:])
+    state = _log_attempt(state, attempt, success=success, note=f"{attempt.option.name}: {_complete(attempt)}")
+    remaining = () if is_whole else tuple(_move_defect(each, attempt.edits) for each in state.open[1:])
     return replace(state, output=attempt.output or {}, open=remaining, attempt=None)
 
 
-def _looked_again(state: RepairState, *, is_gone: bool) -> RepairState:
+def _recheck(state: RepairState, *, is_gone: bool) -> RepairState:
     rest = state.open[1:]
     return replace(state, open=rest if is_gone else (replace(state.open[0], is_touched=False), *rest))
 
 
-def _done(attempt: Attempt) -> str:
+def _complete(attempt: Attempt) -> str:
     places = ", ".join(str(edit.region) or "everything" for edit in attempt.edits[:4])
     return f"changed {places}"
 
 
-def _moved(each: Open, edits: tuple[Edit, ...]) -> Open:
+def _move_defect(each: Open, edits: tuple[Edit, ...]) -> Open:
     """Return a defect after other places, or its own, were changed."""
     for edit in edits:
         place, is_touched = follow_edit(each.place, edit)
@@ -454,24 +454,24 @@ def _moved(each: Open, edits: tuple[Edit, ...]) -> Open:
     return each
 
 
-def _failed(state: RepairState, reason: str) -> RepairState:
+def _fold_failure(state: RepairState, reason: str) -> RepairState:
     """Return a repair that came to nothing: it is remembered, and the output stays as it was."""
-    attempt = _under_way(state)
-    state = _logged(state, attempt, success=False, note=reason)
+    attempt = _current_attempt(state)
+    state = _log_attempt(state, attempt, success=False, note=reason)
     first = state.open[0]
     first = replace(first, tried=first.tried | {attempt.option.key}, attempts=first.attempts + 1)
     state = replace(state, open=(first, *state.open[1:]), attempt=None)
     if attempt.output is None:
         return state
     written = {"written": [edit.replacement for edit in attempt.edits]}
-    state = _looked_for_loop(state, impression_of(written, (first.defect,)))
+    state = _break_loop(state, impression_of(written, (first.defect,)))
     return _set_aside(state, LOOPED) if _is_stuck(state) else state
 
 
-def _logged(state: RepairState, attempt: Attempt, *, success: bool | None, note: str) -> RepairState:
+def _log_attempt(state: RepairState, attempt: Attempt, *, success: bool | None, note: str) -> RepairState:
     first = state.open[0]
     entry = RepairEntry(
-        defect=_described(first),
+        defect=_describe(first),
         strategy=attempt.option.strategy,
         root_cause=first.cause,
         success=success,
@@ -482,7 +482,7 @@ def _logged(state: RepairState, attempt: Attempt, *, success: bool | None, note:
     return replace(state, log=(*state.log, entry))
 
 
-def _looked_for_loop(state: RepairState, seen: Impression) -> RepairState:
+def _break_loop(state: RepairState, seen: Impression) -> RepairState:
     """The state with what breaks the loop, if there is one.
 
     Of a whole phase the output is compared, and all that is wrong with it; of one repair what it wrote, and its defect:
@@ -504,7 +504,7 @@ def _by_rule(tried: frozenset[str]) -> frozenset[str]:
     return frozenset(key for key in tried if not key.startswith("model:"))
 
 
-def _fetched(state: RepairState, fact: Fetched) -> RepairState:
+def _fold_fetch(state: RepairState, fact: Fetched) -> RepairState:
     known = {each.id for each in state.materials.evidence}
     new = tuple(each for each in fact.evidence if each.id not in known)
     materials = replace(state.materials, evidence=(*state.materials.evidence, *new))
@@ -515,7 +515,7 @@ def _fetched(state: RepairState, fact: Fetched) -> RepairState:
 
 
 def _end(state: RepairState, spent: str) -> End:
-    left = (*state.left, *(_left(each, spent) for each in state.open))
+    left = (*state.left, *(_left_defects(each, spent) for each in state.open))
     reason = spent or "; ".join(sorted({each.reason for each in left}))
     verdict = escalate(left, state.rules, state.case.resources, reason=reason) if left else None
     return End(

@@ -122,7 +122,7 @@ def diagnose(
 ) -> CritiqueDiagnosis:
     """Return the diagnosis that follows from scores and findings."""
     scores = {name: item.score for name, item in scored.items()}
-    blamed = _blamed(rubric, scores)
+    blamed = _failing_dimensions(rubric, scores)
     found = [
         one
         for item in rubric.dimensions
@@ -138,7 +138,7 @@ def diagnose(
     )
 
 
-def _blamed(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
+def _failing_dimensions(rubric: Rubric, scores: Mapping[str, float]) -> tuple[str, ...]:
     """Return the dimensions under their minimum; where only the sum falls short, the one that costs it most."""
     result = weigh(rubric, scores)
     if result.passed or result.below:

@@ -19,7 +19,7 @@ USUAL_MINIMUM: Score = 0.70
 
 def vote_exactly(samples: Sequence[Json], *, minimum: Score = USUAL_MINIMUM) -> Consensus:
     """Return the sample that occurs most often; among equals, the first. For answers that are the same or not."""
-    printed = [_print(sample) for sample in _checked(samples)]
+    printed = [_print(sample) for sample in _check_samples(samples)]
     counts = Counter(printed)
     best = max(range(len(printed)), key=lambda index: (counts[printed[index]], -index))
     pairs = [float(one == other) for i, one in enumerate(printed) for other in printed[i + 1 :]]
@@ -30,7 +30,7 @@ def vote_by_similarity(
     samples: Sequence[Json], *, minimum: Score = USUAL_MINIMUM, similarity: Similarity = token_similarity
 ) -> Consensus:
     """The sample that is most like all others; among equals, the first. For answers in words."""
-    texts = [sample if isinstance(sample, str) else _print(sample) for sample in _checked(samples)]
+    texts = [sample if isinstance(sample, str) else _print(sample) for sample in _check_samples(samples)]
     size = len(texts)
     matrix = [[0.0] * size for _ in texts]
     for i in range(size):
@@ -42,7 +42,7 @@ def vote_by_similarity(
     return _conclude(samples, best, means[best], pairs, minimum, is_exact=False)
 
 
-def _checked(samples: Sequence[Json]) -> Sequence[Json]:
+def _check_samples(samples: Sequence[Json]) -> Sequence[Json]:
     if len(samples) not in SIZES:
         raise UsageError(
             f"self-consistency takes 3, 5 or 7 samples, not {len(samples)}",

@@ -52,7 +52,7 @@ def verify_output(
         return refuse(faults, rules.verification)
     screened = [each for each in read if not is_within(each.pointer, executed)]
     tokens = tuple(
-        _placed(verdict, each, outputs)
+        _locate_verdict(verdict, each, outputs)
         for each in screened
         for verdict in screen(each, known, is_close=is_close)
     )
@@ -107,7 +107,7 @@ def is_within(place: str, pointers: Collection[str]) -> bool:
     return any(place == each or place.startswith(f"{each}/") for each in pointers)
 
 
-def _placed(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
+def _locate_verdict(verdict: TokenVerdict, read: ReadText, outputs: JsonObject) -> TokenVerdict:
     """Return a verdict with its place: of a single value, which was read behind its name, the value itself."""
     if pointer.value_at(outputs, read.pointer) == read.text:
         return verdict

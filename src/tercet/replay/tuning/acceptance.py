@@ -43,13 +43,13 @@ class Accepted(Published):
 def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accepted:
     """Apply a proposal to the folder of its pack; raises `UsageError` if that is no longer the pack it was made for."""
     recover(folder)
-    if (done := _finished(folder, proposal)) is not None:
+    if (done := _find_acceptance(folder, proposal)) is not None:
         raise UsageError(
             f"{proposal.id} was accepted by {done} already",
             code="already_accepted",
             remedy="there is nothing to do",
         )
-    edits = _again(folder, proposal)
+    edits = _edit_again(folder, proposal)
     _demand_shown(proposal, edits)
     apply_edits(folder, edits)
     _demand_result(folder, proposal)
@@ -69,7 +69,7 @@ def accept(folder: Path, proposal: Proposal, *, by: str, at: datetime) -> Accept
     return accepted
 
 
-def _again(folder: Path, proposal: Proposal) -> tuple[FileEdit, ...]:
+def _edit_again(folder: Path, proposal: Proposal) -> tuple[FileEdit, ...]:
     """Return the files of the folder with the proposed values."""
     pack = Pack.load(folder)
     if pack.hash != proposal.pack_hash:
@@ -106,11 +106,11 @@ def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
     ordered = sorted(edits, key=lambda edit: (edit.file == PACK_FILE, edit.file))
     try:
         for edit in ordered:
-            _write(_beside(folder / edit.file, NEW), edit.text.encode())
+            _write(_backup_path(folder / edit.file, NEW), edit.text.encode())
         for edit in ordered:
-            _write(_beside(folder / edit.file, KEPT), (folder / edit.file).read_bytes())
+            _write(_backup_path(folder / edit.file, KEPT), (folder / edit.file).read_bytes())
         for edit in ordered:
-            _beside(folder / edit.file, NEW).replace(folder / edit.file)
+            _backup_path(folder / edit.file, NEW).replace(folder / edit.file)
     except OSError as error:
         _put_back(folder)
         raise UsageError(
@@ -122,7 +122,7 @@ def apply_edits(folder: Path, edits: tuple[FileEdit, ...]) -> None:
 
 def recover(folder: Path) -> None:
     """Undo an interrupted attempt; one that reached the log is complete."""
-    if not _kept(folder):
+    if not _backup_files(folder):
         _clear(folder)
         return
     last = accepted_in(folder)[-1:]
@@ -136,12 +136,12 @@ def recover(folder: Path) -> None:
         _put_back(folder)
 
 
-def _kept(folder: Path) -> list[Path]:
+def _backup_files(folder: Path) -> list[Path]:
     return [path for where in (folder, folder / TEMPLATES) for path in sorted(where.glob(f".*{KEPT}"))]
 
 
 def _put_back(folder: Path) -> None:
-    for path in _kept(folder):
+    for path in _backup_files(folder):
         path.replace(path.with_name(path.name.removeprefix(".").removesuffix(KEPT)))
     _clear(folder)
 
@@ -152,7 +152,7 @@ def _clear(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _beside(target: Path, suffix: str) -> Path:
+def _backup_path(target: Path, suffix: str) -> Path:
     return target.with_name(f".{target.name}{suffix}")
 
 
@@ -174,7 +174,7 @@ def _demand_result(folder: Path, proposal: Proposal) -> None:
         )
 
 
-def _finished(folder: Path, proposal: Proposal) -> str | None:
+def _find_acceptance(folder: Path, proposal: Proposal) -> str | None:
     """Return who accepted this proposal before, if it is still in force."""
     if any(_hash(folder, edit.file) != edit.after for edit in proposal.edits):
         return None

@@ -47,7 +47,7 @@ def edit_folder(folder: Path, pack: Pack, candidate: Candidate, version: str) ->
     Raises `UsageError` for a value that cannot be edited where it stands, and `CandidateRefused` where the edited folder
     would be anything but the pack with the candidate's values.
     """
-    texts = _edited(folder, pack, candidate, version)
+    texts = _apply_all(folder, pack, candidate, version)
     edits = tuple(_edit(folder, name, text) for name, text in sorted(texts.items()))
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(shutil.copytree(folder, Path(scratch) / "pack", ignore=_LEFT_BEHIND))
@@ -63,7 +63,7 @@ def next_version(version: str) -> str:
     return f"{head}.{int(last) + 1}"
 
 
-def _edited(folder: Path, pack: Pack, candidate: Candidate, version: str) -> dict[str, str]:
+def _apply_all(folder: Path, pack: Pack, candidate: Candidate, version: str) -> dict[str, str]:
     toml: dict[str, dict[TomlPath, Value]] = {PACK_FILE: {("version",): version}}
     texts: dict[str, str] = {}
     for surface in pack.tuning.surfaces:
@@ -136,10 +136,10 @@ def _edit_template(text: str, pack: Pack, surface: TemplateSurface, value: Value
             code="value_not_editable",
             remedy="write it under params",
         )
-    layout = next((each for each in _INDENTS if _laid_out(document, each) == text.rstrip("\n")), 2)
+    layout = next((each for each in _INDENTS if _format_template(document, each) == text.rstrip("\n")), 2)
     params[surface.param] = value
-    return f"{_laid_out(document, layout)}\n"
+    return f"{_format_template(document, layout)}\n"
 
 
-def _laid_out(document: Any, indent: int | None) -> str:
+def _format_template(document: Any, indent: int | None) -> str:
     return json.dumps(document, indent=indent, ensure_ascii=False)

@@ -61,8 +61,8 @@ class Expectation(Published):
 
 def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
     """Return the expected result of a run under another pack, beside its current one."""
-    old, old_record, _ = _enacted(recording, before)
-    new, new_record, run = _enacted(recording, after)
+    old, old_record, _ = _enact(recording, before)
+    new, new_record, run = _enact(recording, after)
     return Expectation(
         session_id=recording.session,
         old_status=old.status,
@@ -77,7 +77,7 @@ def expect(recording: Recording, before: Pack, after: Pack) -> Expectation:
     )
 
 
-def _enacted(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Enactment]:
+def _enact(recording: Recording, pack: Pack) -> tuple[Outcome, JsonObject, Enactment]:
     run = Enactment(recording, RuleSource(instead=read_declarations(pack.content)))
     with guarded():
         outcome = run.outcome()

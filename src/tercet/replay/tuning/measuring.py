@@ -144,16 +144,16 @@ class Enactment:
                 return self.untold("the pack would plan otherwise", is_elsewhere=True)
             found = compare_verdict(self.scene, event) or judged(self.scene, event)
             if found is not None and not found.old.is_same(found.new):
-                return self._concluded(position, event, found)
+                return self._derived_outcome(position, event, found)
             self._note_loss(event)
             self.scene.fold(event)
-        return self._told()
+        return self._recorded_outcome()
 
     def as_recorded(self) -> Outcome:
         """Return how it ended, by its own verdicts."""
         for event in self._events:
             self.scene.fold(event)
-        return self._told()
+        return self._recorded_outcome()
 
     # --- what the record does not hold ---
 
@@ -229,7 +229,7 @@ class Enactment:
 
     # --- how it ends ---
 
-    def _told(self) -> Outcome:
+    def _recorded_outcome(self) -> Outcome:
         """Return how the record ends: nothing in it would be otherwise."""
         state = self.scene.state
         if state.is_over or is_escalated(state):
@@ -239,13 +239,13 @@ class Enactment:
             return self._outcome_now("escalated" if is_escalated(state) else state.status, 0)
         return self.untold("it is not over", is_elsewhere=True)
 
-    def _concluded(self, position: int, event: e.Event, found: BothVerdicts) -> Outcome:
+    def _derived_outcome(self, position: int, event: e.Event, found: BothVerdicts) -> Outcome:
         """Return how it ends after another verdict, if that follows by itself."""
         if found.event is None:
             return self.untold(f"{event_type(event)} would be {found.new.verdict}")
         self.scene.fold(found.event)
         for _ in range(_MOST_STEPS):
-            if (status := self._status()) or not self._went_on(event.at):
+            if (status := self._status()) or not self._can_continue(event.at):
                 break
         status = self._status()
         why = f"{event_type(event)}: {found.old.verdict} → {found.new.verdict}"
@@ -263,7 +263,7 @@ class Enactment:
             case _:
                 return "escalated" if is_escalated(state) else ""
 
-    def _went_on(self, at: int) -> bool:
+    def _can_continue(self, at: int) -> bool:
         """Return whether there was something to do without people: judging the run as a whole, or a template, which knows no
         other plan once one was refused."""
         scene, due = self.scene, self.scene.commands()

@@ -85,7 +85,7 @@ class Comparison:
     @cached_property
     def runs(self) -> int:
         """How many runs show the results of the second pack in these cases."""
-        return len(self._told(self.after))
+        return len(self._known_outcomes(self.after))
 
     @property
     def pairs(self) -> list[tuple[Outcome, Outcome]]:
@@ -93,14 +93,14 @@ class Comparison:
         pairs = zip(self.before, self.after, strict=True)
         return [(old, new) for old, new in pairs if old.is_told and new.is_told]
 
-    def _told(self, side: Iterable[Outcome]) -> list[Outcome]:
+    def _known_outcomes(self, side: Iterable[Outcome]) -> list[Outcome]:
         wanted = set(self.cases)
         return [each for each in side if each.is_told and each.case in wanted]
 
     def by_case(self, metric: Metric, *, is_after: bool) -> list[float]:
         """Return the mean of a measurement in each case."""
         found: dict[str, list[float]] = {case: [] for case in self.cases}
-        for each in self._told(self.after if is_after else self.before):
+        for each in self._known_outcomes(self.after if is_after else self.before):
             found[each.case].append(metric(each))
         return [fmean(found[case]) for case in self.cases]
 
@@ -124,9 +124,9 @@ class Comparison:
             (-weights.held, _relative(self.gain(held), self.by_case(held, is_after=False))),
         ]
         known = [sum(weight * values[case] for weight, values in parts) for case in range(len(self.cases))]
-        return [*known, *self._lost()]
+        return [*known, *self._lost_cases()]
 
-    def _lost(self) -> list[float]:
+    def _lost_cases(self) -> list[float]:
         """Return the value of each case whose result is no longer known."""
         told = {each.case for each in self.after if each.is_told}
         open_ = {each.case for each in self.after if not each.is_told and not each.is_elsewhere} - told
@@ -152,7 +152,7 @@ class Comparison:
             return interval_of(self.by_case(metric, is_after=is_after))
 
         return Score(
-            runs=len(self._told(self.after if is_after else self.before)),
+            runs=len(self._known_outcomes(self.after if is_after else self.before)),
             cases=len(self.cases),
             pass_rate=over(accepted),
             utility=over(self.utility),

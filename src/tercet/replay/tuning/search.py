@@ -54,24 +54,24 @@ def search(
     startup = max(5, min(20, trials // 3))
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    for numbers in _given(choices, evaluation.now, trials=trials, is_all=space <= trials):
+    for numbers in _fixed_candidates(choices, evaluation.now, trials=trials, is_all=space <= trials):
         study.enqueue_trial(numbers)
     seen: dict[str, Evaluated] = {}
     for _ in range(min(space, trials) if space <= trials else trials * _MOST_ASKED):
         trial = study.ask()
         candidate = Candidate(
-            values={each.id: _suggested(trial, each, choices[each.id]) for each in evaluation.surfaces}
+            values={each.id: _suggest_value(trial, each, choices[each.id]) for each in evaluation.surfaces}
         )
         found = evaluation.evaluate(candidate)
         seen[found.candidate.model_dump_json()] = found
-        study.tell(trial, _worth(found))
+        study.tell(trial, _value_of(found))
         if progress is not None:
             progress(min(len(seen), trials))
         if len(seen) >= trials:
             break
     best = _best(seen)
     return Found(
-        best=None if best is None else _plainest(evaluation, _climbed(evaluation, best, choices), choices),
+        best=None if best is None else _simplify(evaluation, _climb(evaluation, best, choices), choices),
         tried=len(seen),
         refused=sum(not each.is_allowed for each in seen.values()),
         space=space,
@@ -93,7 +93,7 @@ def _optuna() -> Any:
     return optuna
 
 
-def _given(
+def _fixed_candidates(
     choices: Mapping[str, tuple[Value, ...]], now: Mapping[str, Value], *, trials: int, is_all: bool
 ) -> Iterator[dict[str, int]]:
     """Yield what is tried in any case, by the numbers of the values: everything, where that is not too much. Else the pack as it
@@ -111,7 +111,7 @@ def _given(
             yield {**usual, name: number}
 
 
-def _suggested(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
+def _suggest_value(trial: Any, surface: Surface, values: tuple[Value, ...]) -> Value:
     """Return a value by its number: numbers have an order that can be followed, names have none."""
     number: int = (
         trial.suggest_int(surface.id, 0, len(values) - 1)
@@ -125,7 +125,7 @@ def _has_order(values: tuple[Value, ...]) -> bool:
     return not any(isinstance(value, bool | str) for value in values)
 
 
-def _worth(found: Evaluated) -> float:
+def _value_of(found: Evaluated) -> float:
     return found.objective if found.is_allowed else _REFUSED - found.broken
 
 
@@ -140,13 +140,13 @@ def _best(seen: Mapping[str, Evaluated]) -> Evaluated | None:
     )
 
 
-def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
+def _climb(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
     """Return the local optimum from a candidate on: no neighbouring value is better."""
     for _ in range(_MOST_STEPS):
         services = [
             evaluation.evaluate(Candidate(values={**evaluation.now, **best.candidate.values, name: value}))
             for name, values in choices.items()
-            for value in _beside({**evaluation.now, **best.candidate.values}[name], values)
+            for value in _neighbours({**evaluation.now, **best.candidate.values}[name], values)
         ]
         higher = _best({each.candidate.model_dump_json(): each for each in services})
         if higher is None or higher.objective <= best.objective + _SLIGHT:
@@ -155,7 +155,7 @@ def _climbed(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tupl
     return best
 
 
-def _beside(value: Value, values: tuple[Value, ...]) -> list[Value]:
+def _neighbours(value: Value, values: tuple[Value, ...]) -> list[Value]:
     """Return the values next to one; where they have no order, all others as far as they are few."""
     if not _has_order(values):
         return [other for other in values if other != value][:_FEW]
@@ -164,10 +164,10 @@ def _beside(value: Value, values: tuple[Value, ...]) -> list[Value]:
     return [*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2]]
 
 
-def _plainest(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
+def _simplify(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tuple[Value, ...]]) -> Evaluated:
     """The smallest change that is worth as much: each value goes back towards where it was as far as it can."""
     for surface in evaluation.surfaces:
-        way = _way_back(evaluation, best, surface, choices[surface.id])
+        way = _values_between(evaluation, best, surface, choices[surface.id])
         low, high = 0, len(way)
         while low < high:  # what lies between two values that are as good is taken to be as good
             middle = 0 if low == 0 and high == len(way) else (low + high) // 2
@@ -180,7 +180,7 @@ def _plainest(evaluation: Evaluation, best: Evaluated, choices: Mapping[str, tup
     return best
 
 
-def _way_back(
+def _values_between(
     evaluation: Evaluation, best: Evaluated, surface: Surface, values: tuple[Value, ...]
 ) -> list[Value]:
     """The values from where a surface was to where it is now, the first one first."""

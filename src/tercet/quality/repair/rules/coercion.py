@@ -74,18 +74,18 @@ def _find_fault_edits(output: JsonObject, fault: Fault, materials: Materials) ->
     value = value_at(output, at)
     match fault.keyword:
         case "required":
-            yield from _filled(at, value, schema, materials)
+            yield from _fill_missing(at, value, schema, materials)
         case "additionalProperties":
-            yield from _pruned(at, value, schema)
+            yield from _prune(at, value, schema)
         case "type" | "enum" | "const":
-            new = _formed(value, schema)
+            new = _coerce_value(value, schema)
             if new is not None:
                 yield Edit(region=Region(pointer=at), replacement=new)
         case _:
             return
 
 
-def _filled(at: str, value: Any, schema: JsonObject, materials: Materials) -> Iterator[Edit]:
+def _fill_missing(at: str, value: Any, schema: JsonObject, materials: Materials) -> Iterator[Edit]:
     members = as_object(value) or {}
     properties = as_object(schema.get("properties")) or {}
     for name in as_list(schema.get("required")) or ():
@@ -107,10 +107,10 @@ def _unambiguous(name: str, schema: JsonObject, materials: Materials) -> Any:
     found = only(materials.members(name))
     if found is None or not faults(orjson.dumps(schema).decode(), found):
         return found
-    return _formed(found, schema)
+    return _coerce_value(found, schema)
 
 
-def _pruned(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
+def _prune(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
     known = as_object(schema.get("properties")) or {}
     patterns = as_object(schema.get("patternProperties"))
     if patterns:
@@ -120,20 +120,20 @@ def _pruned(at: str, value: Any, schema: JsonObject) -> Iterator[Edit]:
             yield Edit(region=Region(pointer=at + pointer.join([name])), is_removal=True)
 
 
-def _formed(value: Any, schema: JsonObject) -> Any:
+def _coerce_value(value: Any, schema: JsonObject) -> Any:
     """Return the value in the form that the schema asks for; None if there is none, or more than one."""
     if "const" in schema:
         return schema["const"]
     choices = as_list(schema.get("enum"))
     if choices is not None:
-        return _spelled(value, choices)
+        return _match_spelling(value, choices)
     kinds = schema.get("type")
     names = as_list(kinds) or [kinds]
     found = [new for kind in names if (new := _as_kind(value, kind)) is not None]
     return found[0] if len(found) == 1 else None
 
 
-def _spelled(value: Any, choices: list[Any]) -> Any:
+def _match_spelling(value: Any, choices: list[Any]) -> Any:
     if not isinstance(value, str):
         return None
     same = [choice for choice in choices if isinstance(choice, str) and _plain(choice) == _plain(value)]

@@ -34,7 +34,7 @@ def add_section(
     text = (text_at(output, where) if where is not None else None) or ""
     if where is None or is_only_headings(text):
         return ()  # a letter that was never written is not made good by what the pack says in each
-    missing = _meant(defect, [each for each in materials.sections if not _is_there(text, each)])
+    missing = _find_section(defect, [each for each in materials.sections if not _is_there(text, each)])
     if missing is None:
         return ()
     at = _position(text, missing)
@@ -56,7 +56,7 @@ def _is_there(text: str, template: SectionTemplate) -> bool:
     return any(each.title.casefold() == template.heading.casefold() for each in headings(text))
 
 
-def _meant(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | None:
+def _find_section(defect: Defect, missing: list[SectionTemplate]) -> SectionTemplate | None:
     """Return the section whose heading a defect names, or the only one that states the value that it names."""
     told = f"{defect.description}\n{defect.location or ''}".casefold()
     named = [each for each in missing if each.heading.casefold() in told] or [
