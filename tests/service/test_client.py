@@ -114,6 +114,7 @@ def test_the_refund_story_with_real_processes(shop: Path) -> None:
         with pytest.raises(TercetError, match="no valid credential"):
             client.sessions()
     assert len(refunds(shop)) == 1
+    assert tercet(shop, "journal", "check")[0] == 0
 
 
 @pytest.mark.slow
