@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -110,7 +110,8 @@ class Step(Authored):
 
     @model_validator(mode="after")
     def _tool_fits_kind(self) -> Self:
-        fault = tool_fault(self.kind, self.tool)
+        fields = vars(self)  # reading a field of a contract by its name takes several times as long
+        fault = tool_fault(fields["kind"], fields["tool"])
         if fault is not None:
             raise ValueError(fault)
         return self
@@ -246,6 +247,7 @@ class Plan(Authored):
         return Plan.model_validate({**fields, "revision": self.revision + 1, "parent": self.hash, **changes})
 
 
+@lru_cache(maxsize=1_024)  # the steps of all plans call the same few tools
 def tool_fault(kind: StepKind, tool: str | None) -> str | None:
     """Return why a step of this kind cannot have this tool, or None if it can."""
     if kind == "lane":
@@ -329,9 +331,10 @@ _REFERENCE_FORMS = (
 
 def _step_problems(index: int, step: Step) -> list[Problem]:
     known = vars(step)
+    params, compensate = known["params"], known["compensate"]
     if "found" not in known:  # as `step.found` would, without the lock of a cached property
-        known["found"] = references.scan(step.params)
-    problems = named_problems(step.params, ("steps", index, "params"), known["found"])
-    if step.compensate is not None:
-        problems += named_problems(step.compensate.params, ("steps", index, "compensate", "params"))
+        known["found"] = references.scan(params)
+    problems = named_problems(params, ("steps", index, "params"), known["found"])
+    if compensate is not None:
+        problems += named_problems(compensate.params, ("steps", index, "compensate", "params"))
     return problems

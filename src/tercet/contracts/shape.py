@@ -60,7 +60,12 @@ class Authored(BaseModel):
 
 
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
-_set = object.__setattr__
+_new = object.__new__
+# The attributes of a model by their descriptors, which takes half as long as by their names.
+_set_fields, _set_names, _set_extra, _set_private = (
+    vars(BaseModel)[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
 
 
 @cache
@@ -73,11 +78,11 @@ def unchecked(kind: type[_ModelT], fields: dict[str, Any]) -> _ModelT:
 
     `model_construct` does the same for incomplete fields, and takes five times as long.
     """
-    made = kind.__new__(kind)
-    _set(made, "__dict__", fields)
-    _set(made, "__pydantic_fields_set__", _names_of(kind))
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    made = _new(kind)
+    _set_fields(made, fields)
+    _set_names(made, _names_of(kind))
+    _set_extra(made, None)
+    _set_private(made, None)
     return made
 
 

@@ -35,8 +35,8 @@ def timestamp(ms: int) -> str:
 
 
 _DONE = Outcome.DONE
-_OF_CALLS = frozenset({e.Intent, e.Complete, e.Abort, e.GateOpened, e.GateAnswered})
-"""The events that a transcript is made of; most others need not be looked at."""
+_OTHERS_OF_CALLS = frozenset({e.Abort, e.GateOpened, e.GateAnswered})
+"""The other events that a transcript is made of; most need not be looked at."""
 
 
 def transcript(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> tuple[TranscriptEntry, ...]:
@@ -55,10 +55,8 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
             if event.tool:
                 intents[event.step] = event
             continue
-        if type(event) not in _OF_CALLS:
-            continue
-        match event:
-            case e.Complete() if event.step in intents:
+        if type(event) is e.Complete:
+            if event.step in intents:
                 yield _entry(
                     intents[event.step],
                     _DONE,
@@ -68,6 +66,10 @@ def _entries(events: Iterable[e.Event], blobs: Mapping[str, Any]) -> Iterator[Tr
                     tokens=event.tokens,
                     cost_microcents=event.cost,
                 )
+            continue
+        if type(event) not in _OTHERS_OF_CALLS:
+            continue
+        match event:
             case e.GateOpened():
                 gates[event.gate] = event.step
             case e.GateAnswered(answer="happened") if gates[event.gate] in intents:

@@ -37,6 +37,7 @@ class Reading:
     def __init__(self, compiled: CompiledContext, plan: Plan) -> None:
         self.compiled = compiled
         self.plan = plan
+        self._surface = compiled.surface
         self.calls: list[EffectiveStep] = []
         """The effective steps that call a tool on the surface."""
         self.call_at: dict[int, EffectiveStep] = {}
@@ -70,27 +71,29 @@ class Reading:
         self._items = ItemBudget()
 
     def _read_step(self, position: int, step: Step) -> None:
-        found, tokens, duration_ms = step.found, step.estimated_tokens, step.estimated_ms
+        said = vars(step)  # reading a field of a contract by its name takes several times as long
+        found, tokens, duration_ms = step.found, said["estimated_tokens"], said["estimated_ms"]
         self.planned_tokens += tokens
-        tool = self.compiled.surface.get(step.tool or "")
+        tool = self._surface.get(said["tool"] or "")
         if tool is not None:
             call = effective(position, step, tool)
-            if call.params is not step.params:
+            if call.params is not said["params"]:
                 found = references.scan(call.params)
             self.calls.append(call)
             self.call_at[position] = call
-            tokens = max(tokens, tool.estimated_tokens)
-            duration_ms = tool.estimated_ms if duration_ms is None else duration_ms
-            self.cost_microcents += tool.cost_microcents
+            estimated = vars(tool)
+            tokens = max(tokens, estimated["estimated_tokens"])
+            duration_ms = estimated["estimated_ms"] if duration_ms is None else duration_ms
+            self.cost_microcents += estimated["cost_microcents"]
             if call.compensate is not None and call.reversibility is not _PURE:
                 self.compensations.append(call.compensate)
         self.tokens += tokens
         self.duration_ms += duration_ms or 0
-        self.position[step.id] = position
+        self.position[said["id"]] = position
         self.found.append(found)
         self.pinned.append(self._read_values(position, step, found))
-        if step.when is not None:
-            condition = references.parse("cel", step.when, ("when",))
+        if said["when"] is not None:
+            condition = references.parse("cel", said["when"], ("when",))
             if isinstance(condition, Reference):
                 self.conditions[position] = condition
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 
@@ -31,6 +32,9 @@ class Clock(Protocol):
 
 _COUNTS_SUSPENSION = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 """Linux stops CLOCK_MONOTONIC while the machine is suspended, others do not; a lease must run out meanwhile."""
+_monotonic_ns: Callable[[], int] = (
+    time.monotonic_ns if _COUNTS_SUSPENSION is None else partial(time.clock_gettime_ns, _COUNTS_SUSPENSION)
+)
 
 
 class SystemClock:
@@ -42,9 +46,7 @@ class SystemClock:
 
     def monotonic(self) -> int:
         """Return the time since the machine was started."""
-        if _COUNTS_SUSPENSION is None:
-            return time.monotonic_ns() // 1_000_000
-        return time.clock_gettime_ns(_COUNTS_SUSPENSION) // 1_000_000
+        return _monotonic_ns() // 1_000_000
 
     async def sleep(self, ms: int) -> None:
         """Wait."""

@@ -372,8 +372,7 @@ def _arguments(
 ) -> dict[str, Any]:
     """Return what a tool is called with: copies of lists and objects, since what was recorded is not the tool's to change."""
     given = {name: value if _is_plain(value) else copy.deepcopy(value) for name, value in params.items()}
-    name = _context_name(function)
-    if name is not None:
+    if context is not None and (name := _context_name(function)) is not None:
         given[name] = context
     return given
 

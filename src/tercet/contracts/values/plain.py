@@ -23,7 +23,7 @@ _TOO_LARGE = (
 
 def not_json(value: Any) -> str | None:
     """Return why a scalar cannot be written as JSON, or None if it can."""
-    kind = cast("type[object]", type(value))
+    kind: type[object] = type(value)  # pyright: ignore[reportUnknownVariableType] - a cast would cost a call
     if kind is str:
         # Encoding is the test for unpaired surrogates; most strings are ASCII and skip it.
         return None if is_text(value) else "a string holds an unpaired surrogate"
@@ -36,6 +36,8 @@ def not_json(value: Any) -> str | None:
 
 def storable(text: str) -> str:
     """Return a text without lone surrogates, as in file names that are not UTF-8, so that it can be encoded."""
+    # A new string also where nothing changes: an event leaves out a default that is the very same object, so that
+    # returning the text itself would change the bytes that are recorded.
     return text.encode("utf-8", "replace").decode()
 
 

@@ -76,14 +76,16 @@ def _intent(run: Run, command: c.Dispatch, answer: Ready) -> e.Intent:
     state, config, plan = run.state, run.config, run.followed
     call, is_undo = command.call.call, bool(state.steps[command.step].compensates)
     hold = budget.NOTHING if is_undo else budget.hold_of(call, plan.tools)
-    wall_clock = config.limits.get("wall_clock_ms")
-    left = min(run.limit_for("executor").timeout_ms or call.tool.timeout_ms, call.tool.timeout_ms)
+    tool = call.tool
+    wall_clock, left = config.limits.get("wall_clock_ms"), tool.timeout_ms
+    if (most := run.limit_for("executor").timeout_ms) and most < left:
+        left = most
     if wall_clock is not None and not is_undo:
         left = min(left, max(0, wall_clock - state.used.wall_clock))
     return e.Intent(
         at=answer.at,
         step=command.step,
-        tool=call.tool.name,
+        tool=tool.name,
         params=command.params,
         key=command.key,
         attempt=command.attempt,
