@@ -356,10 +356,8 @@ def normalise(record: Mapping[str, Any]) -> dict[str, Any]:
 def _verdict(verdict: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if verdict is None:
         return None
-    scores = sorted(
-        ({**step, "scores": {**step["scores"], "latency": None}} for step in verdict["step_scores"]),
-        key=lambda step: step["step_id"],
-    )
+    steps: list[dict[str, Any]] = sorted(verdict["step_scores"], key=lambda step: step["step_id"])
+    scores = [{**step, "scores": {**step["scores"], "latency": None}} for step in steps]
     return {**verdict, "run_id": None, "step_scores": scores}
 
 

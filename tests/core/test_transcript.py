@@ -6,9 +6,9 @@ import pytest
 
 from tercet.contracts.runs.record import DecisionRecord
 from tercet.contracts.values.canonical import canonical
-from tercet.contracts.verdict import CriticReport, VerifyPassed
+from tercet.contracts.verdict import CriticReport, StepScore, VerdictEnvelope, VerifyPassed
 from tercet.core import events as e
-from tercet.core.transcript import TRANSCRIPT, split_record, transcript
+from tercet.core.transcript import RUN_VERDICT, TRANSCRIPT, split_record, transcript
 
 AT = 1_700_000_000_123
 
@@ -47,8 +47,18 @@ def test_a_record_has_the_hash_of_the_whole(found: list[e.Event]) -> None:
     record = DecisionRecord(
         decision_id="d", trace_id="t", plan_hash="p", report=report, transcript=transcript(found, {})
     )
-    whole, kept = split_record(record)
-    assert whole == record.hash
-    fields = record.model_dump(mode="json", exclude_none=True)
-    del fields[TRANSCRIPT]
-    assert kept == canonical(fields)
+    verdict = VerdictEnvelope(
+        run_id="r",
+        plan_id="p",
+        verdict="accept",
+        step_scores=(StepScore(step_id="a", scores={"cost": 1.0, "latency": 0.25}),),
+        loop_guard_trips=0,
+        replan_attempts=0,
+    )
+    for each in (record, record.model_copy(update={"run_verdict": verdict})):
+        whole, kept = split_record(each)
+        assert whole == each.hash
+        fields = each.model_dump(mode="json", exclude_none=True)
+        del fields[TRANSCRIPT]
+        fields.pop(RUN_VERDICT, None)
+        assert kept == canonical(fields)

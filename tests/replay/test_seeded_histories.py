@@ -50,7 +50,11 @@ def earlier_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Pack, "run_context", old_frame)
     monkeypatch.setattr(sessions, "CURRENT", RULES)  # what a session is moved to
-    monkeypatch.setattr(sessions, "demand_explained_replans", lambda _: None)  # it came after the archive
+
+    def accept(_: Pack) -> None:
+        """The check came after the archive."""
+
+    monkeypatch.setattr(sessions, "demand_explained_replans", accept)
 
 
 @cache

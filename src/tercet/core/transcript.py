@@ -231,6 +231,8 @@ def approvals(state: State) -> tuple[Approval, ...]:
 
 TRANSCRIPT, RUN_VERDICT = "transcript", "run_verdict"
 """The parts of a record that are not stored with it: the events of the session hold them already."""
+_AFTER_ALL = "~"
+"""Sorts behind the name of every field."""
 
 
 def decisions_of(events: Iterable[e.Event]) -> tuple[TakenDecision, ...]:
@@ -253,14 +255,21 @@ def split_record(record: DecisionRecord) -> tuple[str, bytes]:
     """Return the hash of a whole record, and the bytes that are stored: all of it but what the events of the session hold
     already."""
     fields = record.model_dump(mode="json", exclude_none=True, exclude={TRANSCRIPT})
-    entries = canonical_dump([_dump_entry(entry) for entry in record.transcript])
-    # Canonical JSON has its members in the order of their names, so the whole is made of the parts.
-    before = canonical_dump({name: value for name, value in fields.items() if name < TRANSCRIPT})[:-1]
-    after = canonical_dump({name: value for name, value in fields.items() if name > TRANSCRIPT})[1:]
-    whole = hash_bytes(before + f',"{TRANSCRIPT}":'.encode() + entries + b"," + after)
-    if fields.pop(RUN_VERDICT, None) is None:
-        return whole, before + b"," + after
-    return whole, canonical_dump(fields)
+    held = {TRANSCRIPT: canonical_dump([_dump_entry(entry) for entry in record.transcript])}
+    if (verdict := fields.pop(RUN_VERDICT, None)) is not None:
+        held[RUN_VERDICT] = canonical_dump(verdict)
+    # Canonical JSON has its members in the order of their names, so the whole is made of the parts, each printed once.
+    stored: list[bytes] = []
+    whole: list[bytes] = []
+    start = ""
+    for end in (*sorted(held), _AFTER_ALL):
+        if members := canonical_dump({n: value for n, value in fields.items() if start < n < end})[1:-1]:
+            stored.append(members)
+            whole.append(members)
+        if end in held:
+            whole.append(b'"%s":%s' % (end.encode(), held[end]))
+        start = end
+    return hash_bytes(b"{%s}" % b",".join(whole)), b"{%s}" % b",".join(stored)
 
 
 def join_record(kept: JsonObject, entries: Iterable[TranscriptEntry], state: State) -> JsonObject:
