@@ -373,7 +373,7 @@ async def test_another_process_takes_over_when_the_lease_has_run_out(workshop: W
         [row] = await first.sessions()
         began = workshop.clock.now()
         for task in asyncio.all_tasks():
-            if "_tend" in repr(task.get_coro()):
+            if "_maintain" in repr(task.get_coro()):
                 task.cancel()  # the process is frozen: it renews nothing
         assert (await second.resume(row.session_id)).status == "completed"
         assert workshop.clock.now() - began >= 9_000
