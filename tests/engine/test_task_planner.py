@@ -152,7 +152,7 @@ async def test_a_template_comes_first_unless_methods_are_asked_for(workshop: Wor
         async with workshop.runtime(pack) as runtime:
             await runtime.run(ASK, actor=ADA)
             await runtime.run(ASK, actor=ADA, planner="htn")
-            with pytest.raises(UsageError, match="no planner") as caught:
+            with pytest.raises(UsageError, match="unknown planner") as caught:
                 await runtime.run(ASK, actor=ADA, planner="magic")  # pyright: ignore[reportArgumentType] - that is the test
             assert caught.value.code == "unknown_planner"
             with pytest.raises(PlanningError) as missing:
