@@ -165,6 +165,7 @@ def test_evidence_that_is_not_pinned_is_missing() -> None:
 
 
 @pytest.mark.req("R86")
+@pytest.mark.req("R324")
 def test_what_a_step_itself_requires_counts_as_well() -> None:
     """A step may ask for more than its tool does."""
     asks = look_up(requires_evidence=("letter",))
