@@ -100,6 +100,11 @@ def test_the_refund_story_with_real_processes(shop: Path) -> None:
             shop, "call", "invokeAgent", asked, "--server", url, TERCET_API_KEY=agent["api_key"]
         )
         assert (code, started["session"]["status"]) == (4, "awaiting_gate")
+        wrong = json.dumps({"request": REFUND, "plan": {"steps": []}})
+        code, refused = tercet(
+            shop, "call", "invokeAgent", wrong, "--server", url, TERCET_API_KEY=agent["api_key"]
+        )
+        assert (code, refused["standing"]) == (3, "refused")
     with serving(shop) as (url, _), Client(url, finance["api_key"]) as client:
         approval = json.dumps({"gate_id": started["gates"][0]})
         code, refused = tercet(

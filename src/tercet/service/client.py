@@ -32,6 +32,8 @@ class SessionView(Shape):
     progress: ProgressEnvelope
     verdict: VerdictEnvelope | None = None
     review: Verdict | None = None
+    standing: str = ""
+    """In one word: how far it is, or how it ended; `refused` where the critic refused its plan."""
     reason: str = ""
     code: str = ""
     gates: tuple[str, ...] = ()

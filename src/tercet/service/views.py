@@ -16,6 +16,7 @@ from tercet.engine.streams.recent_calls import recent_calls
 from tercet.engine.streams.stops import Stop
 from tercet.runtime import Runtime
 from tercet.service.errors import not_found
+from tercet.view.vocabulary import standing
 
 
 async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, Any]:
@@ -28,6 +29,7 @@ async def session_view(runtime: Runtime, session: str, now: int) -> dict[str, An
         "progress": envelope.model_dump(mode="json"),
         "verdict": state.envelope or None,
         "review": state.verdict or None,
+        "standing": standing(state),
         "reason": state.reason,
         "code": state.paused_for,
         "gates": list(state.gates),

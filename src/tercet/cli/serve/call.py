@@ -8,19 +8,13 @@ from tercet.cli import ExitCode
 from tercet.cli.inputs import read_input
 from tercet.cli.options import AsJson, argument, option
 from tercet.cli.screen import print_json
+from tercet.cli.sessions.next_commands import EXIT_CODES
 from tercet.contracts.errors import extra_missing
-from tercet.contracts.shape import as_object
 
 EXAMPLES = """\
 tercet call invokeAgent '{"request": {"intent": "support.refund", "input": {"order_id": "ord_881", "window_id": "rw_881"}}}'
 tercet call approveGate '{"gate_id": "ses_0123456789abcdef.g1"}' --server https://tercet.example.com
 """
-_CODES = {
-    "in_progress": ExitCode.ACCEPTED,
-    "completed": ExitCode.ACCEPTED,
-    "awaiting_gate": ExitCode.WAITING,
-    "paused": ExitCode.WAITING,
-}
 
 
 def call(
@@ -36,7 +30,8 @@ def call(
     """Call a method of a service, and print its result as JSON.
 
     The API key is the variable TERCET_API_KEY of the environment. Exits as `tercet run` does if the result is a
-    session: 0 if it is over or in progress, 4 if it waits or is paused, 5 if it failed; with 2 if the call is refused.
+    session: 0 if it has completed or is in progress, 3 if the critic refused its plan, 4 if it waits or is paused, 5 if it
+    failed. Exits with 2 if the service refuses the call.
     """
     try:
         from tercet.service.client import Client  # noqa: PLC0415 - an optional dependency
@@ -50,5 +45,7 @@ def call(
 
 
 def _exit_code(result: dict[str, Any]) -> ExitCode:
-    session = as_object(result.get("session"))
-    return ExitCode.ACCEPTED if session is None else _CODES.get(str(session.get("status")), ExitCode.FAILED)
+    standing = result.get("standing")
+    if standing is None or standing == "in progress":
+        return ExitCode.ACCEPTED
+    return EXIT_CODES.get(standing, ExitCode.FAILED)

@@ -95,7 +95,7 @@ async def _send(
         try:
             state = await inbox.deliver(leases, build(before, actor), waiting)
         except UsageError as error:
-            error.remedy = _remedy(error, user, before)
+            error.remedy = _remedy(error, user, actor.id, before)
             raise
     return Delivery(state=state, actor=actor, holder=waiting.holder)
 
@@ -103,11 +103,12 @@ async def _send(
 _WRONG_PERSON = ("role_missing", "own_gate", "own_change", "already_approved")
 
 
-def _remedy(error: UsageError, user: LocalUser, state: State) -> str | None:
+def _remedy(error: UsageError, user: LocalUser, refused: str, state: State) -> str | None:
     """Return the remedy of a refusal; in a development session it names the actors that one may act as."""
     people = state.start.people
-    if error.code in _WRONG_PERSON and state.start.dev and people:
-        return f"act as another actor with --dev --as NAME: {', '.join(people)}"
+    others = [name for name, person in (people or {}).items() if person["roles"] and name != refused]
+    if error.code in _WRONG_PERSON and state.start.dev and others:
+        return f"act as another actor with --dev --as NAME: {', '.join(others)}"
     if error.code == "role_missing" and not user.path and not people:
         return "say who you are with --actors and a pack's folder or actors.toml, or ask a person with that role to answer"
     if error.code == "own_gate":
