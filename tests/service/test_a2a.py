@@ -135,6 +135,15 @@ async def test_messages_that_do_not_fit_are_refused(shop: Path) -> None:
                 await send(agent, data, task)
 
 
+@pytest.mark.parametrize("body", ['{"id": "\\ud800"}', "[" * 5_000, '{"id": NaN}', "\xff", ""])
+async def test_a_body_that_is_not_json_is_a_parse_error(shop: Path, body: str) -> None:
+    """Lone surrogates, deep nesting and NaN get a JSON-RPC error, and never a 5xx."""
+    async with open_desk() as desk:
+        headers = {"authorization": f"Bearer {await desk.key('agt')}", "a2a-version": "1.0"}
+        response = await desk.client.post("/a2a", content=body.encode("latin-1"), headers=headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (200, -32700)
+
+
 def test_whole_numbers_stay_integers() -> None:
     """A2A carries every number as floating point; amounts come out exact or are refused."""
     assert whole_numbers({"cents": 9900.0, "list": [1.0, 1.5]}) == {"cents": 9900, "list": [1, 1.5]}

@@ -59,8 +59,9 @@ async def test_the_tenant_comes_from_the_configured_claim(issuer: Issuer) -> Non
     async with verifying(issuer, tenant_claim="org", roles_claim="groups") as verifier:
         found = await verifier.verify(issuer.token(now_s=NOW_S, org="acme", groups="a b"))
         assert (found.tenant, found.roles) == ("acme", ("a", "b"))
-        with pytest.raises(TokenError, match="names no tenant"):
-            await verifier.verify(issuer.token(now_s=NOW_S))
+        for tenant in (None, "", "_service", "a\0b", 7):
+            with pytest.raises(TokenError, match="names no tenant"):
+                await verifier.verify(issuer.token(now_s=NOW_S, org=tenant, groups="a"))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,8 @@ async def test_the_tenant_comes_from_the_configured_claim(issuer: Issuer) -> Non
         ({"iss": "https://evil.example"}, "'iss'"),
         ({"sub": None}, "'sub'"),
         ({"sub": ""}, "'sub'"),
+        ({"sub": "rosa\0"}, "printable"),
+        ({"sub": "rosa "}, "printable"),
         ({"exp": None}, "'exp'"),
         ({"exp": NOW_S - 61}, "expired"),
         ({"nbf": NOW_S + 61}, "'nbf'"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NoReturn
 
+import orjson
 from a2a.helpers import get_data_parts, new_data_artifact, new_text_message
 from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
@@ -45,14 +46,14 @@ from a2a.utils.errors import (
     TaskNotFoundError,
 )
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
 from tercet import __version__
 from tercet.contracts.shape import as_list, as_object
 from tercet.service.boundary import Authenticated, Identify
 from tercet.service.calls import call
-from tercet.service.errors import ServiceError, shape
+from tercet.service.errors import PARSE_ERROR, ServiceError, shape
 from tercet.service.identity import Caller
 from tercet.service.methods import Service
 
@@ -75,7 +76,17 @@ EXACT = 2**53
 def a2a_routes(service: Service, identify: Identify) -> list[BaseRoute]:
     """Return the routes of the agent; everything but its public card needs a credential."""
     dispatcher = JsonRpcDispatcher(A2aHandler(service), context_builder=_Context())
-    endpoint = Authenticated(request_response(dispatcher.handle_requests), identify)
+
+    async def answer(request: Request) -> Response:
+        try:
+            orjson.loads(await request.body())
+        except orjson.JSONDecodeError:
+            # The SDK would answer some of these with an internal error.
+            error = {"code": PARSE_ERROR, "message": "the body is not JSON"}
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error})
+        return await dispatcher.handle_requests(request)
+
+    endpoint = Authenticated(request_response(answer), identify)
 
     async def card(request: Request) -> JSONResponse:
         return JSONResponse(agent_card_to_dict(public_card(str(request.base_url))))

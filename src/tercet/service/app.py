@@ -131,7 +131,7 @@ async def _read_body(request: Request, limits: Limits) -> bytes:
                     raise ServiceError(
                         f"the body has more than {limits.body_bytes:,} bytes",
                         code="too_large",
-                        remedy="send less, or start the service with a larger --max-body",
+                        remedy="send less",
                         status=413,
                     )
     except TimeoutError:

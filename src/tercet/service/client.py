@@ -123,7 +123,7 @@ class Api(ABC, Generic[SessionT, ObjectT, RecordT, ReplayT, VerdictT]):
         return self.call("getGate", {"gate_id": gate_id})
 
     def approve(
-        self, gate_id: str, *, digest: str = "", note: str = "", request_key: str | None = None
+        self, gate_id: str, *, digest: str | None = None, note: str = "", request_key: str | None = None
     ) -> SessionT:
         """Approve the call that a gate shows, or the one with this digest."""
         return self._session(

@@ -132,7 +132,8 @@ class GateAnswer(Mutation):
 class ApproveGate(GateAnswer):
     """An approval, bound to the digest of the call that was looked at."""
 
-    digest: str = Field(default="", max_length=200)
+    digest: str | None = Field(default=None, min_length=1, max_length=200)
+    """Absent, the approval is bound to the call that the gate shows now."""
 
 
 class ModifyGate(GateAnswer):
@@ -363,7 +364,7 @@ async def _answered(
 
 async def approve_gate(service: Service, caller: Caller, params: ApproveGate) -> dict[str, Any]:
     """Approve the call that a gate shows."""
-    gate, note, digest = params.gate_id, params.note, params.digest
+    gate, note, digest = params.gate_id, params.note, params.digest or ""
     return await _answered(
         service, caller, gate, lambda r, a: r.approve(gate, actor=a, note=note, digest=digest)
     )

@@ -21,7 +21,7 @@ from joserfc.jwk import KeySet
 
 from tercet.contracts.errors import UsageError
 from tercet.contracts.request import Actor
-from tercet.engine.streams.api_keys import Scope
+from tercet.engine.streams.api_keys import Scope, is_name, is_tenant
 from tercet.service.errors import UNAVAILABLE, ServiceError
 from tercet.service.identity import Caller
 
@@ -122,14 +122,14 @@ class TokenVerifier:
             self._registry().validate(decoded.claims)
         except jose.ExpiredTokenError:
             raise TokenError("the token has expired") from None
-        except (jose.JoseError, ValueError, TypeError) as error:
+        except (jose.JoseError, ValueError, TypeError, RecursionError) as error:
             raise TokenError(f"the token was refused: {_reason(error)}") from None
         return self._identity(decoded.claims)
 
     def _key_id(self, token: str) -> str:
         try:
             header = jws.extract_compact(token.encode()).headers()
-        except (jose.JoseError, ValueError, TypeError):
+        except (jose.JoseError, ValueError, TypeError, RecursionError):
             raise TokenError("the bearer token is not a signed JWT") from None
         if header.get("alg") not in ALGORITHMS:
             raise TokenError(
@@ -156,8 +156,10 @@ class TokenVerifier:
         tenant: Any = self._settings.tenant
         if self._settings.tenant_claim:
             tenant = claims.get(self._settings.tenant_claim)
-            if not isinstance(tenant, str) or not tenant:
+            if not isinstance(tenant, str) or not is_tenant(tenant):
                 raise TokenError(f"the token names no tenant in its claim {self._settings.tenant_claim!r}")
+        if not is_name(str(claims["sub"])):
+            raise TokenError("the token's claim 'sub' is not a printable name")
         return TokenIdentity(subject=str(claims["sub"]), roles=tuple(roles), tenant=tenant)
 
     async def _key_set(self, key_id: str) -> KeySet:

@@ -68,11 +68,21 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
+def is_name(text: str) -> bool:
+    """Return whether an actor or a tenant may have this name: printable, and without spaces around it."""
+    return 0 < len(text) <= 256 and text.isprintable() and text == text.strip()
+
+
+def is_tenant(text: str) -> bool:
+    """Return whether this may be the name of a caller's tenant; those that begin with _ are Tercet's own."""
+    return is_name(text) and not text.startswith("_")
+
+
 def make_key(wanted: NewKey, now: int) -> tuple[ApiKey, str]:
     """Return a new key and its text, which is shown once and kept nowhere."""
-    if wanted.tenant.startswith("_") or not wanted.tenant or not wanted.actor:
+    if not (is_tenant(wanted.tenant) and is_name(wanted.actor)):
         raise UsageError(
-            "a key needs an actor and a tenant, whose name does not begin with _",
+            "a key needs an actor and a tenant with printable names; a tenant's name does not begin with _",
             code="wrong_key",
             remedy="name both, such as: tercet api-keys create user_finance_lead --tenant default",
         )
