@@ -208,4 +208,4 @@ def _announce(url: str, key: str, packs: list[Pack], *, as_json: bool) -> None:
     say(f"✓ serving {', '.join(refs)} at {url}" if url else f"✓ running sessions of {', '.join(refs)}")
     if key:
         say(f"  your API key, valid until this process ends: {key}")
-    say("  Ctrl-C stops it, and leaves every session to the next worker")
+    say("  Ctrl-C stops it; unfinished sessions go on at the next start")
