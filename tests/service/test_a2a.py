@@ -17,11 +17,18 @@ from a2a.types.a2a_pb2 import (
     GetTaskRequest,
     ListTasksRequest,
     Role,
+    SendMessageConfiguration,
     SendMessageRequest,
     Task,
+    TaskPushNotificationConfig,
     TaskState,
 )
-from a2a.utils.errors import A2AError, InvalidParamsError, TaskNotFoundError
+from a2a.utils.errors import (
+    A2AError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    TaskNotFoundError,
+)
 from google.protobuf.json_format import MessageToDict
 
 from service.desk import HOST, REFUND, Desk, open_desk, refunds
@@ -70,7 +77,9 @@ async def test_an_a2a_client_drives_a_refund(shop: Path) -> None:
             assert done.status.state == TaskState.TASK_STATE_COMPLETED
             assert done.artifacts[0].name == "outputs"
             listed = await agent.list_tasks(ListTasksRequest())
-            assert [each.id for each in listed.tasks] == [task.id]
+            assert [(each.id, each.context_id) for each in listed.tasks] == [(task.id, task.context_id)]
+            other = await agent.list_tasks(ListTasksRequest(context_id="another"))
+            assert list(other.tasks) == []
     assert len(refunds(shop)) == 1
 
 
@@ -90,6 +99,21 @@ async def test_a_message_that_is_sent_again_starts_one_run(shop: Path) -> None:
         tasks = [each.task.id for _ in range(2) async for each in agent.send_message(request)]
         assert len(tasks) == 2
         assert len(set(tasks)) == 1
+
+
+async def test_callers_do_not_say_where_notifications_go(shop: Path) -> None:
+    """A message that names an address for push notifications starts nothing."""
+    async with open_desk() as desk:
+        key = await desk.key("agt")
+        async with connect(desk, key) as agent:
+            target = TaskPushNotificationConfig(url="https://hooks.example.com")
+            request = SendMessageRequest(
+                message=new_data_message(REFUND, role=Role.ROLE_USER),
+                configuration=SendMessageConfiguration(task_push_notification_config=target),
+            )
+            with pytest.raises(PushNotificationNotSupportedError):
+                [each async for each in agent.send_message(request)]
+        assert (await desk.rpc(key, "listSessions"))["sessions"] == []
 
 
 async def test_cancelling_ends_the_task(shop: Path) -> None:

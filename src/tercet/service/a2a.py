@@ -168,7 +168,10 @@ class A2aHandler(RequestHandler):
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """Return a page of the tenant's tasks, newest first."""
-        asked: dict[str, Any] = {"limit": params.page_size or 50, "cursor": params.page_token or None}
+        asked: dict[str, Any] = {
+            "limit": min(params.page_size or 50, 100),
+            "cursor": params.page_token or None,
+        }
         found = await self._call(context, "listSessions", asked)
         tasks = [
             Task(
@@ -177,9 +180,13 @@ class A2aHandler(RequestHandler):
                 status=TaskStatus(state=STATES[row["status"]]),
             )
             for row in found["sessions"]
+            if params.context_id in ("", row["session_id"])
         ]
         return ListTasksResponse(
-            tasks=tasks, next_page_token=found["next_cursor"] or "", page_size=len(tasks)
+            tasks=tasks,
+            next_page_token=found["next_cursor"] or "",
+            page_size=len(tasks),
+            total_size=len(tasks),
         )
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
@@ -213,6 +220,8 @@ class A2aHandler(RequestHandler):
     on_delete_task_push_notification_config = on_create_task_push_notification_config
 
     async def _send(self, params: SendMessageRequest, context: ServerCallContext, *, mode: str) -> Task:
+        if params.configuration.HasField("task_push_notification_config"):
+            raise PushNotificationNotSupportedError
         message = params.message
         sent = [whole_numbers(part) for part in get_data_parts(message.parts)]
         if len(sent) != 1 or (data := as_object(sent[0])) is None:
@@ -262,14 +271,14 @@ def _caller(context: ServerCallContext) -> Caller:
 
 
 def task_of(view: dict[str, Any]) -> Task:
-    """Return a session as a task: its outputs as an artifact, its gates and its verdict as metadata."""
+    """Return a session as a task, in a context of its own: its outputs as an artifact, its gates and verdict as metadata."""
     row, gates = view["session"], view["gates"]
-    session, run = row["session_id"], view["run_id"]
+    session = row["session_id"]
     text = f"waits for approval of {', '.join(gates)}" if gates else view["reason"] or row["status"]
     status = TaskStatus(
-        state=STATES[row["status"]], message=new_text_message(text, context_id=run, task_id=session)
+        state=STATES[row["status"]], message=new_text_message(text, context_id=session, task_id=session)
     )
-    task = Task(id=session, context_id=run, status=status)
+    task = Task(id=session, context_id=session, status=status)
     if row["status"] == "completed" and view["outputs"]:
         task.artifacts.append(new_data_artifact("outputs", view["outputs"], artifact_id=f"{session}.outputs"))
     task.metadata.update({"gates": gates, "status": row["status"], "verdict": view["verdict"]})
